@@ -30,7 +30,7 @@ from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._holdout import hide
 from nareg.spacetime._outliers import absurd
-from nareg.spacetime._repeats import stuck
+from nareg.spacetime._repeats import intermittent, stuck
 from nareg.spacetime._transforms import TransformLike
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
 MODEL = "space-time model"
 #: Where the fit and the check of the readings end on the progress bar, simple methods, and edge weights; smoothing is the rest.
 FITTED, PREDICTED, COMPARED = 0.7, 0.8, 0.94
+#: What is said of an intermittent quantity.
+RESTING = (
+    "The quantity rests at a bound in much of the record, where it does not scatter, so that noise cannot be told from its own "
+    "variation. Readings are kept as they are, and gaps are filled."
+)
 #: Sizes of readings whose squares and cubes are no trouble.
 SMALLEST, LARGEST_SIZE = 1e-90, 1e90
 
@@ -117,7 +122,8 @@ def clean(
     and edges together exceed 1,500, where fewer than 20 times have two readings, and where no model is fitted.
     Variation that one station alone shows, at one time, counts as noise, unless ``noise`` is given.
 
-    A reading at a bound of the quantity is its own estimate: there is no noise at a bound. Flags of single readings are not
+    A reading at a bound of the quantity is its own estimate: there is no noise at a bound. Where more than a quarter of the
+    readings are at a bound, as with rain, all good readings are. Flags of single readings are not
     applied, with a note, where a straight line in time predicts the flagged readings twice as well as the model. An estimate
     beyond all readings by more than their spread is a failed prediction: that of the next best method is used there.
 
@@ -241,7 +247,11 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
             f"{count} of {name} at {stations} would be beyond all readings by more than their spread. "
             f"{other.capitalize()} is used there."
         )
-    x = np.where(at_end(calm, ends), calm, ends.clip(x))
+    resting = intermittent(calm.T)
+    own = np.isfinite(calm) if resting else at_end(calm, ends)
+    x, replaced = np.where(own, calm, ends.clip(x)), replaced | own
+    if resting:
+        notes.append(RESTING)
     follows = note(doubts)
     notes += [] if follows is None else [follows]
     std = np.hypot(std, doubts)
@@ -256,7 +266,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     tick("done", 1.0)
     suspects = set(result.suspects)
     healthy = np.array([station not in suspects for station in network.readings.names])
-    noises = model.noise if model is not None and name == MODEL else None
+    noises = model.noise if model is not None and name == MODEL and not resting else None
     reading_error, clean_error = typical_errors(noises, std, observed, bad, healthy)
     marks.append(perf_counter())
     timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}

@@ -86,7 +86,7 @@ class Cleaned:
     smoothed: Smoothed | None = field(repr=False)
     doubts: np.ndarray = field(repr=False)  # (N, T) how far drifting stations are off
     bounds: Bounds = field(repr=False)  # what the quantity can be
-    replaced: np.ndarray = field(repr=False)  # (N, T) True where the estimate is another method's
+    replaced: np.ndarray = field(repr=False)  # (N, T) True where the estimate is another method's, or the reading
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 

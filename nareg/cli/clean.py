@@ -61,11 +61,9 @@ def clean(
     unit: Annotated[str | None, typer.Option(help="Unit of the readings, shown in texts and pictures, such as °C.")] = None,
     lower: Annotated[
         float | None,
-        typer.Option(help="Lower bound of the quantity: estimates and bands stay above. Default: from the readings."),
+        typer.Option(help="Lower bound of the quantity, which estimates keep. Default: from the readings."),
     ] = None,
-    upper: Annotated[
-        float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity in percent.")
-    ] = None,
+    upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity.")] = None,
     noise: Annotated[
         str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
