@@ -108,7 +108,8 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
     slow, background = _slow.drift(residuals, seen)
     # a prediction further off than the readings differ at all has failed, and accuses nobody
-    widest = float(np.ptp(residuals.readings[np.isfinite(residuals.readings) & ~residuals.by_station(residuals.absurd)]))
+    seen = residuals.readings[np.isfinite(residuals.readings) & ~residuals.by_station(residuals.absurd)]
+    widest = float(np.ptp(seen)) if seen.size else 0.0
     believable = [finding for finding in findings + slow if not finding.size > widest]
     quality = _quality(residuals, believable, background)
     return replace(quality, timings={"total": perf_counter() - started})

@@ -19,8 +19,10 @@ GROSS = 5.0
 EXCEEDED, TAIL, FEWEST_IN_TAIL, HEAVIEST = 100.0, 0.98, 8, 0.9
 #: A spike begins and ends within one step, by this share of its height.
 AT_ONCE = 0.5
+#: Others that show an event, at least, as a share of all and in number.
+SHARED, FEWEST_SHARED = 0.15, 2
 #: Readings are absurd only beyond so many times the largest ones of the median station, and what its tail makes possible.
-TIMES_USUAL = 2.0
+TIMES_USUAL = 3.0
 
 
 def deletion_scores(y: np.ndarray, x: np.ndarray, var: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -71,11 +73,17 @@ def limit_of(scores: np.ndarray) -> float:
 
 
 def spikes(scores: np.ndarray, limit: float) -> np.ndarray:
-    """(T, N) True for scores beyond a limit that begin and end at once, as a rise of the quantity does not.
+    """(T, N) True for scores beyond a limit that begin and end at once, as a rise of the quantity does not, at one station.
 
     Successive scores on one side, the largest of them beyond the limit and all beyond half of it, are one event. Its readings
-    are out where those before and after it differ from its first and last by more than :data:`AT_ONCE` of its height.
+    are out where those before and after it differ from its first and last by more than :data:`AT_ONCE` of its height. What
+    others show at that time, a step before or after, is the field's.
     """
+    result: np.ndarray = _at_once(scores, limit) & ~_shared(scores, limit)
+    return result
+
+
+def _at_once(scores: np.ndarray, limit: float) -> np.ndarray:
     result = np.zeros(scores.shape, dtype=bool)
     for i, column in enumerate(scores.T):
         rows = np.flatnonzero(np.isfinite(column))
@@ -84,8 +92,19 @@ def spikes(scores: np.ndarray, limit: float) -> np.ndarray:
             height = AT_ONCE * float(np.median(np.abs(values[a:b])))
             before = a == 0 or abs(values[a] - values[a - 1]) > height
             after = b == rows.size or abs(values[b - 1] - values[b]) > height
-            if before and after and b - a < rows.size:
-                result[rows[a:b], i] = True
+            result[rows[a:b], i] = before and after and b - a < rows.size
+    return result
+
+
+def _shared(scores: np.ndarray, limit: float) -> np.ndarray:
+    """(T, N) True where enough other stations have scores on the same side, beyond half of the limit, within a step."""
+    result = np.zeros(scores.shape, dtype=bool)
+    fewest = max(SHARED * (scores.shape[1] - 1), FEWEST_SHARED)
+    for side in (1.0, -1.0):
+        with np.errstate(invalid="ignore"):
+            beyond = np.pad(side * scores > limit / 2, ((1, 1), (0, 0)))
+        near = beyond[:-2] | beyond[1:-1] | beyond[2:]
+        result |= beyond[1:-1] & (near.sum(axis=1, keepdims=True) - 1 >= fewest)
     return result
 
 
@@ -114,13 +133,21 @@ def absurd(y: np.ndarray) -> np.ndarray:
     if not positive.size:
         return result
     scores /= np.fmax(spreads, float(np.median(positive)))
-    return spikes(scores, max(ABSURD, _usual(y, scores)))
+    codes = _codes(y, scores)
+    limit = max(ABSURD, _usual(np.where(codes, np.nan, scores)))
+    return _at_once(scores, limit) & (codes | ~_shared(np.where(codes, np.nan, scores), limit))
 
 
-def _usual(y: np.ndarray, scores: np.ndarray) -> float:
-    """Size up to which scores are usual in a network of three stations and more; what repeats exactly out there is a code."""
-    values, counts = np.unique(y[np.abs(scores) > ABSURD], return_counts=True)
-    plain = np.where(np.isin(y, values[counts > 2]), np.nan, scores)
+def _codes(y: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(T, N) True for values far out that repeat exactly at several times: they stand for something else."""
+    t, i = np.nonzero(np.abs(scores) > ABSURD)
+    pairs = np.unique(np.stack([y[t, i], t]), axis=1)  # a value counts once at a time, however many stations have it
+    repeated, counts = np.unique(pairs[0], return_counts=True)
+    return np.isin(y, repeated[counts > 2])
+
+
+def _usual(plain: np.ndarray) -> float:
+    """Size up to which scores are usual in a network of three stations and more."""
     largest = [float(np.nanmax(np.abs(column))) for column in plain.T if np.isfinite(column).any()]
     return TIMES_USUAL * max(float(np.median(largest)), limit_of(plain)) if len(largest) > 2 else 0.0
 

@@ -42,14 +42,25 @@ def test_a_wrong_level_to_the_end_is_absurd(rng):
 
 
 def test_spikes_begin_and_end_at_once():
-    scores = np.zeros((40, 5))
-    scores[10, 0] = 9.0  # one reading
+    scores = np.zeros((100, 5))
+    scores[2, 0] = 9.0  # one reading
     scores[10:13, 1] = -9.0  # a few
-    scores[5:16, 2] = 12 * np.bartlett(11)  # a rise and a fall
-    scores[10, 3], scores[11:30, 3] = 9.0, 9 * 0.85 ** np.arange(1, 20)  # a flash flood
-    scores[30:, 4] = 9.0  # a wrong level to the end
+    scores[20:31, 2] = 12 * np.bartlett(11)  # a rise and a fall
+    scores[40, 3], scores[41:60, 3] = 9.0, 9 * 0.85 ** np.arange(1, 20)  # a flash flood
+    scores[90:, 4] = 9.0  # a wrong level to the end
     found = spikes(scores, GROSS)
     np.testing.assert_array_equal(found.sum(axis=0), [1, 3, 0, 0, 10])
+
+
+def test_what_others_show_with_it_is_no_spike(rng):
+    """A cloudburst over three of twelve stations; -99.9 of all at once, again and again, is no weather."""
+    rain = np.where(rng.random((T, 12)) < 0.1, np.round(rng.gamma(0.6, 2.0, (T, 12)), 1), 0.0)
+    rain[200, [1, 4, 7]] = 172.5
+    assert not absurd(rain).any()
+    rain[[50, 150, 250]] = -99.9
+    np.testing.assert_array_equal(np.flatnonzero(absurd(rain).all(axis=1)), [50, 150, 250])
+    rain[200, [4, 7]] = 0.0
+    assert absurd(rain)[200, 1]
 
 
 def test_missing_readings_stand_between_nothing():
