@@ -113,6 +113,22 @@ def test_netcdf_comes_back_as_the_same_readings(files, tmp_path):
     np.testing.assert_allclose(data["reading"].sel(station=list(network.names)), network.readings, atol=1e-3)
 
 
+def test_a_bound_that_the_user_states_limits_the_estimate(files, tmp_path):
+    folder, network = files
+    highest = float(np.nanmedian(network.readings))
+    options = ("--upper", highest, "--hidden", 0, "--dynamics", "scalar", "--out", tmp_path / "out")
+    done = run("clean", folder / "stations.csv", folder / "readings.csv", *options)
+    assert done.exit_code == 0, done.output
+    assert io.read_readings(tmp_path / "out" / "clean.csv", network.names).values.max() <= highest
+
+
+def test_errors_are_shown_with_flagged_readings_and_without(outcome, files):
+    folder, _ = files
+    heading = next(line for line in outcome.stdout.splitlines() if "RMSE" in line and "MAE" in line)
+    assert "with flagged" in heading
+    assert "<th>with flagged</th>" in (folder / "clean" / "report.html").read_text()
+
+
 def test_help_shows_an_example():
     done = run("clean", "--help")
     assert done.exit_code == 0

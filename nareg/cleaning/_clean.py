@@ -239,7 +239,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
             notes.append("The flags come from the space-time model, which is worse here than the method in use: check them.")
         x, std = estimate(name)
     replaced = failed(x, std, calm)
-    other = next((other for other in errors.index if other != name), None)
+    other = next((other for other in errors.index if other not in (name, MODEL)), None)
     if replaced.any() and other is not None:
         x, std = (np.where(replaced, theirs, mine) for mine, theirs in zip((x, std), estimate(other), strict=True))
         count, stations = plural(int(replaced.sum()), "estimate"), plural(int(replaced.any(axis=1).sum()), "station")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import nareg
+from nareg.cleaning._clean import MODEL
 from nareg.cleaning._compare import Hidden, contradicted
 from nareg.cleaning._limits import failed, limits
 from nareg.errors import InputError
@@ -115,3 +116,18 @@ def test_a_flood_stays_and_both_errors_are_shown(rng):
     assert float(np.sqrt(np.mean((x - truth)[peak] ** 2))) < 0.03
     assert {"rmse", "rmse_with_flagged"} <= set(cleaned.errors.columns)
     assert (cleaned.errors["rmse_with_flagged"] >= 0).all()
+
+
+@pytest.mark.slow
+def test_failed_estimates_of_a_simple_method_are_replaced_by_another_simple_one():
+    """Readings that jump between 0 and 360: a simple method wins, its bands go too far, and the model is next best."""
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.random((6, 200)) < 0.15, axis=1) % 2 * 360.0 + rng.normal(0, 3, (6, 200))
+    index = pd.date_range("2024-03-01", periods=200, freq="h", name="time")
+    names = [f"K{i}" for i in range(6)]
+    places = pd.DataFrame(np.c_[50 + rng.random(6), 5 + rng.random(6)], index=names, columns=["latitude", "longitude"])
+    cleaned = nareg.clean(pd.DataFrame(y.T, index=index, columns=names), places)
+    assert cleaned.method != MODEL
+    assert cleaned.replaced.any()
+    note = next(note for note in cleaned.notes if "beyond all readings" in note)
+    assert MODEL not in note.lower()
