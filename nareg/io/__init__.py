@@ -7,7 +7,8 @@ readings    wide: ``time``, then a column per station; or long: ``time, station,
 weights     a row per station: ``station, weight``
 adjacency   MatrixMarket (``.mtx``) or a ``.graph`` folder, a graph instead of coordinates
 
-Missing is an empty cell, NA, N/A, #N/A, NaN, null, none, missing or a hyphen. Column names may also be ``id``, ``lat``,
+Missing is an empty cell, NA, N/A, #N/A, NaN, null, none, missing or a hyphen. Readings may be limits (``<2``) or traces
+(``T``), positions angles (``49° 23' N``). Column names may also be ``id``, ``lat``,
 ``lng``, ``datetime``, ``date`` and the like. Whatever is guessed beyond that is a sentence in the table's ``notes``:
 separators, decimal commas, numbers such as -9999 that mean missing, the order of day and month, columns and stations that
 are left out. ``strict=True`` refuses to guess.

@@ -178,7 +178,7 @@ class FileTable:
 
     def _checked(self, line: int, cells: list[str], width: int) -> list[str]:
         if len(cells) < width or any(cell.strip() for cell in cells[width:]):
-            if width == 1:
+            if width == 1 or self._is_title():
                 title = self._lines[self._start].strip()
                 raise InputError(
                     f"{self.source}, line {self._start + 1}: {title[:80]!r} is no header, since line {line} has {len(cells)} "
@@ -187,6 +187,11 @@ class FileTable:
             self._refuse_preamble(line, width)
             raise InputError(f"{self.source}, line {line}: {len(cells)} cells, but the header has {width}: correct the line.")
         return cells[:width]  # without separators at the end of the line
+
+    def _is_title(self) -> bool:
+        """Whether what is taken as the header has its first cell alone."""
+        first, *others = (cell.strip(' "') for cell in self._lines[self._start].split(self._separator))
+        return bool(first) and not any(others)
 
     def _refuse_preamble(self, line: int, width: int) -> None:
         """Refuse a table that begins below other lines: most lines from here on have another number of cells."""

@@ -68,6 +68,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
+        if stations is None:
+            _refuse_words(table, rest, notes)
         flags = _flags_of(table, rest, stations)
         spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
@@ -89,6 +91,19 @@ def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> 
         if stem in place and stem != name and name not in known and is_flag(name[len(stem) :]):
             pairs.append((i, place[stem]))
     return tuple(pairs)
+
+
+def _refuse_words(table: Table, rest: list[int], notes: Notes) -> None:
+    """Refuse a column of words that no number follows: it names stations, or something beside the readings."""
+    for i in rest:
+        words = [cell for cell in table.head(i) if cell.strip().lower() not in MISSING]
+        if len(words) < 2 or not all(map(_word, words)) or is_flag(table.header[i]) or set(words) <= {"True", "False"}:
+            continue
+        if not looks_read([*words, "0"], comma=table.comma):
+            raise InputError(
+                f"{notes.source}: {table.column(i)} holds words ({listed(list(dict.fromkeys(words)))}): name it 'station' if "
+                "it names the stations, and drop it otherwise."
+            )
 
 
 def _more_times(table: Table, rest: list[int], stations: Sequence[str] | None, notes: Notes) -> set[int]:
@@ -141,6 +156,11 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
         return ()
     if words[0] in UNNAMED:
         return (0,)
+    if len(table.header) == 1:
+        raise InputError(
+            f"{notes.source} has one column ({table.header[0][:80]!r}): separate its cells by commas, below a header with "
+            "'time', then one column per station."
+        )
     if sum(parse(name) is not None for name in table.header) > 1:
         raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
     if {*LATITUDE, *EAST} & set(words) and {*LONGITUDE, *NORTH} & set(words):

@@ -65,6 +65,16 @@ def test_a_bad_line_of_a_logger_is_named_with_its_number(tmp_path):
         ),
         ("1,0,0.5\n0,1,0.7\n0.5,0.7,1\n", "there is no column of times, and the header holds numbers"),
         ("773869,767541\n64.375,67.625\n62.7,68.5\n", "there is no column of times"),
+        ("Title:,,\nUser:,,\ntime,A,B,C\n2024-01-01,1,2,3\n", "'Title:,,' is no header"),
+        ("USC00411885191201TMAX-9999\nUSC00411885191201TMIN-9999\n", "has one column .*: separate its cells by commas"),
+        (
+            "time,place,A\n2024-01-01,north,2\n2024-01-02,south,3\n2024-01-03,south,x\n",
+            "'place' holds words .*name it 'station' if",
+        ),
+        (
+            "Title,x,\nUser,,\ntime,A,B,C\n2024-01-01,1,2,3\n2024-01-02,1,2,3\n",
+            "has 3 cells, but the lines from 3 on have 4: delete",
+        ),
         ("station,latitude,longitude\nA,1,2\n", "has positions .* and no times .*: pass the table of readings"),
     ],
 )
