@@ -137,7 +137,7 @@ def _own_share(z: np.ndarray, i: int, adjacency: sp.csr_array) -> float:
     rows = own
     for j in near[np.argsort(-weights, kind="stable")][:NEIGHBORS]:
         both = rows & np.isfinite(z[:, j])
-        if both.sum() >= max(2 * FEWEST, own.sum() // 4):
+        if both.sum() >= max(FEWEST, own.sum() // 4):
             chosen.append(int(j))
             rows = both
     if len(chosen) < min(FEWEST_NEIGHBORS, near.size):
