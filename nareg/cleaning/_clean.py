@@ -20,7 +20,7 @@ from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, Sta
 from nareg.cleaning._results import Cleaned
 from nareg.cleaning._simple import LINE
 from nareg.cleaning._suspects import doubt, in_own_times, note, without_spikes
-from nareg.cleaning._uncertainty import coverage, typical_errors
+from nareg.cleaning._uncertainty import coverage, likely_noise, typical_errors
 from nareg.cleaning._words import number, plural, same_unit
 from nareg.errors import InputError
 from nareg.io import readings_to_frame
@@ -266,7 +266,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     tick("done", 1.0)
     suspects = set(result.suspects)
     healthy = np.array([station not in suspects for station in network.readings.names])
-    noises = model.noise if model is not None and name == MODEL and not resting else None
+    noises = likely_noise(model) if model is not None and name == MODEL and not resting else None
     reading_error, clean_error = typical_errors(noises, std, observed, bad, healthy)
     marks.append(perf_counter())
     timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}

@@ -8,8 +8,9 @@ import numpy as np
 
 from nareg.cleaning._compare import Hidden
 from nareg.cleaning._words import number
-from nareg.spacetime import Smoothed
+from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._bands import LEVELS
+from nareg.spacetime._told_apart import DOUBTFUL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,14 @@ def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple
     )
     stretch = ratio if ratio > 1 + TOLERATED else 1.0
     return frame, stretch, line + (f"; standard deviations are multiplied by {ratio:.2f}" if stretch > 1 else "")
+
+
+def likely_noise(model: SpaceTimeModel | SparseSpaceTimeModel) -> np.ndarray:
+    """(N,) noise variances; where readings hardly tell them from the field's, as large as they may well be."""
+    if model.noise_error is None:
+        return model.noise
+    share = model.noise_error / model.unit_noise
+    return np.asarray(model.noise * (1 + np.where(share > DOUBTFUL, share, 0.0)))
 
 
 def typical_errors(

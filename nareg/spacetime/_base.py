@@ -15,11 +15,12 @@ from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime import _stations, _times
 from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycle_errors import OffsetErrors
+from nareg.spacetime._cycle_errors import OffsetErrors, with_offsets
 from nareg.spacetime._cycles import Cycles
 from nareg.spacetime._inputs import GridReadings, on_grid
 from nareg.spacetime._results import FitDetails, Smoothed
 from nareg.spacetime._times import LONGEST_JUMP, Time, TimeGrid
+from nareg.spacetime._told_apart import with_doubt
 from nareg.spacetime._transforms import Transform
 
 
@@ -38,6 +39,8 @@ class BaseModel(ABC):
     log_likelihood: float
     readings: np.ndarray = field(repr=False)
     excluded: np.ndarray = field(repr=False)
+    #: (N,) standard errors of ``unit_noise``; None where they are not known
+    noise_error: np.ndarray | None = field(default=None, repr=False)
     details: FitDetails = field(default=FitDetails(), repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
@@ -82,6 +85,11 @@ class BaseModel(ABC):
         if bad.any():
             raise InputError(f"the model's transform is not finite at the reading {y[bad][0]:g}: set it to NaN.")
         return values
+
+    def seen_variance(self, var: np.ndarray, offsets: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        """Variances (..., N) of estimates from those of the field and of its ``offsets``, where readings are ``seen`` or not."""
+        total = with_offsets(var, offsets, self.unit_noise, seen)
+        return with_doubt(total, self.noise_error, self.unit_noise, var / self.unit_noise, seen)
 
     def to_readings(self, x: np.ndarray) -> np.ndarray:
         """Values in the unit of the readings: the median of the field."""

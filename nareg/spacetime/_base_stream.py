@@ -14,7 +14,6 @@ from nareg.errors import InputError
 from nareg.io._labeled import as_series
 from nareg.spacetime import _stations
 from nareg.spacetime._base import BaseModel
-from nareg.spacetime._cycle_errors import with_offsets
 from nareg.spacetime._results import Update
 from nareg.spacetime._times import LONGEST_JUMP, Time
 
@@ -82,7 +81,7 @@ class BaseStream(ABC):
             now[self._strikes > PATIENCE] = np.nan
         log_likelihood = self._correct(now)
         x, var = self._corrected()
-        var = with_offsets(var, self._offset_variance(var), model.unit_noise, np.isfinite(now))
+        var = model.seen_variance(var, self._offset_variance(var), np.isfinite(now))
         mean, std = model.to_mean(x + offset, var)
         return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
-from nareg.spacetime._cycle_errors import OffsetErrors, with_offsets
+from nareg.spacetime._cycle_errors import OffsetErrors
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._inputs import GridReadings
@@ -63,7 +63,7 @@ def smooth(
     done = smoothing_pass(model, given.rows - given.offset, robust=robust, progress=progress, errors=errors)
     seen = given.grid.rows
     offsets = errors.left(done.taken)[seen]
-    var = with_offsets(done.var[seen], offsets, model.unit_noise, np.isfinite(done.innovations[seen]))
+    var = model.seen_variance(done.var[seen], offsets, np.isfinite(done.innovations[seen]))
     return smoothed(model, done.x[seen] + given.offset[seen], var, given.grid.values, done, given, started)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ from nareg.spacetime._resolution import noise_floor
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
 from nareg.spacetime._task import LearningTask, StageClock
+from nareg.spacetime._told_apart import noise_errors, remark
 from nareg.spacetime._transforms import Transform, TransformLike
 
 if TYPE_CHECKING:
@@ -163,12 +165,17 @@ def fit(
     estimate = learned.estimate
     field = float(estimate.dynamics.P0.diagonal()[: graph.n_nodes].mean())
     notes = remarks(y, unusable.T, rows, estimate.r, field, graph.names, fixed_noise=variances is not None)
-    return _model(graph, y, grid, law, unit, seasonal, learned, unusable, notes, track.timings())
+    error = None
+    if variances is None:
+        counts = np.isfinite(rows).sum(axis=0)
+        error = noise_errors(replace(learned.parameters, log_noise=np.log(estimate.r)), space, counts)
+        notes += remark(estimate.r, error, counts)
+    return _model(graph, y, grid, law, unit, seasonal, learned, unusable, error, notes, track.timings())
 
 
 def _model(
     graph: Graph, y: np.ndarray, grid: _times.TimeGrid, law: Transform, unit: float, cycles: _cycles.Cycles, learned: Learned,
-    unusable: np.ndarray, notes: tuple[str, ...], timings: dict[str, float],
+    unusable: np.ndarray, noise_error: np.ndarray | None, notes: tuple[str, ...], timings: dict[str, float],
 ) -> SpaceTimeModel:  # fmt: skip
     estimate, refinement = learned.estimate, learned.refinement
     excluded = unusable.T | learned.excluded[grid.rows].T
@@ -183,7 +190,7 @@ def _model(
     return SpaceTimeModel(
         graph=graph, transform=law, unit=unit, cycles=cycles, dynamics=estimate.dynamics, unit_noise=estimate.r,
         parameters=learned.parameters, df=None if refinement is None else refinement.df, grid=grid, bands=bands,
-        status=status,
+        status=status, noise_error=noise_error,
         log_likelihood=estimate.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
         readings=y, excluded=excluded,
         details=FitDetails(

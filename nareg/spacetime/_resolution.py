@@ -17,8 +17,13 @@ SINGLE, DOUBLE = 2e-7, 1e-12
 #: Fewer distinct values show no resolution of their own.
 FEWEST_VALUES = 4
 #: Orders of differences. Where a first one leaves at least so many times the variance that the last orders do, which agree to
-#: this factor, the field is smooth: an autoregression of first order leaves at most two times as much.
-ORDERS, SMOOTH, LEVEL = (1, 4, 5), 10.0, 1.3
+#: this factor, the field is smooth and what is left is noise.
+ORDERS, SMOOTH, LEVEL = (1, 4, 5), 3.0, 1.3
+#: Shares of the variance of its steps that an autoregression of first order close to 1 leaves in the first and the last order:
+#: they tell it from noise, to this share, where first differences have at most so much of the readings' variance.
+STEPS, UNSURE, FINE = (1 / 2, 70 / 252), 0.15, 0.05
+#: Neighbors leave at least this share of noise; they show more of a field. Fewer neighbors than this tell nothing.
+OWN, FEWEST_NEIGHBORS = 0.5, 2
 #: Differences that a variance needs, neighbors that explain a station's, and robust spreads at which they are cut.
 FEWEST, NEIGHBORS, CUT = 30, 5, 4.0
 
@@ -67,7 +72,7 @@ def rounding_variance(y: np.ndarray, law: Transform) -> np.ndarray:
 
 
 def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
-    """(N,) variance of a smooth record (T, N) that neither time nor neighbors explain; 0 where the record is not smooth.
+    """(N,) variance of a record (T, N) that neither time nor neighbors explain; 0 where the field may be as rough.
 
     Differences of high order cancel a smooth field and keep white noise, ``comb(2k, k)`` times its variance. No autoregression
     of first or second order describes such a field: it takes the noise for the field's.
@@ -80,13 +85,29 @@ def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     if not able.any():
         return nothing
     before, *last = (float(np.exp(np.log(np.maximum(level[able], 1e-300)).mean())) for level in levels)
-    if before < SMOOTH * last[-1] or max(last) > LEVEL * min(last):
+    share = _noise_share(before, last, float(np.nanvar(rows[:, able])))
+    if not share:
         return nothing
     last_differences = others[-1]
     scale = np.sqrt(levels[-1])
     with np.errstate(invalid="ignore"):
         z = np.clip(last_differences, -CUT * scale, CUT * scale)
-    return np.array([_unexplained(z, i, adjacency) if able[i] else 0.0 for i in range(n)])
+    own = np.array([_own_share(z, i, adjacency) if able[i] else np.nan for i in range(n)])
+    told = np.isfinite(own)
+    if 2 * told.sum() < able.sum() or (usual := float(np.median(own[told]))) < OWN:
+        return nothing
+    return share * np.where(able, np.where(told, own, usual) * levels[-1], 0.0)
+
+
+def _noise_share(before: float, last: list[float], variance: float) -> float:
+    """How much is noise of what the last differences leave, where the first left ``before``."""
+    ratio = before / max(last[-1], 1e-300)
+    if ratio >= SMOOTH:
+        return 1.0 if max(last) <= LEVEL * min(last) else 0.0
+    if before > FINE * variance:
+        return 0.0
+    first, end = STEPS
+    return float(np.clip((first - end * ratio) / (first - end) - UNSURE, 0.0, 1.0))
 
 
 def noise_floor(y: np.ndarray, rows: np.ndarray, law: Transform, unit: float, adjacency: sp.csr_array) -> np.ndarray:
@@ -108,17 +129,19 @@ def _variances(d: np.ndarray) -> np.ndarray:
     return result
 
 
-def _unexplained(z: np.ndarray, i: int, adjacency: sp.csr_array) -> float:
-    """Variance of the differences ``z`` (T, N) of one station given its neighbors', where enough of them have one."""
+def _own_share(z: np.ndarray, i: int, adjacency: sp.csr_array) -> float:
+    """Share of the variance of one station's differences ``z`` (T, N) that its neighbors do not tell; NaN where too few can."""
     own = np.isfinite(z[:, i])
     near, weights = (part[adjacency.indptr[i] : adjacency.indptr[i + 1]] for part in (adjacency.indices, adjacency.data))
     chosen: list[int] = []
     rows = own
     for j in near[np.argsort(-weights, kind="stable")][:NEIGHBORS]:
         both = rows & np.isfinite(z[:, j])
-        if both.sum() >= FEWEST and 2 * both.sum() >= own.sum() // 2:
+        if both.sum() >= max(FEWEST, own.sum() // 4):
             chosen.append(int(j))
             rows = both
+    if len(chosen) < min(FEWEST_NEIGHBORS, near.size):
+        return float("nan")
     target, others = z[rows, i], z[np.ix_(rows, chosen)]
     left = target - others @ np.linalg.lstsq(others, target, rcond=None)[0] if chosen else target
-    return float(left @ left) / (left.size - len(chosen))
+    return min(float(left @ left) / (left.size - len(chosen)) / max(float(target @ target) / target.size, 1e-300), 1.0)

@@ -78,6 +78,8 @@ def common_contents(model: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
     }  # fmt: skip
     if model.graph.coordinates is not None:
         arrays["coordinates"] = model.graph.coordinates
+    if model.noise_error is not None:
+        arrays["noise_error"] = model.noise_error
     return arrays, facts
 
 
@@ -175,6 +177,8 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
         "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
         "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
     }  # fmt: skip
+    if "noise_error" in a:
+        floats["noise_error"] = (n,)
     for name, shape in floats.items():
         array(a, name, shape)
     need(
@@ -197,7 +201,7 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
         ),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
-        "details": _details(facts["details"]),
+        "noise_error": a.get("noise_error"), "details": _details(facts["details"]),
         "timings": {str(name): float(seconds) for name, seconds in facts["timings"].items()},
     }  # fmt: skip
 

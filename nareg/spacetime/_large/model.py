@@ -15,7 +15,6 @@ from nareg._linear.threads import one_thread
 from nareg.filters.backends import SolverBackend
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
-from nareg.spacetime._cycle_errors import with_offsets
 from nareg.spacetime._inputs import GridReadings, on_grid
 from nareg.spacetime._large.engines import Engine, Local, open_engine
 from nareg.spacetime._large.fitting import estimate
@@ -104,7 +103,7 @@ class SparseSpaceTimeModel(BaseModel):
                 progress(Progress("smoothing", fraction=1.0))
             rows = given.grid.rows
             offsets = self.offset_variance(var[rows], given.grid.seconds_of(rows))
-            var = with_offsets(var[rows], offsets, self.unit_noise, np.isfinite(calm[rows]))
+            var = self.seen_variance(var[rows], offsets, np.isfinite(calm[rows]))
             smoothed = self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
             solver.compare(estimate=(smoothed.x, smoothed.std))
         return smoothed
