@@ -16,7 +16,7 @@ import numpy as np
 
 from nareg._linear.threads import one_thread
 from nareg.errors import SolverError
-from nareg.spacetime._base_stream import BaseStream
+from nareg.spacetime._base_stream import BaseStream, alone
 from nareg.spacetime._large.system import TOO_SMALL, Process
 from nareg.spacetime._large.variances import Chains, Forward
 
@@ -159,6 +159,7 @@ class SparseStream(BaseStream):
             self._solve()
         self._means = [*self._means[-WINDOW:], self._x[-1].copy()]
 
+    @alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the stream and its model, whole or not at all; :func:`load_stream` continues it."""
         from nareg.spacetime._large.store import save_stream
