@@ -114,7 +114,8 @@ def run(
     mark = fingerprint(figure, settings)
     folder = folder / figure.name / mark
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "settings.json").write_text(json.dumps(asdict(settings), indent=1) + "\n")
+    with atomic_write(folder / "settings.json", own=True) as handle:
+        handle.write((json.dumps(asdict(settings), indent=1) + "\n").encode())
     files = [folder / f"{i:05d}.json" for i in range(len(points))]
     missing = [i for i, file in enumerate(files) if not file.is_file()]
     done = len(points) - len(missing)
@@ -168,7 +169,7 @@ def computed(name: str, settings: Any, point: Point, mark: str) -> list[Row]:
 
 
 def _write(rows: list[Row], file: Path) -> None:
-    with atomic_write(file) as handle:
+    with atomic_write(file, own=True) as handle:
         handle.write(json.dumps(rows).encode())
 
 

@@ -104,10 +104,12 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         return {name: archive.read(name) for name in archive.headers}
 
 
-def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
-    """The array of an ``.npy`` file; raises as :func:`open_npz`."""
-    refuse_special(path)
-    with open(path, "rb") as handle:
+def read_npy(path: str | os.PathLike[str], opened: IO[bytes] | None = None) -> np.ndarray:
+    """The array of an ``.npy`` file, which may be open already; raises as :func:`open_npz`."""
+    if opened is None:
+        refuse_special(path)
+    with open(path if opened is None else os.dup(opened.fileno()), "rb") as handle:
+        handle.seek(0)
         header = header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}", more=True)
         _checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
         handle.seek(0)

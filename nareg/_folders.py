@@ -1,4 +1,10 @@
-"""Atomic folders: all files of a folder appear at once or not at all; drafts that killed writes left are removed."""
+"""Atomic folders: all files of a folder appear at once or not at all; what killed writes left is put right.
+
+No system renames a folder over one with files. So a writer renames the old folder to a name of its own (``aside``), its draft
+to the path, and then removes the old one. If it is killed between the first two, the folder is aside, whole: whoever asks for
+the path next renames it back (:func:`settle`). Renaming is done under a lock of the folder around it, which ends with the
+process that holds it, so that nobody else takes a writer that is between the two for one that was killed.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,13 @@ import os
 import re
 import secrets
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from nareg._files import BINARY, DRAFT, resolved
+from nareg._files import BINARY, DRAFT, own_file, resolved, stem
+from nareg._process import only_here, process
 from nareg.errors import InputError
 
 try:
@@ -32,48 +41,59 @@ class atomic_folder:
         self.path, self._mark = Path(path), mark
 
     def __enter__(self) -> Path:
+        self._process = process()
         try:
             self._target = resolved(self.path)
-            self._refuse_other()
             self._target.parent.mkdir(parents=True, exist_ok=True)
-            _clear_drafts(self._target)
-            self._draft = self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{DRAFT}")
-            self._draft.mkdir()
-            self._lock = _locked(self._draft)
+            settle(self._target)
+            self._refuse_other()
+            with _renaming(self._target.parent):
+                _clear_drafts(self._target)
+                self._draft = _other(self._target)
+                self._draft.mkdir()
+                self._lock = _locked(self._draft)
         except OSError as error:
             raise self._refusal(error) from None
         return self._draft
 
     def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, _: object) -> None:
+        if self._process != process():  # the draft is the other process's
+            if kind is None:
+                raise self._refusal(OSError("another process began to write it, of which this is a fork"))
+            return
         try:
             if kind is None:
                 for file in self._draft.iterdir():
                     _sync(file)
-                (self._draft / LOCK).unlink(missing_ok=True)
                 self._replace()
         except OSError as error:
             raise self._refusal(error) from None
         finally:
             if self._lock is not None:
-                os.close(self._lock)
+                self._lock.close()
             shutil.rmtree(self._draft, ignore_errors=True)
         if isinstance(raised, OSError):  # a full disk may show during the write
             raise self._refusal(raised) from None
 
     def _replace(self) -> None:
-        """No system renames a folder over one with files: the old one steps aside first."""
-        self._refuse_other()
-        if not self._target.exists():
-            self._draft.rename(self._target)
-            return
-        aside = self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{DRAFT}")
-        self._target.rename(aside)
-        try:
-            self._draft.rename(self._target)
-        except OSError:
-            aside.rename(self._target)
-            raise
-        shutil.rmtree(aside)
+        old = None
+        with _renaming(self._target.parent):
+            _settle(self._target)
+            self._refuse_other()
+            (self._draft / LOCK).unlink(missing_ok=True)
+            before = aside(self._target)
+            if self._target.exists():
+                self._target.rename(before)
+            try:
+                self._draft.rename(self._target)
+            except OSError:
+                if before.exists():
+                    before.rename(self._target)
+                raise
+            if before.exists():  # a half removed one must not have its name
+                before.rename(old := _other(self._target))
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)  # the next writer removes what is left
 
     def _refuse_other(self) -> None:
         if self._target.exists() and not (self._target / self._mark).is_file():
@@ -83,23 +103,111 @@ class atomic_folder:
         return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")
 
 
-def _locked(draft: Path) -> int | None:
+def settle(path: str | os.PathLike[str]) -> Path:
+    """The path of a folder, after what a writer that was killed left is put right. All readers of folders ask for it first.
+
+    Where the folder around cannot be written, it is the path of the whole folder that such a writer left, if there is one.
+    """
+    try:
+        target = resolved(Path(path))
+        before = aside(target)
+        if not before.exists():
+            return Path(path)
+    except OSError:  # no path at all, which its reader will say
+        return Path(path)
+    try:
+        with _renaming(target.parent):
+            _settle(target)
+    except OSError:  # not ours to rename
+        if not target.exists():
+            return before
+    return Path(path)
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a folder, after :func:`settle`."""
+    try:
+        return settle(path).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def aside(target: Path) -> Path:
+    """The name of the folder of this path while another one takes its place."""
+    return target.with_name(f"{stem(target)}.aside.{DRAFT}")
+
+
+def _settle(target: Path) -> None:
+    """The same, for whoever has the lock."""
+    before = aside(target)
+    if not before.exists():
+        return
+    if target.exists():
+        before.rename(old := _other(target))
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        before.rename(target)
+
+
+def _other(target: Path) -> Path:
+    """A name for a draft, or for a folder that is being removed."""
+    return target.with_name(f"{stem(target)}.{secrets.token_hex(4)}.{DRAFT}")
+
+
+@contextmanager
+def _renaming(parent: Path) -> Iterator[None]:
+    """The lock of a folder around others, for renaming in it."""
+    if fcntl is None:
+        yield
+        return
+    handle = only_here(_Folder(os.open(parent, os.O_RDONLY)))
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        handle.close()
+
+
+class _Folder:
+    """An open folder, as a file is one."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self.closed = False
+
+    def fileno(self) -> int:
+        return self._handle
+
+    def close(self) -> None:
+        self.closed = True
+        os.close(self._handle)
+
+
+def _locked(draft: Path) -> Any:
     if fcntl is None:  # such a system may also rename no folder with an open file
         return None
-    handle = os.open(draft / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = only_here(open(draft / LOCK, "xb", buffering=0))  # noqa: SIM115
     with suppress(OSError):  # a file system without locks: no other process can lock it either
         fcntl.flock(handle, fcntl.LOCK_EX)
     return handle
 
 
 def _clear_drafts(target: Path) -> None:
-    """Remove drafts of this folder that no process writes any more: their locks went with their writers."""
+    """Remove drafts of this folder that no process writes any more, under the lock of the folder around.
+
+    The locks of drafts went with their writers. One without a lock is being removed, or whoever removed it was killed.
+    """
     if fcntl is None:
         return
-    ours = re.compile(rf"{re.escape(f'.{target.name}')}\.[0-9a-f]{{8}}\.{DRAFT}")
-    for left in [path for path in target.parent.iterdir() if ours.fullmatch(path.name)]:
+    ours = re.compile(rf"{re.escape(stem(target))}\.[0-9a-f]{{8}}\.{DRAFT}")
+    for left in [path for path in target.parent.iterdir() if ours.fullmatch(path.name) and not path.is_symlink()]:
         with suppress(OSError):  # another user's, being written, or removed meanwhile: harmless
-            handle = os.open(left / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                handle = own_file(left / LOCK, os.O_RDWR)
+            except FileNotFoundError:
+                shutil.rmtree(left, ignore_errors=True)
+                continue
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(left)

@@ -16,13 +16,17 @@ little-endian. In the first three files they start at byte 128, so that a reader
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from nareg._array_files import NPY_HEADER, npy_header
+from nareg._files import own_file
 from nareg.errors import InputError
 
 FORMAT = "nareg-graph-1"
@@ -79,20 +83,62 @@ def index_type(n_nodes: int) -> np.dtype[Any]:
     return np.dtype("<i4" if n_nodes <= np.iinfo(np.int32).max else "<i8")
 
 
-def read(folder: Path) -> GraphLayout:
-    """Read ``graph.json`` and compare it with the files beside it.
+def opened(folder: Path) -> tuple[GraphLayout, dict[str, IO[bytes]]]:
+    """The layout, and every file beside it, open by the name of its array.
+
+    Open files stay those of one graph, also while another one takes its place: all are opened in one folder, by its number.
 
     Raises
     ------
     InputError
-        If a file is missing, cut off, or of another type; the message names it.
+        If a file is missing, cut off, of another type, or a link; the message names it.
     """
+    with ExitStack() as around, ExitStack() as stack:
+        try:
+            number = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None
+        except OSError:
+            raise _no_graph(folder) from None
+        if number is not None:
+            around.callback(os.close, number)
+
+        def open_one(name: str) -> IO[bytes]:
+            path = folder / name if number is None else Path(name)
+            return stack.enter_context(os.fdopen(own_file(path, folder=number), "rb", buffering=0))
+
+        layout = _read(folder, open_one)
+        files: dict[str, IO[bytes]] = {}
+        for name, size in layout.sizes.items():
+            try:
+                file = files[name.removesuffix(".npy")] = open_one(name)
+                has = f"has {os.fstat(file.fileno()).st_size} bytes"
+            except FileNotFoundError:
+                has = "is missing"
+            except OSError as error:
+                raise InputError(f"{folder / name}: {error.strerror}: put the file itself there, or convert again.") from None
+            if has != f"has {size} bytes":
+                raise InputError(f"{folder / name} {has}, {size} bytes are expected: the copy is incomplete, convert again.")
+        for name, (kind, count) in layout.arrays.items():
+            if files[name].read(NPY_HEADER) != npy_header(kind, (count,)):
+                raise InputError(f"{folder / name}.npy has another header than ({count},) {kind.str}: convert again.")
+        stack.pop_all()
+    return layout, files
+
+
+def _no_graph(folder: Path) -> InputError:
+    return InputError(f"{folder} is not a graph folder (it has no {INDEX}): write one with `nareg convert`.")
+
+
+def _read(folder: Path, open_one: Callable[[str], IO[bytes]]) -> GraphLayout:
+    """What ``graph.json`` says, checked by itself."""
     damaged = f"{folder / INDEX} is damaged"
     try:
-        content = json.loads((folder / INDEX).read_bytes())
+        with open_one(INDEX) as handle:
+            content = json.loads(handle.read())
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{folder} is not a graph folder (it has no {INDEX}): write one with `nareg convert`.") from None
-    except (OSError, ValueError) as error:
+        raise _no_graph(folder) from None
+    except OSError as error:
+        raise InputError(f"{folder / INDEX}: {error.strerror}: put the file itself there, or convert again.") from None
+    except ValueError as error:
         raise InputError(f"{damaged} ({type(error).__name__}): convert again.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         version = content.get("format") if isinstance(content, dict) else content
@@ -112,14 +158,4 @@ def read(folder: Path) -> GraphLayout:
     expected = {name: kind.str for name, (kind, _) in layout.arrays.items()}
     if kinds != expected or sizes != layout.sizes:
         raise InputError(f"{damaged} (its dtypes or bytes do not fit {counts[0]} nodes and {counts[1]} edges): convert again.")
-    for name, size in layout.sizes.items():
-        file = folder / name
-        there = file.stat().st_size if file.is_file() else None
-        if there != size:
-            has = "is missing" if there is None else f"has {there} bytes"
-            raise InputError(f"{file} {has}, {size} bytes are expected: the copy is incomplete, convert again.")
-    for name, (kind, count) in layout.arrays.items():
-        with open(folder / f"{name}.npy", "rb") as handle:
-            if handle.read(NPY_HEADER) != npy_header(kind, (count,)):
-                raise InputError(f"{folder / name}.npy has another header than ({count},) {kind.str}: convert again.")
     return layout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _array_files, _checks
+from nareg import _array_files, _checks, _folders
 from nareg._graph_files import layout
 from nareg.errors import InputError
 
+#: Held while an open file is read, on systems that cannot read from a place without seeking it.
+_SEEKING = threading.Lock()
 #: Bytes of entries that are read at a time.
 CHUNK = 2**25
 
@@ -66,7 +70,8 @@ class StoredGraph:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._layout = layout.read(self.path)
+        self._layout, self._files = _opened(self.path)
+        weakref.finalize(self, _close, list(self._files.values()))
         self.n_nodes, self.n_edges = self._layout.n_nodes, self._layout.n_edges
         self.n_bytes = sum(self._layout.sizes.values())
         ends = self.indptr[0], self.indptr[-1]
@@ -145,6 +150,9 @@ class StoredGraph:
         weights = np.ones(parts.indices.size) if parts.weights is None else parts.weights
         return sp.csr_array((weights, parts.indices, parts.indptr), shape=(self.n_nodes, self.n_nodes))
 
+    def __reduce__(self) -> tuple[type[StoredGraph], tuple[Path]]:
+        return StoredGraph, (self.path,)
+
     def __repr__(self) -> str:
         return f"StoredGraph(n_nodes={self.n_nodes}, n_edges={self.n_edges})"
 
@@ -152,20 +160,20 @@ class StoredGraph:
         kind, count = self._layout.arrays[name]
         if count == 0:  # nothing to map
             return np.zeros(0, kind)
-        return np.memmap(self.path / f"{name}.npy", dtype=kind, mode="r", offset=_array_files.NPY_HEADER, shape=(count,))
+        return np.memmap(self._files[name], dtype=kind, mode="r", offset=_array_files.NPY_HEADER, shape=(count,))
 
     def _numbers(self, name: str, first: int, last: int) -> np.ndarray:
         """Part of an array by plain reads: mapped pages would count as memory of this process."""
         kind, _ = self._layout.arrays[name]
         numbers = np.empty(last - first, kind)
-        if read_into(self.path / f"{name}.npy", _array_files.NPY_HEADER + kind.itemsize * first, numbers) < numbers.nbytes:
+        if read_at(self._files[name], _array_files.NPY_HEADER + kind.itemsize * first, numbers) < numbers.nbytes:
             raise self._refusal(name, "is shorter than when it was opened")
         return numbers
 
     def _read_more(self, name: str) -> Any:
         if f"{name}.npy" not in self._layout.more:
             return None
-        array = _array_files.read_npy(self.path / f"{name}.npy")
+        array = _array_files.read_npy(self.path / f"{name}.npy", self._files[name])
         if len(array) != self.n_nodes:
             raise self._refusal(name, f"has {len(array)} rows for {self.n_nodes} nodes")
         return array
@@ -174,15 +182,51 @@ class StoredGraph:
         return InputError(f"{self.path / name}.npy {why}: it is damaged, convert again.")
 
 
+def _opened(path: Path) -> tuple[layout.GraphLayout, dict[str, Any]]:
+    """The files of the graph that is there, or that takes its place while they are being opened."""
+    while True:
+        folder = _folders.settle(path)
+        before = _number(folder)
+        try:
+            return layout.opened(folder)
+        except InputError:
+            if before == _number(_folders.settle(path)):
+                raise
+
+
+def _close(files: list[Any]) -> None:
+    for file in files:
+        file.close()
+
+
+def _number(folder: Path) -> tuple[int, int] | None:
+    """Of the folder that has this path now."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def read_into(path: Path, offset: int, numbers: np.ndarray) -> int:
     """Fill an array from a file; returns the bytes read, fewer than the array has where the file ends."""
+    with open(path, "rb", buffering=0) as handle:
+        return read_at(handle, offset, numbers)
+
+
+def read_at(handle: Any, offset: int, numbers: np.ndarray) -> int:
+    """The same from an open file, which other threads may read meanwhile."""
     view = numbers.reshape(-1).data.cast("B") if numbers.size else memoryview(b"")
     done = 0
-    with open(path, "rb", buffering=0) as handle:
-        handle.seek(offset)
-        while done < len(view):
-            count = handle.readinto(view[done : done + 2**30])
-            if not count:
-                break
-            done += count
+    while done < len(view):
+        part = view[done : done + 2**30]
+        if hasattr(os, "preadv"):
+            count = os.preadv(handle.fileno(), [part], offset + done)
+        else:
+            with _SEEKING:
+                handle.seek(offset + done)
+                count = handle.readinto(part)
+        if not count:
+            break
+        done += count
     return done

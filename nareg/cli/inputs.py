@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from nareg._folders import is_folder
 from nareg.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, des
     from nareg import io
     from nareg.graph import Graph
 
-    if stations.suffix.lower() == ".mtx" or stations.is_dir():
-        graph = Graph.load(stations) if stations.is_dir() else Graph(io.read_adjacency(stations))
+    if stations.suffix.lower() == ".mtx" or is_folder(stations):
+        graph = Graph.load(stations) if is_folder(stations) else Graph(io.read_adjacency(stations))
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
         table = io.read_readings(readings, names, strict=strict)
         if table.names != names:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._folders import is_folder
 from nareg.cli.inputs import is_file
 from nareg.errors import UNREADABLE, InputError, brief
 
@@ -32,7 +33,7 @@ def graph(path: Path, n_nodes: int) -> Graph:
     from nareg import io
     from nareg.graph import Graph
 
-    if path.is_dir():
+    if is_folder(path):
         return Graph.load(path)
     if path.suffix.lower() == ".mtx":
         return Graph(io.read_adjacency(path))

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
+from nareg._folders import is_folder
 from nareg.cli.inputs import console, errors, output, progress_bar
 from nareg.errors import InputError
 from nareg.progress import Progress
@@ -14,7 +15,7 @@ from nareg.progress import Progress
 
 def are_on_disk(graph: Path, signals: Path) -> bool:
     """Whether the graph and signals are of the kinds that are read in parts."""
-    return graph.is_dir() and signals.suffix.lower() == ".npy"
+    return is_folder(graph) and signals.suffix.lower() == ".npy"
 
 
 def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path) -> None:

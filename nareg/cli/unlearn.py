@@ -14,6 +14,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from nareg._folders import is_folder
 from nareg.cli import node_files as read
 from nareg.cli.inputs import errors, output, print_line
 from nareg.cli.options import grouped
@@ -168,7 +169,7 @@ def _stored(store: Path) -> Iterator[Any]:
     """The model of a store or a folder, to read from."""
     from nareg import unlearning
 
-    if store.is_dir():
+    if is_folder(store):
         with closing(unlearning.CertifiedGPR.load(store)) as model:
             yield model
         return
@@ -225,7 +226,7 @@ def certificate(
     if out is not None:
         output(out, (".json",), store, key_file(store))
     history: list[tuple[str | None, Certificate | None]]
-    if store.is_dir():  # which has no history
+    if is_folder(store):  # which has no history
         with closing(unlearning.CertifiedGPR.load(store)) as model:
             history = [(None, model.certificate())]
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from nareg._folders import is_folder
 from nareg.cli import node_files as read
 from nareg.errors import InputError
 
@@ -55,7 +56,7 @@ class DataFiles:
             raise InputError("the data are missing: pass the files graph, features and labels, or --dataset.")
         X = read.matrix(self.features, in_place=in_place)
         y, train = read.labels(self.labels, X.shape[0])
-        return self.graph if in_place and self.graph.is_dir() else read.graph(self.graph, X.shape[0]), X, y, train
+        return self.graph if in_place and is_folder(self.graph) else read.graph(self.graph, X.shape[0]), X, y, train
 
 
 @dataclass(frozen=True)

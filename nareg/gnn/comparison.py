@@ -297,7 +297,7 @@ def _row(file: Path | None, task: _Task) -> Row:
     row = results(run)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file) as handle:
+        with atomic_write(file, own=True) as handle:
             handle.write(json.dumps(row).encode())
     return row
 

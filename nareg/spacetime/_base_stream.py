@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import _checks
-from nareg.errors import InputError
+from nareg._process import StateLock
+from nareg.errors import BusyError, InputError
 from nareg.io._labeled import as_series
 from nareg.spacetime import _stations
 from nareg.spacetime._base import BaseModel
@@ -24,13 +26,42 @@ if TYPE_CHECKING:
 PATIENCE = 3
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def alone(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method that changes or saves a stream: other threads wait for it, so that no update is lost."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
+        lock = self._lock
+        with lock.mutex:
+            if lock.changing or lock.torn:
+                raise BusyError(
+                    f"{method.__name__} was called in the middle of an update of this stream: "
+                    + ("this process was forked then; load the stream again." if lock.torn else "call it again after that.")
+                )
+            try:
+                lock.changing = True
+                return method(self, *arguments, **options)
+            finally:
+                lock.changing = False
+
+    return call
+
+
 class BaseStream(ABC):
-    """A filter that takes in readings time by time; how it predicts and corrects depends on the size."""
+    """A filter that takes in readings time by time; how it predicts and corrects depends on the size.
+
+    Threads may share one: each update is done as a whole, in the order of the calls. A copy of a stream, or one in a forked
+    process, goes on by itself.
+    """
 
     model: BaseModel
 
     def __init__(self, model: BaseModel, row: int, robust: float | None):
-        self.model = model
+        self.model, self._lock = model, StateLock()
         self._row, self._robust = row, robust
         self._strikes = np.zeros(model.n_nodes, dtype=int)
 
@@ -39,6 +70,7 @@ class BaseStream(ABC):
         """Time of the last step."""
         return self.model.time_of(self._row)
 
+    @alone
     def update(self, y: ArrayLike | Mapping[str, float] | pd.Series, *, time: Time | None = None) -> Update:
         """Correct the estimate by the readings of one time.
 
@@ -55,6 +87,8 @@ class BaseStream(ABC):
         InputError
             If the number of stations differs, a station is unknown or appears twice, a reading is infinite, or the time is
             not after the last one.
+        BusyError
+            If it is called in the middle of another update, by a signal's handler say.
         """
         model = self.model
         if isinstance(y, Mapping):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.spacetime._base_stream import BaseStream
+from nareg.spacetime._base_stream import BaseStream, alone
 from nareg.spacetime._dynamics import leap
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._filter import Correction, correct, innovate, is_steady
@@ -50,6 +50,7 @@ class Stream(BaseStream):
     def _offset_variance(self, var: np.ndarray) -> np.ndarray:
         return self.model.offset_errors_at(self._row).left(self._z[None, : self.model.n_nodes, 1:])[0]
 
+    @alone
     def add_station(self, name: str | None, coordinates: ArrayLike) -> None:
         """Add a station at the end; it starts from its kriging estimate from the others.
 
@@ -79,6 +80,7 @@ class Stream(BaseStream):
         self._strikes = np.append(self._strikes, 0)
         self._forget()
 
+    @alone
     def remove_station(self, station: str | int) -> None:
         """Remove a station, by its name or position; its past readings still count.
 
@@ -96,6 +98,7 @@ class Stream(BaseStream):
         self._strikes = np.delete(self._strikes, gone)
         self._forget()
 
+    @alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the stream and its model, whole or not at all; :func:`load_stream` continues it bit by bit."""
         from nareg.spacetime._store import save_stream

@@ -7,14 +7,15 @@ import threading
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from nareg.errors import BusyError
+from nareg._process import StateLock
+from nareg.errors import BusyError, SolverError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class ModelLock:
-    """The lock of a model. A copy of the model has a lock of its own.
+class ModelLock(StateLock):
+    """The lock of a model. A copy of the model has a lock of its own, and so has a forked process.
 
     A request enters ``requests`` before it reads its arguments, and is refused if another one is there. It waits for reads of
     other threads, which are short, and holds ``mutex`` until it is done. Reads of other threads wait for that. Both are
@@ -22,21 +23,32 @@ class ModelLock:
     """
 
     def __init__(self) -> None:
-        #: Empty, or the token of the request in progress.
-        self.requests: dict[str, object] = {}
-        self.mutex = threading.RLock()
+        super().__init__()
+        #: Empty, or the token of the request in progress: its thread.
+        self.requests: dict[str, list[int]] = {}
         #: Reads in progress; the holder of the lock sees only those of its own thread.
         self.reads = 0
-        #: Whether a request that holds the lock is in progress.
-        self.changing = False
 
     def refuse_changing(self, name: str) -> None:
         """Raise if the holder of the lock is in the middle of a request."""
         if self.changing:
             raise _busy(name)
 
-    def __reduce__(self) -> tuple[type[ModelLock], tuple[()]]:
-        return ModelLock, ()
+    def refuse_torn(self) -> None:
+        """Raise if the model may be half changed, because another thread was changing it when this process was forked."""
+        if self.torn:
+            raise SolverError(
+                "this process was forked in the middle of a request of another thread: load the store here, or fit again."
+            )
+
+    def after_fork(self) -> None:
+        """In the forked process: no thread but this one has requests or reads in progress."""
+        before = self.mutex
+        super().after_fork()
+        if self.mutex is not before:
+            self.reads = 0
+        if self.requests.get("") != [threading.get_ident()]:
+            self.requests = {}
 
 
 def request(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -44,13 +56,15 @@ def request(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
-        lock, token = self._lock, object()
+        lock, token = self._lock, [threading.get_ident()]
         try:
             if lock.requests.setdefault("", token) is not token:  # atomic
                 raise _busy(method.__name__)
             with lock.mutex:
                 if lock.reads:  # of token thread: a signal's handler, say
                     raise _busy(method.__name__)
+                lock.refuse_torn()
+                self._before_request()
                 try:
                     lock.changing = True
                     return method(self, *arguments, **options)
@@ -68,11 +82,13 @@ def training(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
-        lock, token = self._lock, object()
+        lock, token = self._lock, [threading.get_ident()]
         try:
             if lock.requests.setdefault("", token) is not token:
                 raise _busy(method.__name__)
-            return method(self, *arguments, **options)
+            result = method(self, *arguments, **options)
+            lock.torn = False
+            return result
         finally:
             if "" in lock.requests and lock.requests[""] is token:
                 del lock.requests[""]
@@ -87,6 +103,7 @@ def reading(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
         lock = self._lock
         with lock.mutex:
+            lock.refuse_torn()
             before = lock.reads
             try:
                 lock.reads = before + 1

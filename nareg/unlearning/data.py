@@ -153,6 +153,12 @@ class Data:
     def record(self, result: Head, certificate: Certificate | None) -> None:
         """Make the request in progress durable, with the head and the certificate that it leads to: nothing to do in memory."""
 
+    def refuse_elsewhere(self) -> None:
+        """Raise if the data change under another process's hands: those in memory do not."""
+
+    def check(self) -> None:
+        """Raise if what a request relies on is damaged: files could be."""
+
     def close(self) -> None:
         """Release what the data hold besides memory."""
 

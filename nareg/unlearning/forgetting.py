@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from copy import deepcopy
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from nareg.graph import Graph
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, requests
 from nareg.unlearning._locking import ModelLock, reading, request
+from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -33,9 +35,24 @@ class Forgetting(ABC, Generic[Answer]):
     _device: Device | None = None
 
     _fitted: Data | None = None
+    _noise_source: Noise
 
     def __init__(self) -> None:
         self._lock = ModelLock()
+
+    def __copy__(self) -> Self:
+        """A deep copy: two models must not change the same data."""
+        return deepcopy(self)
+
+    @property
+    def _rng(self) -> np.random.Generator:
+        """The generator of this copy of the model, in this process."""
+        return self._noise_source.generator
+
+    def _before_request(self) -> None:
+        """Raise if a request would write to what another process has open, or rely on what is damaged."""
+        if self._fitted is not None:
+            self._fitted.check()
 
     @property
     def _data(self) -> Data:
@@ -46,6 +63,7 @@ class Forgetting(ABC, Generic[Answer]):
                 "the model is inconsistent: a request is running, or one failed and could not be undone, perhaps out of "
                 "memory; load the store, or fit again."
             )
+        self._fitted.refuse_elsewhere()
         return self._fitted
 
     @_data.setter

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from nareg._folders import is_folder
 from nareg.errors import InputError, LedgerError, brief
 from nareg.unlearning import _stored, head
 from nareg.unlearning._locking import request
@@ -41,6 +42,11 @@ class KeptModel(Forgetting[Certificate]):
     @abstractmethod
     def _fits(self) -> bool:
         """Whether the last certificate can have been issued for this model and these data."""
+
+    def _before_request(self) -> None:
+        if self._ledger is not None:
+            self._ledger.refuse_elsewhere()
+        super()._before_request()
 
     def _refuse_stored(self, what: str) -> None:
         path = self.folder if self._ledger is None else self._ledger.path
@@ -86,7 +92,7 @@ class KeptModel(Forgetting[Certificate]):
         LedgerError
             If the store cannot be read, is damaged, or is open in another process.
         """
-        if os.path.isdir(path):
+        if is_folder(path):
             if key is not None:
                 raise InputError(f"key is given, but {path} is the folder of a model, which has none: leave it out.")
             return cls._opened(path, device=device, memory=memory, rng=rng)

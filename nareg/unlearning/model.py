@@ -17,6 +17,7 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
+from nareg.unlearning._noise import Noise
 from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, FeatureScale, checked_budget, checked_guarantee
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost, measured, warn_of_cost
@@ -68,7 +69,7 @@ class CertifiedGPR(KeptModel):
         and compiled loops, which also serve requests.
     rng : numpy.random.Generator, optional
         Draws the noise term. The operating system seeds the default, not ``default_rng(0)`` as elsewhere: who knows the seed
-        knows the noise term.
+        knows the noise term. A copy of the model, or one in a forked process, goes on with a seed of its own.
 
     Attributes
     ----------
@@ -129,7 +130,7 @@ class CertifiedGPR(KeptModel):
         self.folder = None if folder is None else _arguments.folder(folder, self.r_max, device)
         self.memory = None if memory is None else _checks.integer("memory", memory, low=1)
         self._device = None if device is None else Device(device)
-        self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)  # secret: see rng
+        self._noise_source = Noise(None if rng is None else _checks.generator(rng))  # secret: see rng
         self._calibrated = self._calibration.fixed
         checked_budget(1.0 if self._calibration.alpha == AUTO else self._calibration.alpha, self.eps, self.delta)
         self._cost: UtilityCost | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nareg._folders import is_folder
 from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.mapped.data import MappedData
@@ -131,7 +132,7 @@ def verify(
     >>> result.holds, result.chained, result.requests, result.distance <= result.bound
     (True, True, 2, True)
     """
-    if os.path.isdir(path):
+    if is_folder(path):
         return _verified_folder(path, key, device, memory)
     ledger = Ledger(path, key)
     try:
@@ -150,6 +151,7 @@ def _verified_folder(
     try:
         data = model._data
         assert isinstance(data, MappedData)
+        data.folder.check_files()
         off, bound = data.propagation.recompute_trained(), 2 * data.propagation.errors()
         wrong = () if off <= bound else (f"the stored embedding is {off:.3g} off that of the remaining data",)
         B, W = model._head.B, model._head.W

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
+import sys
+import threading
 
 import numpy as np
 import pytest
 
 import nareg
-from nareg.errors import InputError
+from nareg.errors import BusyError, InputError
 from nareg.spacetime import load_stream
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._smoother import run
@@ -363,3 +367,50 @@ def test_series_that_names_a_station_twice_is_refused_and_one_without_names_is_a
     nameless = network(n=4, T=20, names=False)
     y = pd.Series([1.0, 2.0, 3.0, 4.0])
     np.testing.assert_array_equal(nameless.stream().update(y).x, nameless.stream().update(y.to_numpy()).x)
+
+
+def shared(stream, y, n_threads=4, n_updates=25):
+    """A stream that threads update with the same readings, each so many times."""
+
+    def run():
+        for _ in range(n_updates):
+            stream.update(y)
+
+    threads = [threading.Thread(target=run) for _ in range(n_threads)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    return stream
+
+
+def test_threads_that_share_a_stream_lose_no_update():
+    model, y = with_dynamics(3, 1, "full")
+    here, there = model.stream(), shared(model.stream(), y[:, 30])
+    for _ in range(100):
+        here.update(y[:, 30])
+    assert there.time == here.time
+    assert_same(there.update(y[:, 31]), here.update(y[:, 31]))
+    assert_same(copy.deepcopy(there).update(y[:, 32]), pickle.loads(pickle.dumps(there)).update(y[:, 32]))
+
+
+def test_an_update_in_the_middle_of_another_is_refused():
+    """As a signal's handler would ask for it."""
+
+    class Asks:
+        def __array__(self, dtype=None, copy=None):
+            stream.update(y[:, 30])
+            raise AssertionError("not reached")
+
+    model, y = with_dynamics(3, 1, "full")
+    stream = model.stream()
+    before = stream.time
+    with pytest.raises(BusyError, match="update was called in the middle of an update of this stream"):
+        stream.update(Asks())
+    stream.update(y[:, 30])
+    assert stream.time == before + 1

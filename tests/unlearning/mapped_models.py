@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.unlearning import CertifiedGPR
+from nareg.unlearning.mapped.folder import SUMS, StateFolder, locked
 from tests.unlearning.requests import problem
 
 #: So little memory that every request propagates through the whole graph, one column at a time.
@@ -26,6 +27,14 @@ def everything(model):
 def assert_equal(before, after):
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def with_new_sums(path):
+    """A folder of a model of three weights whose tables were changed gets checksums of them: anybody can compute these."""
+    folder = StateFolder(path, 2, locked(path))
+    folder.sum_up_files(name for name in folder.tables if name != SUMS)
+    folder.write_sums()
+    folder.close()
 
 
 def mapped(rng, folder, *, memory=None, **options):

@@ -72,7 +72,7 @@ def test_a_journal_counts_when_it_is_whole(rng, tmp_path, monkeypatch):
     model = mapped(rng, tmp_path / "m")
     before = everything(model)
 
-    def fail(_):
+    def fail(*_):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:

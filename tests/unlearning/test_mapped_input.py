@@ -8,7 +8,7 @@ import pytest
 import nareg
 from nareg.unlearning import CertifiedGPR, LedgerError
 from nareg.unlearning.mapped.tables import Table
-from tests.unlearning.mapped_models import assert_equal, everything, mapped
+from tests.unlearning.mapped_models import assert_equal, everything, mapped, with_new_sums
 from tests.unlearning.requests import problem
 
 
@@ -121,6 +121,9 @@ def test_numbers_that_would_lead_out_of_the_tables_are_refused(name, at, value, 
     array[at] = value
     array.flush()
     del array
+    with pytest.raises(LedgerError, match="do not have their checksum"):
+        CertifiedGPR.load(tmp_path / "m")
+    with_new_sums(tmp_path / "m")
     with pytest.raises(LedgerError, match="its files do not fit together"):
         CertifiedGPR.load(tmp_path / "m")
 

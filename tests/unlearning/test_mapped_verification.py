@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, verify
+from nareg.unlearning import CertifiedGPR, LedgerError, verify
 from tests.unlearning import reference
-from tests.unlearning.mapped_models import LITTLE, mapped
+from tests.unlearning.mapped_models import LITTLE, mapped, with_new_sums
 
 
 def requested(rng, path, **options):
@@ -50,6 +50,9 @@ def test_an_embedding_that_is_not_that_of_the_data_is_found(name, rng, tmp_path)
     table[row] += 1e-6  # far below what the budget would show
     table.flush()
     del table
+    with pytest.raises(LedgerError, match="do not have their checksum"):
+        verify(tmp_path / "m")
+    with_new_sums(tmp_path / "m")  # as a writer that means to deceive would
     result = verify(tmp_path / "m")
     assert not result.holds
     assert "the stored embedding is" in result.wrong[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nareg._linear.threads import one_thread
-from nareg.spacetime._base_stream import BaseStream
+from nareg.spacetime._base_stream import BaseStream, alone
 from nareg.spacetime._large.markov import STARTING, MarkovFilter, Separators
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class SparseStream(BaseStream):
     def _corrected(self) -> tuple[np.ndarray, np.ndarray]:
         return self.filter.mean, self.filter.variance
 
+    @alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the stream and its model, whole or not at all; :func:`load_stream` continues it."""
         from nareg.spacetime._large.store import save_stream

@@ -19,7 +19,7 @@ from nareg.unlearning import _arguments
 from nareg.unlearning.forgetting import checked_labels, warn_of_centered
 from nareg.unlearning.mapped import graph as graphs
 from nareg.unlearning.mapped.data import MappedData
-from nareg.unlearning.mapped.folder import OTHERS, PER_NODE, STATE, StateFolder, locked
+from nareg.unlearning.mapped.folder import OTHERS, PER_NODE, STATE, SUMS, StateFolder, locked
 from nareg.unlearning.mapped.propagation import Counts
 from nareg.unlearning.mapped.tables import SPARE, Table
 from nareg.unlearning.propagation.rounding import largest_of
@@ -65,6 +65,8 @@ def create(
     try:
         graphs.fill(folder.tables, given)
         peak = _fill(folder, X, y, nodes)
+        folder.sum_up_files(name for name in folder.tables if name not in (SUMS, "coefficients", "term"))
+        folder.write_sums()
         folder.attach()
         counts = Counts(n, given.n_edges, nodes.size, 2 * given.n_edges, peak, 1.0, 0)
         return MappedData(folder, weights, names, classes is not None, counts, memory, (path, stack), progress)
@@ -93,8 +95,8 @@ def _tables(draft: Path, n: int, entries: int, X: SignalFile, columns: int, orde
     shapes |= {name: ("<f8", (width, columns)) for name in ("coefficients", "term")}
     shapes |= {"features": (X.dtype, (n, width)), "neighbors": ("<i4", (entries + int(SPARE * entries),))}
     assert set(OTHERS) <= set(shapes)
-    for name, (kind, shape) in shapes.items():
-        Table.create(draft / f"{name}.npy", kind, shape)
+    made = [Table.create(draft / f"{name}.npy", kind, shape) for name, (kind, shape) in shapes.items()]
+    Table.create(draft / f"{SUMS}.npy", "<u8", (max(table.n_blocks for table in made), len(made)))
 
 
 def _fill(folder: StateFolder, X: SignalFile, labels: np.ndarray, train: np.ndarray) -> float:

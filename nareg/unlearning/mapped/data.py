@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from nareg._files import refuse_links
+from nareg._folders import settle
 from nareg.errors import UNREADABLE, InputError, LedgerError
 from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate
@@ -66,6 +68,7 @@ class MappedData(Data):
     def _propagate(self) -> None:
         """Compute the embedding from features and graph as the files have them."""
         self.propagation.recompute()
+        self.folder.write_sums()
         self.folder.clear_stale()
         self.propagation.attach(self.propagation.counts, self.propagation.scratch)
 
@@ -92,9 +95,10 @@ class MappedData(Data):
         if self._draft is not None:
             self._publish(state)
             return
+        self.folder.sum_up()
         self.folder.write_journal(state, up_to_date=self.propagation.is_anew)
         try:
-            finish(self.folder.path)
+            finish(self.folder.path, state, self.folder.tables)
             self._attach(counts, reuse_scratch=True)
         except BaseException as error:
             self._lost = True
@@ -106,6 +110,8 @@ class MappedData(Data):
         assert self._draft is not None
         for name in ("coefficients", "term"):
             self.folder[name].write(0, self.folder[name].array)
+        self.folder.sum_up_files(("coefficients", "term"))
+        self.folder.write_sums()
         write_state(self.folder.path, state)
         (path, stack), self._draft = self._draft, None
         try:
@@ -119,6 +125,16 @@ class MappedData(Data):
     def noise_and_coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Noise term B and coefficients W, (F, C)."""
         return self.folder["term"].array.copy(), self.folder["coefficients"].array.copy()
+
+    def check(self) -> None:
+        """Compare with their checksums the parts that every request relies on; it compares the others when it reads them."""
+        if not self.broken:
+            self.refuse_elsewhere()
+            self.folder.check(self.n_nodes, self.propagation.train.size)
+
+    def refuse_elsewhere(self) -> None:
+        """Raise if this is a fork of the process that has the folder open."""
+        self.folder.refuse_elsewhere()
 
     def close(self) -> None:
         """Unlock the folder; that of a model that was never recorded is removed."""
@@ -178,11 +194,19 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
     LedgerError
         If it is damaged, or open elsewhere.
     """
-    place = Path(path)
+    place = settle(path)
+    if os.path.lexists(place / STATE):
+        try:
+            refuse_links(place)
+        except (InputError, OSError) as error:
+            raise LedgerError(str(error)) from None
     read_state(place)  # or it is no such folder, and stays as it is
     lock = locked(place)
     try:
-        finish(place)
+        state = read_state(place)
+        with _damage(place):
+            settings_of(state["settings"])
+        finish(place, state)
         state = read_state(place)
         with _damage(place):
             settings, classes, given = settings_of(state["settings"])
@@ -191,6 +215,7 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
         folder = StateFolder(place, len(settings["weights"]) - 1, lock)
         refuse_damage(folder, counts, classes.size)
         data = MappedData(folder, np.array(settings["weights"]), classes, given, counts, memory)
+        folder.check(counts.n_nodes, counts.n_train)
         data.set_settings(state["settings"])
     except BaseException:
         lock.close()

@@ -9,6 +9,7 @@
 ``neighbors.npy``, ...     the graph: rows of neighbors; ``start``, ``live`` and ``room`` of each
 ``labels.npy``, ...        ``labels``, ``gone``; ``largest`` and ``peaks`` of the bound on rounding errors
 ``coefficients.npy``, ...  the model: ``coefficients`` and ``term``, (F, C) float64
+``checksums.npy``          of blocks of rows, (B, T) uint64: one column per table, in the order of their names
 ``journal``                a request on its way to the tables
 ``stale``                  there while reserves and sums are being computed from features and graph
 =========================  ===================================================================================
@@ -18,11 +19,17 @@ Every file of N rows may have spare ones behind them.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from nareg._files import atomic_write
+import numpy as np
+
+from nareg._files import atomic_write, own_file
+from nareg._process import only_here, process
 from nareg.errors import InputError, LedgerError
 from nareg.unlearning.mapped import journal
 from nareg.unlearning.mapped.tables import Table, sync
@@ -32,7 +39,7 @@ try:
 except ModuleNotFoundError:  # a system without locks
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = "nareg-unlearning-folder-1"
+FORMAT = "nareg-unlearning-folder-2"
 #: File that marks a folder as one of a model.
 STATE = "state.json"
 JOURNAL, STALE, LOCK = "journal", "stale", "lock"
@@ -41,7 +48,9 @@ PER_NODE = {
     "start": "<i8", "live": "<i8", "room": "<i8", "node": "<i8", "row": "<i8", "labels": "<i8", "gone": "|b1",
     "largest": "<f8", "peaks": "<f8",
 }  # fmt: skip
-#: All tables but the reserves.
+#: Table of the checksums of all others.
+SUMS = "checksums"
+#: All tables but the reserves and the checksums.
 OTHERS = (*PER_NODE, "features", "sum", "neighbors", "coefficients", "term")
 
 
@@ -58,10 +67,11 @@ class StateFolder:
     """
 
     def __init__(self, path: Path, order: int, lock: Any) -> None:
-        self.path, self._lock = path, lock
-        names = (*OTHERS, *(f"reserve-{level}" for level in range(1, order)))
-        self.tables = {name: Table(path / f"{name}.npy") for name in names}
+        self.path, self._lock, self._process = path, lock, process()
+        self.tables = tables(path, order)
         self.reserves = [self.tables[f"reserve-{level}"] for level in range(1, order)]
+        self._summed = sorted(set(self.tables) - {SUMS})
+        self._show_sums()
 
     @property
     def embedding(self) -> list[Table]:
@@ -78,7 +88,7 @@ class StateFolder:
 
     def mark_stale(self) -> None:
         """Mark reserves and sums as unusable, durably, before they are computed in place."""
-        (self.path / STALE).touch()
+        os.close(own_file(self.path / STALE, os.O_WRONLY | os.O_CREAT))
         sync(self.path)
 
     def clear_stale(self) -> None:
@@ -102,6 +112,65 @@ class StateFolder:
         """Map all tables as the files are now; views have to be taken again."""
         for table in self.tables.values():
             table.attach()
+        self._show_sums()
+
+    def _show_sums(self) -> None:
+        """Make room for all checksums, and tell the tables where theirs are."""
+        sums = self[SUMS]
+        sums.grow(max(self[name].n_blocks for name in self._summed))
+        for column, name in enumerate(self._summed):
+            self[name].sums = sums.array[:, column]
+
+    def check(self, n_nodes: int, n_train: int) -> None:
+        """Compare with their checksums what every certificate relies on: numbers of nodes, the model, rows of training nodes.
+
+        What was compared before is compared again: bits may have flipped since.
+
+        Raises
+        ------
+        LedgerError
+            If a block is damaged.
+        """
+        for name in self._summed:
+            self[name].forget_checks()
+        for name in PER_NODE:
+            self[name].check_first(n_nodes)
+        for name in ("coefficients", "term"):
+            self[name].check_first(self[name].capacity)
+        self["sum"].check_first(n_train)
+
+    def check_files(self) -> None:
+        """The same for all files as a whole."""
+        for name in self._summed:
+            self[name].check_file()
+
+    def sum_up(self) -> None:
+        """Take the checksums of rows that were noted, which go to the journal with them.
+
+        Raises
+        ------
+        LedgerError
+            If such a row is in a block that is damaged.
+        """
+        self._show_sums()
+        for column, name in enumerate(self._summed):
+            self._take(column, *self[name].new_sums())
+
+    def sum_up_files(self, names: Iterable[str]) -> None:
+        """Take the checksums of files that were written as a whole."""
+        self._show_sums()
+        for name in names:
+            sums = self[name].file_sums()
+            self._take(self._summed.index(name), np.arange(sums.size), sums)
+
+    def write_sums(self) -> None:
+        """Write the checksums to their file, outside of a journal: of a new model, or while the folder is stale."""
+        self[SUMS].write(0, self[SUMS].array)
+        self[SUMS].sync()
+
+    def _take(self, column: int, blocks: np.ndarray, sums: np.ndarray) -> None:
+        self[SUMS].array[blocks, column] = sums
+        self[SUMS].note(blocks)
 
     def write_journal(self, state: dict[str, Any], *, up_to_date: bool) -> None:
         """Write what changes to the journal, durably. ``up_to_date``: reserves and sums were computed in place for it.
@@ -119,18 +188,56 @@ class StateFolder:
                 raise LedgerError(f"{self.path} cannot be written ({error.strerror}). Nothing was changed.") from None
             raise
 
+    def refuse_elsewhere(self) -> None:
+        """Raise if this is a fork of the process that opened the folder, or another folder took its place.
+
+        Raises
+        ------
+        LedgerError
+        """
+        if self._process != process():
+            raise LedgerError(
+                f"{self.path} is open in process {self._process[0]}, of which this is a fork: load it again here when it is "
+                "closed there."
+            )
+        if not _is_at(self.path / LOCK, self._lock):
+            raise LedgerError(f"{self.path} is another folder than the one that was opened: load it again.")
+
     def close(self) -> None:
         """Unlock the folder."""
         self._lock.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise InputError(f"{self.path} is open, and a folder has one writer: a model in a folder is not copied, load it there.")
 
-def finish(path: Path) -> None:
-    """Carry out the journal of a folder if it is whole, and delete it."""
+
+def tables(path: Path, order: int) -> dict[str, Table]:
+    """The tables of a folder, by name."""
+    names = (*OTHERS, *(f"reserve-{level}" for level in range(1, order)), SUMS)
+    return {name: Table(path / f"{name}.npy") for name in names}
+
+
+def finish(path: Path, state: dict[str, Any], open_tables: Mapping[str, Table] | None = None) -> None:
+    """Carry out the journal of a folder if it is whole, and delete it.
+
+    Raises
+    ------
+    LedgerError
+        If it is whole, but not one of this folder and state; then nothing was changed.
+    """
     file = path / JOURNAL
-    if not file.exists():
+    if not os.path.lexists(file):
         return
     if journal.is_whole(file):
-        state, up_to_date = journal.apply(file)
+        known = tables(path, len(state["settings"]["weights"]) - 1) if open_tables is None else open_tables
+        plan = journal.read(file, known)
+        if plan is None or plan.state.get("settings") != state["settings"]:
+            raise LedgerError(
+                f"{file} is not a journal of this folder, and was not carried out: delete it, if you trust where the folder is "
+                "from, or restore the folder from a copy."
+            )
+        journal.apply(file, plan)
+        state, up_to_date = plan.state, plan.up_to_date
         write_state(path, state)
         if up_to_date:
             (path / STALE).unlink(missing_ok=True)
@@ -141,9 +248,13 @@ def finish(path: Path) -> None:
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
     """Write settings, counts and certificate."""
-    with atomic_write(path / STATE) as handle:
-        handle.write(json.dumps({"format": FORMAT, **state}).encode())
+    with atomic_write(path / STATE, own=True) as handle:
+        handle.write(json.dumps({"format": FORMAT, **state, "sha256": _digest(state)}).encode())
     sync(path)
+
+
+def _digest(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -155,25 +266,51 @@ def read_state(path: Path) -> dict[str, Any]:
         If it is not the folder of a model.
     """
     try:
-        state = json.loads((path / STATE).read_bytes())
-    except FileNotFoundError:
+        with os.fdopen(own_file(path / STATE), "rb") as handle:
+            state = json.loads(handle.read())
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} is not the folder of a model (it has no {STATE}): pass one that fit() wrote.") from None
     except (OSError, ValueError) as error:
         raise LedgerError(f"{path / STATE} is damaged ({type(error).__name__}): restore the folder from a copy.") from None
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    if not isinstance(state, dict) or state.pop("format", None) != FORMAT:
         raise LedgerError(f"{path / STATE} does not have the format {FORMAT!r}: fit again.")
+    if state.pop("sha256", None) != _digest(state):
+        raise LedgerError(f"{path / STATE} is damaged, it does not have its checksum: restore the folder from a copy.")
     return state
 
 
 def locked(path: Path) -> Any:
-    """The folder's lock, to be closed."""
-    handle = open(path / LOCK, "ab")  # noqa: SIM115
+    """The folder's lock, to be closed.
+
+    Raises
+    ------
+    LedgerError
+        If it is locked, or may not be written.
+    """
+    try:
+        handle = only_here(os.fdopen(own_file(path / LOCK, os.O_RDWR | os.O_CREAT), "r+b", buffering=0))
+    except OSError as error:
+        raise LedgerError(f"{path / LOCK} cannot be written ({error.strerror}): check the folder.") from None
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             handle.close()
-            raise LedgerError(f"{path}: another model or process has it open: close() that one first.") from None
+            raise _open_elsewhere(path) from None
         except OSError:  # a file system without locks
             pass
+    if not _is_at(path / LOCK, handle):  # another folder took the place of this one
+        handle.close()
+        raise _open_elsewhere(path)
     return handle
+
+
+def _open_elsewhere(path: Path) -> LedgerError:
+    return LedgerError(f"{path}: another model or process has it open: close() that one first.")
+
+
+def _is_at(path: Path, handle: Any) -> bool:
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle.fileno()))
+    except OSError:
+        return False

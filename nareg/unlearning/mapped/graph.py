@@ -58,6 +58,21 @@ class MappedGraph(LiveGraph):
         super().add_nodes(count)
         self._note(np.arange(self.n_nodes - count, self.n_nodes))
 
+    def neighbors_of(self, node: int) -> np.ndarray:
+        """Neighbors of a node, in no order."""
+        self.check(np.array([node]))
+        return super().neighbors_of(node)
+
+    def check(self, nodes: np.ndarray) -> None:
+        """Compare rows of these nodes with their checksums; compiled loops trust them."""
+        for name in NODES:
+            self._tables[name].check(nodes)
+        self._tables[NEIGHBORS].check_runs(self.start[nodes], self.live[nodes])
+
+    def _present(self, edges: np.ndarray) -> np.ndarray:
+        self.check(np.unique(edges))
+        return super()._present(edges)
+
     def _note(self, nodes: np.ndarray) -> None:
         for name in NODES:
             self._tables[name].note(nodes)

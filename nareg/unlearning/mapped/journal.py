@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from nareg._array_files import NPY_HEADER
+from nareg._files import own_file
+from nareg.errors import UNREADABLE
 from nareg.unlearning.mapped.tables import Table, sync, write_all
 
 FORMAT = b"nareg-journal-1\n"
@@ -35,7 +39,8 @@ def write(path: Path, tables: Mapping[str, Table], state: dict[str, Any], *, up_
     runs = {name: _runs(rows) for name, rows in changed.items()}
     parts = [[name, tables[name].row_bytes, len(firsts)] for name, (firsts, _) in runs.items()]
     digest = hashlib.sha256()
-    with open(path, "wb", buffering=0) as handle:
+    path.unlink(missing_ok=True)
+    with os.fdopen(own_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb", buffering=0) as handle:
 
         def put(array: np.ndarray) -> None:
             digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
@@ -56,8 +61,9 @@ def write(path: Path, tables: Mapping[str, Table], state: dict[str, Any], *, up_
 
 def is_whole(path: Path) -> bool:
     """Whether a journal was written to its end."""
-    left, digest = path.stat().st_size - DIGEST, hashlib.sha256()
-    with open(path, "rb") as handle:
+    digest = hashlib.sha256()
+    with os.fdopen(own_file(path), "rb") as handle:
+        left = os.fstat(handle.fileno()).st_size - DIGEST
         while left > 0:
             piece = handle.read(min(left, PIECE))
             digest.update(piece)
@@ -65,23 +71,68 @@ def is_whole(path: Path) -> bool:
         return handle.read(DIGEST) == digest.digest()
 
 
-def apply(path: Path) -> tuple[dict[str, Any], bool]:
-    """Write the rows of a whole journal to the tables beside it, durably.
+@dataclass(frozen=True)
+class Plan:
+    """What a journal says, checked: the state, whether reserves and sums are up to date, and runs of rows of each table."""
 
-    Returns the state, and whether reserves and sums are up to date.
+    state: dict[str, Any]
+    up_to_date: bool
+    runs: list[tuple[Table, np.ndarray, np.ndarray]]
+
+
+def read(path: Path, tables: Mapping[str, Table]) -> Plan | None:
+    """What a whole journal says, before any of it is carried out; None if it is not one for these tables.
+
+    Its hash has no key: whoever made the folder may have made the journal, too. So it may only change rows that there are.
     """
-    with open(path, "rb") as handle:
-        handle.readline()
-        header = json.loads(handle.readline())
-        for name, row_bytes, n_runs in header["parts"]:
-            firsts, lengths = (np.frombuffer(handle.read(8 * n_runs), np.int64).tolist() for _ in range(2))
-            table = path.with_name(f"{name}.npy")
-            with open(table, "r+b", buffering=0) as target:
-                for first, length in zip(firsts, lengths, strict=True):
-                    target.seek(NPY_HEADER + first * row_bytes)
-                    _copy(handle, target, length * row_bytes)
-            sync(table)
-    return header["state"], header["up_to_date"]
+    try:
+        with os.fdopen(own_file(path), "rb") as handle:
+            if handle.readline(len(FORMAT)) != FORMAT:
+                return None
+            header = json.loads(handle.readline())
+            parts, runs = header["parts"], []
+            size = os.fstat(handle.fileno()).st_size - DIGEST
+            for name, row_bytes, n_runs in parts:
+                table = tables[name]
+                if type(row_bytes) is not int or row_bytes != table.row_bytes or type(n_runs) is not int or n_runs < 0:
+                    return None
+                if handle.tell() + 16 * n_runs > size:
+                    return None
+                firsts, lengths = (np.frombuffer(handle.read(8 * n_runs), np.int64) for _ in range(2))
+                if not _are_runs(firsts, lengths, table.capacity):
+                    return None
+                runs.append((table, firsts, lengths))
+                handle.seek(int(lengths.sum()) * row_bytes, os.SEEK_CUR)
+            if handle.tell() != size or len({part[0] for part in parts}) != len(parts):
+                return None
+            state, up_to_date = header["state"], header["up_to_date"]
+    except UNREADABLE:
+        return None
+    return Plan(state, up_to_date, runs) if isinstance(state, dict) and isinstance(up_to_date, bool) else None
+
+
+def _are_runs(firsts: np.ndarray, lengths: np.ndarray, capacity: int) -> bool:
+    """Whether these are runs of rows in rising order, apart from one another, of so many rows."""
+    if firsts.size == 0:
+        return True
+    if firsts.min() < 0 or lengths.min() < 1 or firsts.max() > capacity or lengths.max() > capacity:
+        return False
+    ends = firsts + lengths
+    return bool((ends[:-1] <= firsts[1:]).all()) and int(ends[-1]) <= capacity
+
+
+def apply(path: Path, plan: Plan) -> None:
+    """Write the rows of a journal to their tables, durably."""
+    with os.fdopen(own_file(path), "rb") as handle:
+        for _ in range(2):
+            handle.readline()
+        for table, firsts, lengths in plan.runs:
+            handle.seek(16 * firsts.size, os.SEEK_CUR)
+            with os.fdopen(own_file(table.path, os.O_RDWR), "r+b", buffering=0) as target:
+                for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
+                    target.seek(NPY_HEADER + first * table.row_bytes)
+                    _copy(handle, target, length * table.row_bytes)
+            table.sync()
 
 
 def _copy(source: IO[bytes], target: Any, size: int) -> None:

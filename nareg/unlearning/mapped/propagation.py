@@ -128,15 +128,27 @@ class MappedPropagation(Propagation):
     def update(self, change: Change, gone: np.ndarray | None = None) -> None:
         """Apply a request to graph, features and embedding, in memory, and note which rows change."""
         # what it changes at level l is at most l hops away from the nodes that it touches, with removed edges still there
-        nodes, counts = self.scratch.reach(change.touched, self.order)
-        self.scratch.forget(nodes)
+        nodes, counts = self._reached(change.touched)
+        self._folder["features"].check(change.touched)
         self._folder["features"].note(change.nodes)
-        self._is_wide = self._bytes(counts) > blocks.allowed(self._folder.embedding, self.graph.n_nodes, self._memory)
+        wide = self._is_wide = self._bytes(counts) > blocks.allowed(self._folder.embedding, self.graph.n_nodes, self._memory)
         for level, table in enumerate(self._folder.reserves, start=1):
             table.note(nodes[: counts[level]])
+            if not wide:
+                table.check(nodes[: counts[level]])
+        if not wide:
+            self._folder["sum"].check(self._row[nodes])
         super().update(change, gone)
         if not self.is_anew:
             self._folder["sum"].note(self._row[nodes])
+
+    def _reached(self, touched: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes within L hops and how many within 0, 1, ..., after their rows of the graph were checked hop by hop."""
+        for hops in range(self.order + 1):
+            nodes, counts = self.scratch.reach(touched, hops)
+            self.scratch.forget(nodes)
+            self._graph.check(nodes[counts[hops - 1] if hops else 0 :])
+        return nodes, counts
 
     def _bytes(self, counts: np.ndarray) -> float:
         """Memory for a request that reaches so many rows within 0, 1, ..., L hops: their pages, two rows for each pushed on.
@@ -159,6 +171,8 @@ class MappedPropagation(Propagation):
         for table in folder.embedding[first:]:
             table.sync()
             table.attach()
+        names = [f"reserve-{level}" for level in range(first, self.order)]
+        folder.sum_up_files([*names, "sum"])
         self._view(self.graph.n_nodes)
         self.is_anew = True
 

@@ -1,24 +1,30 @@
 """Arrays on disk whose changes stay in memory until a journal has them.
 
 A table is mapped copy on write: a request changes pages of its own, which no other process and no crash can see. To undo it
-the file is mapped anew. To carry it out, the changed rows go to a journal, and from there to the file.
+the file is mapped anew. To carry it out, the changed rows go to a journal, and from there to the file. Rows are checked
+against their checksums before a request relies on them.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nareg._array_files import NPY_HEADER, header_of, npy_header
-from nareg._graph_files.reader import read_into
+from nareg._files import own_file
+from nareg._graph_files.reader import read_at
 from nareg.errors import UNREADABLE, LedgerError, brief
+from nareg.unlearning.mapped.checksums import checksums, rows_per_block
 
 #: Spare rows of a table that grows, as a share of its rows. They take no room on disk until they are used.
 SPARE = 0.25
+#: Bytes of rows that are read at a time to add them up.
+PIECE = 2**24
 
 
 class Table:
@@ -33,6 +39,8 @@ class Table:
     ----------
     array : array
         All rows, spare ones among them. Changes are lost unless they are noted and written.
+    sums : (B,) uint64 array or None
+        Checksums of its blocks; of those behind them the sum is 0. None while there are none.
 
     Raises
     ------
@@ -41,9 +49,9 @@ class Table:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.sums = path, None
         try:
-            with open(path, "rb") as handle:
+            with self._open() as handle:
                 header = header_of(handle, os.fstat(handle.fileno()).st_size, str(path), more=True)
                 start = handle.tell()
         except UNREADABLE as error:
@@ -51,6 +59,7 @@ class Table:
         if header.by_columns or not header.shape or start != NPY_HEADER:
             raise LedgerError(f"{path} is damaged: restore the folder from a copy.")
         self.dtype, self.row_shape, self.capacity = header.dtype, header.shape[1:], header.shape[0]
+        self.per_block = rows_per_block(self.row_bytes)
         self.attach()
 
     @classmethod
@@ -62,6 +71,14 @@ class Table:
             handle.truncate(NPY_HEADER + kind.itemsize * int(np.prod(shape, dtype=np.int64)))
         return cls(path)
 
+    def _open(self, flags: int = os.O_RDONLY) -> Any:
+        return os.fdopen(own_file(self.path, flags), "r+b" if flags else "rb", buffering=0)
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks that have a checksum."""
+        return -(-self.capacity // self.per_block)
+
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
@@ -69,9 +86,10 @@ class Table:
 
     def attach(self) -> None:
         """Map the file as it is now: changes that were not written are gone. Views of the array before keep it alive."""
-        with open(self.path, "rb") as handle:
+        with self._open() as handle:
             self.array = np.ndarray((self.capacity, *self.row_shape), self.dtype, _private(handle.fileno()), NPY_HEADER)
         self._noted: list[np.ndarray] = []
+        self.forget_checks()
 
     def note(self, rows: np.ndarray) -> None:
         """Note that rows change, or may change."""
@@ -87,18 +105,21 @@ class Table:
             return
         before, noted = self.array, self.noted()
         self.capacity = rows + int(SPARE * rows)
-        with open(self.path, "r+b") as handle:  # a header that is still the old one leaves the new rows out
+        with self._open(os.O_RDWR) as handle:  # a header that is still the old one leaves the new rows out
             handle.truncate(NPY_HEADER + self.capacity * self.row_bytes)
             handle.write(npy_header(self.dtype, (self.capacity, *self.row_shape)))
+        self.sync()  # the journal of the request needs them
         self.attach()
         self.array[noted] = before[noted]
         self.note(noted)
 
     def read(self, first: int, last: int) -> np.ndarray:
         """A copy of some rows by plain reads, with the changes of noted ones: mapped pages would count as memory."""
-        rows = np.empty((last - first, *self.row_shape), self.dtype)
-        if read_into(self.path, NPY_HEADER + first * self.row_bytes, rows) < rows.nbytes:
-            raise LedgerError(f"{self.path} is shorter than when it was opened: restore the folder from a copy.")
+        begin = first // self.per_block * self.per_block
+        rows = self._block_rows(begin, -(-last // self.per_block))
+        if self.sums is not None:
+            self._compare(np.arange(begin // self.per_block, -(-last // self.per_block)), self._summed(rows))
+        rows = rows[first - begin : last - begin]
         noted = self.noted()
         noted = noted[slice(*np.searchsorted(noted, (first, last)))]
         rows[noted - first] = self.array[noted]
@@ -108,13 +129,101 @@ class Table:
         """Write rows to the file, or some of their columns; they are not seen here before the next :meth:`attach`."""
         width = self.row_shape[0] if self.row_shape else 1
         if columns.indices(width) == (0, width, 1):
-            with open(self.path, "r+b", buffering=0) as handle:
+            with self._open(os.O_RDWR) as handle:
                 handle.seek(NPY_HEADER + first * self.row_bytes)
                 write_all(handle, np.ascontiguousarray(rows, self.dtype))
             return
         shape, start = (len(rows), width), NPY_HEADER + first * self.row_bytes
-        part: np.ndarray = np.memmap(self.path, self.dtype, "r+", start, shape)
+        with self._open(os.O_RDWR) as handle:
+            part: np.ndarray = np.memmap(handle, self.dtype, "r+", start, shape)
         part[:, columns] = rows
+
+    def forget_checks(self) -> None:
+        """Begin a request: no block was compared with its checksum yet."""
+        self._checked = np.zeros(self.n_blocks, dtype=bool)
+
+    def check(self, rows: np.ndarray) -> None:
+        """Compare blocks that have these rows with their checksums, before the rows change. Each is compared once per request.
+
+        Raises
+        ------
+        LedgerError
+            If one is damaged.
+        """
+        blocks = np.unique(rows // self.per_block)
+        self._check(blocks[~self._checked[blocks]])
+
+    def check_runs(self, first: np.ndarray, count: np.ndarray) -> None:
+        """The same for runs of rows, ``count[i]`` of them from ``first[i]`` on."""
+        some = count > 0
+        begin, end = first[some] // self.per_block, (first[some] + count[some] - 1) // self.per_block
+        length = end - begin + 1
+        places = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+        blocks = np.unique(np.repeat(begin, length) + places)
+        self._check(blocks[~self._checked[blocks]])
+
+    def check_first(self, count: int) -> None:
+        """The same for the first rows."""
+        self._check(np.flatnonzero(~self._checked[: -(-count // self.per_block)]))
+
+    def check_file(self) -> None:
+        """Compare the whole file with its checksums by plain reads, whatever was compared before."""
+        for begin, end in self._block_pieces():
+            self._compare(np.arange(begin, end), self._summed(self._block_rows(begin * self.per_block, end)))
+
+    def new_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Blocks whose rows were noted, and their new checksums; those that were not checked yet are compared in the file."""
+        blocks = np.unique(self.noted() // self.per_block)
+        self._check(blocks[~self._checked[blocks]])
+        return blocks, checksums(self._bytes(self.array), blocks, self.per_block * self.row_bytes)
+
+    def file_sums(self) -> np.ndarray:
+        """Checksums of all blocks as the file has them."""
+        parts = (self._summed(self._block_rows(begin * self.per_block, end)) for begin, end in self._block_pieces())
+        return np.concatenate([np.empty(0, np.uint64), *parts])
+
+    def _block_pieces(self) -> Iterator[tuple[int, int]]:
+        step = max(PIECE // (self.per_block * self.row_bytes), 1)
+        for begin in range(0, self.n_blocks, step):
+            yield begin, min(begin + step, self.n_blocks)
+
+    def _block_rows(self, first: int, end: int) -> np.ndarray:
+        """Rows from the first one to the end of the block before ``end``, by plain reads."""
+        rows = np.empty((min(end * self.per_block, self.capacity) - first, *self.row_shape), self.dtype)
+        with self._open() as handle:
+            if read_at(handle, NPY_HEADER + first * self.row_bytes, rows) < rows.nbytes:
+                raise LedgerError(f"{self.path} is shorter than when it was opened: restore the folder from a copy.")
+        return rows
+
+    def _summed(self, rows: np.ndarray) -> np.ndarray:
+        return checksums(self._bytes(rows), np.arange(-(-len(rows) // self.per_block)), self.per_block * self.row_bytes)
+
+    def _bytes(self, rows: np.ndarray) -> np.ndarray:
+        return rows.reshape(-1).view(np.uint8)
+
+    def _check(self, blocks: np.ndarray) -> None:
+        """Compare blocks with their checksums: in memory, or in the file where rows of theirs may have changed since."""
+        if not blocks.size or self.sums is None:
+            return
+        changed = np.isin(blocks, self.noted() // self.per_block) if self._noted else np.zeros(blocks.size, dtype=bool)
+        same = blocks[~changed]
+        self._compare(same, checksums(self._bytes(self.array), same, self.per_block * self.row_bytes))
+        for block in blocks[changed].tolist():
+            self._compare(np.array([block]), self._summed(self._block_rows(block * self.per_block, block + 1)))
+        self._checked[blocks] = True
+
+    def _compare(self, blocks: np.ndarray, found: np.ndarray) -> None:
+        assert self.sums is not None
+        stated = np.zeros(blocks.size, np.uint64)
+        there = blocks < self.sums.size
+        stated[there] = self.sums[blocks[there]]
+        if (stated != found).any():
+            first = int(blocks[stated != found][0]) * self.per_block
+            last = min(first + self.per_block, self.capacity) - 1
+            raise LedgerError(
+                f"{self.path}: rows {first} to {last} are damaged, they do not have their checksum: restore the folder from a "
+                "copy."
+            )
 
     def sync(self) -> None:
         """Wait until everything that was written is on the disk."""

@@ -14,7 +14,11 @@ PIECE = 2**23
 
 def refuse_damage(folder: StateFolder, counts: Counts, n_classes: int) -> None:
     """Raise LedgerError if the tables do not fit together. The numbers in the rows of F are not looked at."""
-    if not (_shapes_fit(folder, counts, n_classes) and _graph_fits(folder, counts) and _order_fits(folder, counts)):
+    if not _shapes_fit(folder, counts, n_classes):
+        raise LedgerError(f"{folder.path}: its files do not fit together: restore the folder from a copy.")
+    for name in PER_NODE:
+        folder[name].check_first(counts.n_nodes)
+    if not (_graph_fits(folder, counts) and _order_fits(folder, counts)):
         raise LedgerError(f"{folder.path}: its files do not fit together: restore the folder from a copy.")
 
 

@@ -21,6 +21,7 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
+from nareg.unlearning._noise import Noise
 from nareg.unlearning.calibration import checked_guarantee
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
@@ -182,7 +183,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         self.eps, self.delta = checked_guarantee(eps, delta)
         self.device = checked_device("cpu" if device is None else device)
         secret = rng is None and (head == "last-layer" or self.alpha > 0)
-        self._rng = np.random.default_rng() if secret else _checks.generator(rng)
+        self._noise_source = Noise(None if secret else _checks.generator(rng))
 
     @training
     def fit(

@@ -21,6 +21,7 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, training
+from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting
 
@@ -128,7 +129,7 @@ class GraphNetwork(Forgetting[NetworkUpdate]):
         self.dropout = _checks.number("dropout", dropout, low=0, high=0.99)
         self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
         self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-        self._rng = _checks.generator(rng)
+        self._noise_source = Noise(_checks.generator(rng))
         self._seed = int(self._rng.integers(2**63 - 1))
         self.weights = np.ones(1)  # of the embedding, which is X itself: the network propagates
 

@@ -7,9 +7,11 @@ import os
 import re
 from pathlib import Path
 
-from nareg._files import DRAFT, resolved
+from nareg._files import DRAFT, own_file, resolved
 from nareg.errors import InputError, LedgerError
 
+#: Where a journal of SQLite ends so, it names a journal of several databases.
+SEVERAL = bytes.fromhex("d9d505f920a163d7")
 #: Bytes of a key.
 KEY = 32
 
@@ -26,6 +28,34 @@ def link(draft: Path, path: Path) -> None:
         os.replace(draft, path)
     else:
         draft.unlink()
+
+
+def refuse_foreign_journal(path: Path) -> None:
+    """Refuse what SQLite would carry out beside a store, if the store came from others.
+
+    It follows links, and a journal that names a journal of several databases has that file deleted: a store is one database,
+    without a write-ahead log.
+
+    Raises
+    ------
+    LedgerError
+    """
+    for suffix in ("-journal", "-wal", "-shm"):
+        beside = path.with_name(path.name + suffix)
+        if not os.path.lexists(beside):
+            continue
+        why = "" if suffix == "-journal" else "a store has none"
+        try:
+            with os.fdopen(own_file(beside, os.O_RDWR), "rb") as handle:
+                if handle.seek(0, os.SEEK_END) >= len(SEVERAL):
+                    handle.seek(-len(SEVERAL), os.SEEK_END)
+                    why = why or ("it names a journal of several databases" if handle.read() == SEVERAL else "")
+        except FileNotFoundError:  # its writer is done
+            continue
+        except OSError as error:
+            why = error.strerror or str(error)
+        if why:
+            raise LedgerError(f"{beside} is not a journal of a store ({why}): delete it, or restore the store from a copy.")
 
 
 def drop_drafts(path: Path) -> None:
@@ -96,6 +126,8 @@ def read_key(path: Path, *, required: bool) -> bytes | None:
     if required and not is_file(path):
         raise InputError(f"key is {path}, which is not a file: pass the file that save() wrote.")
     try:
+        if path.exists() and not path.is_file():  # a pipe would block
+            raise OSError(errno.EINVAL, "it is no plain file")
         key = bytes.fromhex(path.read_text().strip())
     except ValueError:
         key = b""

@@ -16,17 +16,22 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+from weakref import WeakSet
 
 import numpy as np
 
 from nareg import _checks
 from nareg._files import DRAFT
+from nareg._folders import is_folder
+from nareg._process import StateLock, process
 from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError, brief
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.mapped.folder import STATE
 from nareg.unlearning.store import edge_table
 from nareg.unlearning.store.entries import Entry, Recorded, RequestDetails, Stored, StoredSettings
-from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_taken
+from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_foreign_journal, refuse_taken
 from nareg.unlearning.store.hashes import in_order, keyed_hash, model_hash
 from nareg.unlearning.store.tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign
 from nareg.unlearning.store.validation import certificate_of
@@ -69,14 +74,17 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
+        self._lock, self._process = StateLock(), process()
         path, self._key_path = paths(path, key)
         self.path = path
-        if is_file(path / STATE):
+        if is_folder(path) and is_file(path / STATE):
             raise InputError(f"{path} is the folder of a model, which keeps no history of requests: pass a file of save().")
         if not is_file(path):
             raise InputError(f"{path} is not a nareg store: pass a file written by save().")
         self._key = read_key(self._key_path, required=key is not None)
         drop_drafts(path)
+        _close_inherited(path)
+        refuse_foreign_journal(path)
         # from any thread, one at a time: a model has one request at a time
         self._connection = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
         try:
@@ -84,6 +92,7 @@ class Ledger:
         except BaseException:
             self._connection.close()
             raise
+        _open.add(self)
 
     def _opened(self) -> StoredSettings:
         """Lock the file until it is closed, and return the settings. Another database stays as it is."""
@@ -97,6 +106,8 @@ class Ledger:
             if meta.get("format") != FORMAT:
                 raise LedgerError(f"{self.path} has the format {meta.get('format')!r}, {FORMAT!r} is expected: save again.")
             # freed pages are overwritten, and the journal, which has the old ones, is truncated
+            if run("SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')").fetchone()[0]:
+                raise LedgerError(f"{self.path} has triggers or views, which a store has not: restore it from a copy.")
             for pragma in ("secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
                 run(f"PRAGMA {pragma}")
             settings: StoredSettings = json.loads(meta["settings"])
@@ -309,10 +320,29 @@ class Ledger:
             return [number for number, recorded in enumerate(self._chain()) if hmac.compare_digest(recorded.asked, asked)]
 
     def close(self) -> None:
-        """Close the store, so that others can open it."""
-        with suppress(sqlite3.Error):  # deletes the empty journal
-            self._connection.execute("PRAGMA journal_mode=DELETE")
+        """Close the store, so that others can open it; in a forked process, leave it to the one that has it open."""
+        with self._lock.mutex, suppress(sqlite3.Error):  # deletes the empty journal, which may be the other process's
+            if self._process == process():
+                self._connection.execute("PRAGMA journal_mode=DELETE")
         self._connection.close()
+
+    def refuse_elsewhere(self) -> None:
+        """Raise if this is a fork of the process that opened the store.
+
+        Raises
+        ------
+        LedgerError
+        """
+        if self._process != process():
+            raise LedgerError(
+                f"{self.path} is open in process {self._process[0]}, of which this is a fork: load it again here when it is "
+                "closed there."
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            f"{self.path} is open, and a store has one writer: close() the model, then copy it, or load the store."
+        )
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
@@ -328,9 +358,43 @@ class Ledger:
 
     @contextmanager
     def _sqlite_errors(self) -> Iterator[None]:
-        """Errors of SQLite as a LedgerError."""
+        """Errors of SQLite as a LedgerError. Nothing of it runs in a fork, and no fork happens meanwhile."""
+        self.refuse_elsewhere()
         try:
-            yield
+            with self._lock.mutex:
+                yield
         except sqlite3.Error as error:
             why = "another process has it open" if "locked" in str(error) else str(error)
             raise LedgerError(f"{self.path}: {why}. Nothing was changed.") from None
+
+
+#: Stores that this process has open, or that it inherited open.
+_open: WeakSet[Ledger] = WeakSet()
+#: Locks that a thread holds while it forks.
+_forking: list[StateLock] = []
+_forks = StateLock()
+
+
+def _close_inherited(path: Path) -> None:
+    """Close connections from before a fork: for SQLite they would still hold the locks of the other process."""
+    for ledger in list(_open):
+        if ledger._process != process() and path.exists() and ledger.path.exists() and ledger.path.samefile(path):
+            ledger._connection.close()
+
+
+def _before_fork() -> None:
+    """Wait until no store is being read or written: a fork would inherit half of that."""
+    _forks.mutex.acquire()
+    for ledger in list(_open):
+        ledger._lock.mutex.acquire()
+        _forking.append(ledger._lock)
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop().mutex.release()
+    _forks.mutex.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork, after_in_parent=_after_fork)
