@@ -79,7 +79,9 @@ def skewed(places: np.ndarray, hours: np.ndarray, rng: np.random.Generator) -> n
 KINDS = {"moving": moving, "twins": twins, "mountains": mountains, "skewed": skewed}
 
 
-def simulated(kind: str, minutes: int, n: int, seed: int, n_times: int | None = None) -> tuple[nareg.Graph, np.ndarray, np.ndarray]:
+def simulated(
+    kind: str, minutes: int, n: int, seed: int, n_times: int | None = None
+) -> tuple[nareg.Graph, np.ndarray, np.ndarray]:
     """A graph, readings (N, T) with noise, gaps and a resolution of tenths, and their times."""
     rng = np.random.default_rng([seed, minutes, n, list(KINDS).index(kind)])
     T = STEPS[minutes] if n_times is None else n_times
@@ -109,7 +111,9 @@ def points(options: argparse.Namespace) -> list[Row]:
         for n in SIZES
         for seed in range(max((options.seeds or 2) * 12 // n, 1))
     ]
-    real = [{"network": dataset, "minutes": 0, "stations": 0, "method": "nareg.quality", "seed": 0} for dataset in networks.FIVE]
+    real = [
+        {"network": dataset, "minutes": 0, "stations": 0, "method": "nareg.quality", "seed": 0} for dataset in networks.FIVE
+    ]
     return made + real
 
 

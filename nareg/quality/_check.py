@@ -13,7 +13,7 @@ from nareg.graph import Graph
 from nareg.quality import _silent, _single, _slow
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
-from nareg.quality._others import others
+from nareg.quality._others import alone, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Quality
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
@@ -53,7 +53,8 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
     deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
     Readings that are stuck, in a wrong unit, or clearly exchanged with another station's are bad. Those of a drifting or
-    noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated (2).
+    noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated (2), nor
+    good readings of a station so far away that the others say nothing of it.
 
     Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
     parametric part: a model that learned correlations from the readings has learned the fault too.
@@ -101,7 +102,7 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
         stations, again = [], residuals
     findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
     slow, background = _slow.drift(residuals, seen)
-    quality = _quality(residuals, findings + slow, background)
+    quality = _quality(residuals, findings + slow, background, alone(residuals))
     return replace(quality, timings={"total": perf_counter() - started})
 
 
@@ -148,7 +149,7 @@ def scores(
     return check(model, readings, times=times).badness
 
 
-def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
+def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray, apart: np.ndarray) -> Quality:
     there = np.isfinite(residuals.readings)
     scores = residuals.by_station(residuals.scores)
     sizes = np.abs(scores)
@@ -160,7 +161,7 @@ def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarr
         at = (finding.station, finding.columns)
         flags[at] = np.maximum(flags[at], finding.flag)
         badness[at] = np.fmax(badness[at], finding.score if finding.level is None else finding.level)
-    flags[there.sum(axis=1) < FEWEST] = Flag.UNKNOWN
+    flags[(there.sum(axis=1) < FEWEST)[:, None] | (apart[:, None] & (flags == Flag.GOOD))] = Flag.UNKNOWN
     flags[~there] = Flag.MISSING
     badness[~there] = np.nan
     suspects = sorted((finding.suspect(residuals.names, residuals.grid.values) for finding in findings), key=lambda s: -s.score)

@@ -93,9 +93,7 @@ def _shifted(values: np.ndarray, lags: np.ndarray) -> np.ndarray:
     return np.where((at >= 0) & (at < T), values[np.clip(at, 0, T - 1)], np.nan)
 
 
-def _station(
-    station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags: np.ndarray, needed: float
-) -> Delay | None:
+def _station(station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags: np.ndarray, needed: float) -> Delay | None:
     T, prediction = len(y), seen.prediction[:, station]
     moved = _shifted(prediction, lags)
     there = np.isfinite(y)
