@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.quality._others import Others, others
+from nareg.quality._others import Others, alone, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._unit import differences
 from nareg.spacetime._outliers import MAD_TO_STD
@@ -57,7 +57,7 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
     """Stations of another level and response, from some time on, up to some time, or throughout."""
     T, N = seen.prediction.shape
     counted = np.isfinite(residuals.y) & ~residuals.frozen & residuals.usable.any(axis=0)
-    live = counted.sum(axis=0) >= SHORTEST
+    live = (counted.sum(axis=0) >= SHORTEST) & ~alone(residuals)
     if live.sum() < STATIONS:
         return []
     off = differences(residuals, seen, live)

@@ -40,7 +40,7 @@ NEAR = 1.35
 #: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
 REPEATED = 0.5
 #: After the conversion readings scatter as much as field and noise together, within this factor.
-WITHIN = 2.0
+WITHIN = 1.6
 
 
 @dataclass(frozen=True)
