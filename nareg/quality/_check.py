@@ -52,15 +52,19 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     -----
     Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
     deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
-    Readings that are stuck, in a wrong unit, or clearly exchanged with another station's are bad. Those of a drifting or
+    Readings that are stuck, in a wrong unit, of a wrong level, or clearly exchanged with another
+    station's are bad. Those of a drifting or
     noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated (2), nor
     good readings of a station so far away that the others say nothing of it.
 
     Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
     parametric part: a model that learned correlations from the readings has learned the fault too.
 
-    A clock is wrong where readings of another time, up to a day before or after, halve the squared differences from that
-    prediction, in seven of eight parts of the span. In a field that travels, as in a river, the last station reads late too.
+    Evidence counts correlation times, not readings, and pays for all places, lags and pairs that were tried. A clock is wrong
+    by half hours and hours up to 14, or a day, and by the same against all stations: weather that travels is none.
+
+    A level is wrong where it is unlike the others' and the station hardly follows them, or much more; or where two stations at
+    one place differ, and all others contradict one of them.
 
     An exchange is found where it fits better by nine standard deviations, more in networks of fewer than 16 stations. It shows
     in how the two places vary, not in their means, which come from the readings. Neighbors that vary alike hide an exchange.
