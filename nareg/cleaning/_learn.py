@@ -22,7 +22,7 @@ FEWEST_READINGS, FEWEST_TIMES = 10, 10
 #: Readings that differ by less than this share of their size are constant.
 CONSTANT = 1e-12
 #: Faults that move a station's level, which the model would take for the station's own.
-LASTING = ("unit", "swapped")
+LASTING = ("unit", "level", "swapped")
 #: Share of the time that one fit takes, of all that is done here.
 ONE_FIT = 0.94
 

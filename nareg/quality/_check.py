@@ -13,7 +13,7 @@ from nareg.graph import Graph
 from nareg.quality import _silent, _single, _slow
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
-from nareg.quality._others import others
+from nareg.quality._others import alone, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Quality
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
@@ -51,14 +51,19 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     -----
     Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
     deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
-    Readings that are stuck, in a wrong unit, or clearly exchanged with another station's are bad. Those of a drifting or
-    noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated (2).
+    Readings that are stuck, in a wrong unit, of a wrong level, or clearly exchanged with another
+    station's are bad. Those of a drifting or
+    noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated (2), nor
+    good readings of a station so far away that the others say nothing of it.
 
     Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
     parametric part: a model that learned correlations from the readings has learned the fault too.
 
-    A clock is wrong where readings of another time, up to a day before or after, halve the squared differences from that
-    prediction, in seven of eight parts of the span. In a field that travels, as in a river, the last station reads late too.
+    Evidence counts correlation times, not readings, and pays for all places, lags and pairs that were tried. A clock is wrong
+    by half hours and hours up to 14, or a day, and by the same against all stations: weather that travels is none.
+
+    A level is wrong where it is unlike the others' and the station hardly follows them, or much more; or where two stations at
+    one place differ, and all others contradict one of them.
 
     Where the quantity rests at a bound in more than a quarter of the readings, as rain and sunlight do, only dead and stuck
     stations and absurd readings are found: what such a station reads elsewhere follows no Gaussian law.
@@ -89,7 +94,7 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     residuals = compute_residuals(model, readings, times)
     if residuals.intermittent:
         resting = [finding for test in (*SILENT, _single.spikes) for finding in test(residuals)]
-        quality = _quality(residuals, resting, np.zeros(residuals.readings.shape))
+        quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), alone(residuals))
         return replace(quality, timings={"total": perf_counter() - started})
     seen = others(residuals)
     findings = _slow.misplaced(residuals, seen)
@@ -108,10 +113,10 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
     slow, background = _slow.drift(residuals, seen)
     # a prediction further off than the readings differ at all has failed, and accuses nobody
-    seen = residuals.readings[np.isfinite(residuals.readings) & ~residuals.by_station(residuals.absurd)]
-    widest = float(np.ptp(seen)) if seen.size else 0.0
+    usual = residuals.readings[np.isfinite(residuals.readings) & ~residuals.by_station(residuals.absurd)]
+    widest = float(np.ptp(usual)) if usual.size else 0.0
     believable = [finding for finding in findings + slow if not finding.size > widest]
-    quality = _quality(residuals, believable, background)
+    quality = _quality(residuals, believable, background, alone(residuals))
     return replace(quality, timings={"total": perf_counter() - started})
 
 
@@ -158,7 +163,7 @@ def scores(
     return check(model, readings, times=times).badness
 
 
-def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
+def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray, apart: np.ndarray) -> Quality:
     there = np.isfinite(residuals.readings)
     scores = residuals.by_station(residuals.scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
@@ -169,7 +174,7 @@ def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarr
         at = (finding.station, finding.columns)
         flags[at] = np.maximum(flags[at], finding.flag)
         badness[at] = np.fmax(badness[at], finding.score if finding.level is None else finding.level)
-    flags[there.sum(axis=1) < FEWEST] = Flag.UNKNOWN
+    flags[(there.sum(axis=1) < FEWEST)[:, None] | (apart[:, None] & (flags == Flag.GOOD))] = Flag.UNKNOWN
     flags[~there] = Flag.MISSING
     badness[~there] = np.nan
     suspects = sorted((finding.suspect(residuals.names, residuals.grid.values) for finding in findings), key=lambda s: -s.score)

@@ -28,13 +28,15 @@ COVERED = 0.3
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
 BEYOND, LEAST = 1.5, 5.5
+#: Stations of so much correlation tell of each other.
+NEAR = 0.3
 #: A station's own spread is measured with boxes that fit into the record so many times.
 SHORT = 16
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
 #: With this weight spikes and lasting errors each rank first in their own files of five networks.
-WEIGHT = 0.22
+WEIGHT = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,18 +184,39 @@ class LastingErrors:
 def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarray]:
     """The clearest lasting error of every suspect station, and the badness (rows, N) of all readings.
 
-    The station with the largest error is left out of what is expected of the others, so that it bends these no longer. Of two
-    stations that differ from each other for the same time, such as twins, the faulty one differs from all the others as well.
+    A station with a lasting error bends what is expected of its neighbors. So it is left out, and they are judged again. Of two
+    that differ from each other for the same time, such as twins, the faulty one differs from all the others as well.
     """
+    K = residuals.model.parameters.covariance(residuals.model.space)
     now = LastingErrors(seen)
-    badness, errors, stations = now.badness(), [], []
+    badness = now.badness()
+    errors: list[Lasting] = []
+    stations: list[int] = []
     while suspects := now.suspects(but=stations):
-        worst = suspects[0]
-        rival = next((e for e in suspects[1:] if e.start < worst.stop and worst.start < e.stop), None)
-        if rival is not None:
-            both = LastingErrors(others(residuals, [*stations, worst.station, rival.station]))
-            worst = max((both.clearest(e.station) for e in (worst, rival)), key=lambda error: error.ratio)
-        errors.append(worst)
-        stations.append(worst.station)
+        first: list[Lasting] = []
+        beside: dict[int, Lasting] = {}
+        for error in suspects:
+            near = next((e for e in first if _bends(e, error, K)), None)
+            if near is None:
+                first.append(error)
+            else:
+                beside.setdefault(near.station, error)
+        if beside:
+            both = LastingErrors(others(residuals, [*stations, *(e.station for e in (*first, *beside.values()))]))
+            pairs = [(e, beside.get(e.station, e)) for e in first]
+            first = [
+                error if error is other else max(map(both.clearest, (error.station, other.station)), key=lambda e: e.ratio)
+                for error, other in pairs
+            ]
+        errors += first
+        stations += [error.station for error in first]
+        if not beside:
+            break
         now = LastingErrors(others(residuals, stations))
     return errors, badness
+
+
+def _bends(one: Lasting, other: Lasting, K: np.ndarray) -> bool:
+    """Whether two errors are at the same time, at stations that tell of each other."""
+    i, j = one.station, other.station
+    return one.start < other.stop and other.start < one.stop and bool(K[i, j] ** 2 > NEAR**2 * K[i, i] * K[j, j])

@@ -24,6 +24,8 @@ from nareg.spacetime._smoother import run
 
 #: Whitened residuals count up to so many standard deviations: a few of them decide nothing.
 LARGEST = 5.0
+#: The others say nothing of a station where they leave this share of the field's variance.
+NOTHING = 0.97
 #: Readings among five neighbors in time of which at most so many are bad are spikes, which say nothing of slow errors.
 ISOLATED = 2
 
@@ -149,6 +151,16 @@ class Spectrum:
         """(L, F) spectra of every live station with itself."""
         result: np.ndarray = self.root[:, None] ** 2 * (self.W**2 @ self.filtered)
         return result
+
+
+def alone(residuals: Residuals) -> np.ndarray:
+    """(N,) True for stations of which the others say nothing, in a network where others say more of each other."""
+    live = np.flatnonzero(residuals.usable.any(axis=0))
+    K = residuals.model.parameters.covariance(residuals.model.space)[np.ix_(live, live)]
+    left = 1 / (np.linalg.inv(K).diagonal() * K.diagonal())
+    result = np.zeros(residuals.n_nodes, dtype=bool)
+    result[live] = (left > NOTHING) & (not (left > NOTHING).all())
+    return result
 
 
 def covariances(residuals: Residuals, usable: np.ndarray) -> np.ndarray:

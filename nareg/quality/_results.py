@@ -11,7 +11,7 @@ import numpy as np
 from nareg.quality._flags import Flag
 
 #: Kinds of suspects, worst first.
-KINDS = ("dead", "stuck", "unit", "clock", "swapped", "drift", "spikes", "noisy")
+KINDS = ("dead", "stuck", "unit", "level", "clock", "swapped", "drift", "spikes", "noisy")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Suspect:
     name : str
         Name of the station in the graph, or its index as text.
     kind : str
-        ``"dead"``, ``"stuck"``, ``"unit"``, ``"clock"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or ``"noisy"``.
+        ``"dead"``, ``"stuck"``, ``"unit"``, ``"level"``, ``"clock"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or ``"noisy"``.
     score : float
         In robust standard deviations, comparable between kinds; infinite for a dead station.
     start, stop : time

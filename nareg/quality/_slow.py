@@ -15,10 +15,11 @@ from nareg.quality._flags import Flag
 from nareg.quality._lasting import Lasting, lasting
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
+from nareg.quality._response import Response, responses
 from nareg.quality._swapped import SwappedPair, exchanges
 from nareg.quality._unit import Conversion, conversions
 
-Fault = TypeVar("Fault", Conversion, Delay)
+Fault = TypeVar("Fault", Conversion, Delay, Response)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
 EXCHANGED, CERTAIN = 9.0, 15.0
 #: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
@@ -28,10 +29,10 @@ WEIGHT = 0.3
 
 
 def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
-    """Stations in a wrong unit, with a wrong clock, and exchanged ones."""
+    """Stations in a wrong unit, of another level, exchanged ones, and those with a wrong clock."""
     findings: list[Finding] = []
     residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
-    residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
+    residuals, seen = _one_at_a_time(residuals, seen, findings, responses, _level)
     limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
     for _ in range(residuals.n_nodes // 2):
         swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
@@ -40,6 +41,7 @@ def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
         findings += _swapped(residuals, swaps[0])
         residuals = _without(residuals, [swaps[0].first, swaps[0].second])
         seen = others(residuals)
+    _one_at_a_time(residuals, seen, findings, delays, _clock)
     return findings
 
 
@@ -89,6 +91,23 @@ def _unit(residuals: Residuals, c: Conversion) -> Finding:
     return Finding(c.station, "unit", c.ratio, columns, Flag.BAD, evidence)
 
 
+def _level(residuals: Residuals, r: Response) -> Finding:
+    columns = _columns(residuals, r.station, r.start, r.stop)
+    shift = abs(_shift(residuals, r.station, slice(r.start, r.stop), r.level))
+    follows = "" if np.isnan(r.slope) else f", and follow the other stations by a factor of {_text.number(r.slope)}"
+    evidence = (
+        f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} are off by "
+        f"{_text.number(shift)}, {r.ratio:.1f} standard deviations of the stations' levels{follows}."
+    )
+    return Finding(r.station, "level", r.ratio, columns, Flag.BAD, evidence, size=shift)
+
+
+def _shift(residuals: Residuals, station: int, span: slice, height: float) -> float:
+    """A height in the model's unit in that of the readings."""
+    center = float(residuals.offset[span, station].mean())
+    return float(np.diff(residuals.model.to_readings(np.array([center, center + height])))[0])
+
+
 def _clock(residuals: Residuals, d: Delay) -> Finding:
     columns = _columns(residuals, d.station, d.start, d.stop)
     shift = abs(d.steps) * residuals.grid.step
@@ -97,8 +116,7 @@ def _clock(residuals: Residuals, d: Delay) -> Finding:
         f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} fit the other "
         f"stations better by {d.ratio:.1f} standard deviations if its clock is {by} {'ahead' if d.steps > 0 else 'behind'}."
     )
-    center = float(residuals.offset[:, d.station].mean())
-    off = float(np.abs(np.diff(residuals.model.to_readings(np.array([center, center + d.size])))[0]))
+    off = abs(_shift(residuals, d.station, slice(None), d.size))
     return Finding(d.station, "clock", d.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), off)
 
 
@@ -119,8 +137,7 @@ def _swapped(residuals: Residuals, e: SwappedPair) -> list[Finding]:
 
 def _drift(residuals: Residuals, error: Lasting) -> Finding:
     columns = _columns(residuals, error.station, error.start, error.stop)
-    center = float(residuals.offset[error.start : error.stop, error.station].mean())
-    shift = float(np.diff(residuals.model.to_readings(np.array([center, center + error.height])))[0])
+    shift = _shift(residuals, error.station, slice(error.start, error.stop), error.height)
     side = "above" if shift > 0 else "below"
     over = _text.span(*residuals.grid.values[columns[[0, -1]]])
     size = f"{_text.number(abs(shift))} {side} the prediction from the other stations"

@@ -2,8 +2,8 @@
 
 An exchange is believed where the readings of each fit what all stations but the two say of the other's place, and where both
 places gain. The prediction without the two follows from the residuals without one: ``(e_i, e_j) = C_ij (M_i e_i, M_j e_j)``
-where ``C_ij`` inverts the two stations' block of the precision, frequency by frequency. Squares are those of whitened residuals, so that what
-changes slowly counts once. Station means are free, for the fit took them from these readings.
+where ``C_ij`` inverts the two stations' block of the precision, frequency by frequency. Squares are those of whitened
+residuals, so that what changes slowly counts once. Station means are free, for the fit took them from these readings.
 """
 
 from __future__ import annotations

@@ -37,8 +37,10 @@ CONVERSIONS = (
 FAR, LEFT = 6.0, 0.25
 #: Where readings vary enough to show a factor, theirs is that near, as a ratio.
 NEAR = 1.35
+#: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
+REPEATED = 0.5
 #: After the conversion readings scatter as much as field and noise together, within this factor.
-WITHIN = 2.0
+WITHIN = 1.6
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,13 @@ class Conversion:
 
 def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     """Stations that read in a wrong unit, from some time on, up to some time, or throughout."""
-    values = np.full(seen.residual.shape, np.nan)
-    values[residuals.grid.rows] = residuals.readings.T
+    values = residuals.grid.on_rows(residuals.readings.T)
     enough = np.isfinite(values).sum(axis=0) >= FEWEST
     if enough.sum() < 4:
         return []
-    expected = residuals.model.to_readings(
-        seen.prediction + residuals.offset - residuals.offset.mean(axis=0) + _levels(residuals, enough)
-    )
+    if np.median([_commonest(c[np.isfinite(c)]) for c in values[:, enough].T]) > REPEATED:
+        return []
+    expected = residuals.model.to_readings(_expected(residuals, seen, enough))
     difference = values - expected
     own = _median(difference)
     level = MAD_TO_STD * float(np.median(np.abs(own[enough] - np.median(own[enough]))))
@@ -116,6 +117,11 @@ def _station(y: np.ndarray, expected: np.ndarray, usual: float, noise: float) ->
     return name, int(seen[part][0]), int(seen[part][-1]) + 1, far, slope
 
 
+def _commonest(values: np.ndarray) -> float:
+    """Share of the commonest value."""
+    return float(np.unique(values, return_counts=True)[1].max() / values.size)
+
+
 def _spread(values: np.ndarray) -> float:
     return MAD_TO_STD * float(np.median(np.abs(values - np.median(values))))
 
@@ -125,6 +131,24 @@ def _slope(z: np.ndarray, x: np.ndarray) -> float:
     spread = float(np.median(np.abs(x - np.median(x))))
     sign = 1.0 if np.sum((z - np.median(z)) * (x - np.median(x))) >= 0 else -1.0
     return sign * float(np.median(np.abs(z - np.median(z)))) / spread if spread > 0 else 1.0
+
+
+def differences(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
+    """(rows, N) readings minus what all other stations say of the place, its level too, in the model's unit."""
+    values = residuals.grid.on_rows(residuals.model.to_unit(residuals.readings).T)
+    difference: np.ndarray = values - _expected(residuals, seen, enough)
+    return difference
+
+
+def _expected(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
+    """(rows, N) what the other stations say.
+
+    A station's own cycles came from the readings in doubt, so all have the median station's. Of a field that hardly returns to
+    its mean, the prediction knows changes only.
+    """
+    cycles = np.median((residuals.offset - residuals.offset.mean(axis=0))[:, enough], axis=1)
+    expected: np.ndarray = seen.prediction - np.median(seen.prediction, axis=0) + cycles[:, None] + _levels(residuals, enough)
+    return expected
 
 
 def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:

@@ -161,7 +161,7 @@ def test_ratios_are_standard_normal_up_to_the_ends_of_slow_records(rng):
         readings = model_of(graph, np.zeros((5, 400)), process=process).simulate(rng)[1]
         seen = others(compute_residuals(model_of(graph, readings, process=process)))
         ends += [scan.ratio[-1] for scan in scans(seen) if scan.width < 200]
-    assert 0.8 < np.std(ends) < 1.2
+    assert np.std(ends) < 1.1  # pooled and own spreads count as at least 1
     assert np.abs(ends).max() < 5
 
 

@@ -1,0 +1,95 @@
+"""Faults that begin and do not end: indoors, a broken law, twins that disagree; and what only looks like one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg.quality import Flag, check
+
+from .conftest import N, T, drawn, known_model
+
+
+def checked(readings: np.ndarray, coordinates: np.ndarray):
+    """A fit takes the means of what was read."""
+    return check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1)))
+
+
+@pytest.fixture
+def case(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """So near that neighbors tell most of what a station reads."""
+    coordinates = rng.uniform(0, 1, (N, 2))
+    return coordinates, known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+
+
+def found(quality) -> dict[int, set[str]]:
+    return {i: {s.kind for s in quality.suspects if s.station == i} for i in {s.station for s in quality.suspects}}
+
+
+@pytest.mark.parametrize("start", [0, 100])
+def test_a_sensor_indoors(case, rng, start):
+    coordinates, readings = case
+    readings[7, start:] = 30 + 0.2 * rng.standard_normal(T - start)
+    quality = checked(readings, coordinates)
+    assert found(quality).keys() == {7}
+    assert "level" in found(quality)[7]
+    assert (quality.flags[7, start + 20 :] == Flag.BAD).all()
+    assert next(s for s in quality.suspects if s.kind == "level").size == pytest.approx(15, abs=2)
+
+
+@pytest.mark.parametrize("start", [0, 100])
+def test_a_broken_law(case, start):
+    coordinates, readings = case
+    readings[7, start:] = 300 + 8 * readings[7, start:]
+    quality = checked(readings, coordinates)
+    assert found(quality).keys() == {7}
+    assert (quality.flags[7, start + 20 :] == Flag.BAD).all()
+
+
+@pytest.mark.parametrize("start", [0, 150])
+@pytest.mark.parametrize("broken", [10, 11])
+def test_of_two_at_one_place_the_one_that_contradicts_the_third_is_faulty(rng, broken, start):
+    coordinates = rng.uniform(0, 3, (N, 2))
+    coordinates[1::2] = coordinates[::2]
+    readings = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+    readings[broken, start:] += 9
+    quality = checked(readings, coordinates)
+    assert found(quality).keys() == {broken}
+    assert (quality.flags[broken, start + 20 :] >= Flag.SUSPECT).all()
+    assert (quality.flags[21 - broken] == Flag.GOOD).mean() > 0.98
+
+
+def test_an_offset_that_lasts_to_the_end(case):
+    coordinates, readings = case
+    readings[7, 180:] += 3
+    quality = checked(readings, coordinates)
+    assert found(quality) == {7: {"drift"}}
+    (suspect,) = quality.suspects
+    assert suspect.stop >= T - 10
+    assert abs(suspect.start - 180) < 25
+    assert suspect.size == pytest.approx(3, rel=0.35)
+
+
+def test_a_mountain_and_a_calm_coast_are_no_fault(case):
+    coordinates, readings = case
+    readings[7] -= 25
+    readings[3] = 15 + 0.25 * (readings[3] - 15)
+    assert found(checked(readings, coordinates)) == {}
+
+
+def test_rain_is_in_no_unit(rng):
+    """Most days are dry: medians are zero, and a wet place is no wrong unit."""
+    coordinates, readings = drawn(rng)
+    rain = np.maximum(readings - 16, 0.0) * np.where(np.arange(N) == 4, 8.0, 1.0)[:, None]
+    assert not {"unit", "level"} & set().union(*found(checked(rain, coordinates)).values(), set())
+
+
+def test_a_station_that_nothing_is_compared_with_is_not_evaluated(rng):
+    coordinates, _ = drawn(rng)
+    coordinates[9] += 1000
+    readings = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+    readings[9, 50] += 20
+    flags = checked(readings, coordinates).flags
+    assert (flags[9] == Flag.UNKNOWN).mean() > 0.95
+    assert flags[9, 50] == Flag.BAD
+    assert (np.delete(flags, 9, axis=0) != Flag.UNKNOWN).all()
