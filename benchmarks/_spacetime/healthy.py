@@ -128,9 +128,9 @@ def compute(point: Row) -> list[Row]:
         span = np.timedelta64(round(readings.shape[1] * step * 3600), "s")
     start = time.perf_counter()
     quality = nareg.quality.check(nareg.spacetime.fit(graph, readings, times=times))
-    found = {kind: len({s.station for s in quality.suspects if s.kind == kind}) for kind in FAULTS}
+    counts = {kind: len({s.station for s in quality.suspects if s.kind == kind}) for kind in FAULTS}
     months = float(len(readings) * (span / MONTH))
-    return [{"months": months, **found, "seconds": time.perf_counter() - start}]
+    return [{"months": months, **counts, "seconds": time.perf_counter() - start}]
 
 
 def show(rows: list[Row]) -> list[Table | str]:

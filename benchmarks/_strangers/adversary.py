@@ -160,8 +160,8 @@ def child(runs: list[Run]) -> Checks:
 
 
 def generator(runs: list[Run]) -> Checks:
-    found = re.search(r"(\d+) draws, (\d+) are repeats; (\d+) are of", runs[0].text)
-    yield runs[0].text.strip()[-90:], bool(found) and int(found[1]) > 1000 and found[2] == found[3] == "0"
+    match = re.search(r"(\d+) draws, (\d+) are repeats; (\d+) are of", runs[0].text)
+    yield runs[0].text.strip()[-90:], bool(match) and int(match[1]) > 1000 and match[2] == match[3] == "0"
 
 
 def noise_terms(runs: list[Run]) -> Checks:
@@ -179,11 +179,11 @@ def code_point(runs: list[Run]) -> Checks:
 
 def converged(runs: list[Run]) -> Checks:
     for text in runs[0].text.splitlines():
-        if found := re.match(r"w=(\S+) (\S+) residual (\S+) x \[(\S+)", text):
-            off = abs(float(found[4].rstrip("]")) - 1)
+        if match := re.match(r"w=(\S+) (\S+) residual (\S+) x \[(\S+)", text):
+            off = abs(float(match[4].rstrip("]")) - 1)
             yield (
-                f"w = {found[1]}: {found[2]}, off by {off:.2g}, at most 1e-6 where converged",
-                found[2] != "CONVERGED" or off <= 1e-6,
+                f"w = {match[1]}: {match[2]}, off by {off:.2g}, at most 1e-6 where converged",
+                match[2] != "CONVERGED" or off <= 1e-6,
             )
         elif text.startswith("uncoupled"):
             x, memory = (np_array(part) for part in re.findall(r"\[([^]]*)\]", text))
@@ -206,11 +206,11 @@ def no_suspects(runs: list[Run]) -> Checks:
 
 
 def certificate(runs: list[Run]) -> Checks:
-    found = re.search(r"spent (\S+) of (\S+) ; true gradient on the remaining data (\S+)", runs[0].text)
-    if found is None:
+    match = re.search(r"spent (\S+) of (\S+) ; true gradient on the remaining data (\S+)", runs[0].text)
+    if match is None:
         yield f"the flipped bit is refused: {runs[0].text.strip()[-90:]}", runs[0].refused
     else:
-        yield f"certificate {found[1]}, true gradient {found[3]}", float(found[3]) <= float(found[1])
+        yield f"certificate {match[1]}, true gradient {match[3]}", float(match[3]) <= float(match[1])
 
 
 def pickles(runs: list[Run]) -> Checks:
@@ -239,9 +239,9 @@ def order(runs: list[Run]) -> Checks:
 def stream(runs: list[Run]) -> Checks:
     lines = re.findall(r"^seed (\d+) (.*)", runs[0].text, re.MULTILINE)
     for seed, text in lines:
-        if found := re.match(r"MSE (\S+) bands (\S+)", text):
-            right = float(found[1]) <= 1.05 and float(found[2]) <= 0.1
-            yield f"seed {seed}: squared error {found[1]} of the Kalman filter's, 95 % of bands off by up to {found[2]}", right
+        if match := re.match(r"MSE (\S+) bands (\S+)", text):
+            right = float(match[1]) <= 1.05 and float(match[2]) <= 0.1
+            yield f"seed {seed}: squared error {match[1]} of the Kalman filter's, 95 % of bands off by up to {match[2]}", right
         else:
             yield f"seed {seed}: {text[:90]}", re.match(ERRORS, text) is not None
     yield f"{len(lines)} streams", len(lines) == 5

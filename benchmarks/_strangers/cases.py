@@ -42,7 +42,7 @@ def few_bad(seen: Seen, right: np.ndarray, what: str = "right readings", most: f
     return f"{what} flagged bad: {share:.2%}, at most {most:.0%}", share <= most
 
 
-def found(seen: Seen, where: np.ndarray, what: str, least: float = 0.9) -> tuple[str, bool]:
+def flagged(seen: Seen, where: np.ndarray, what: str, least: float = 0.9) -> tuple[str, bool]:
     share = seen.share((SUSPECT, BAD), where & seen.observed)
     return f"{what} flagged suspect or bad: {share:.0%}, at least {least:.0%}", share >= least
 
@@ -147,8 +147,8 @@ def twins(folder: Path) -> Checks:
     seen = clean(folder)
     yield only(seen, "K06-B", "K03-A")  # K03-A reads 0 at all times, where its twin reads 10
     broken = seen.at("K06-B", 150)
-    yield found(seen, broken, "K06-B from its fault on", 0.95)
-    yield found(seen, seen.at("K03-A"), "the dead K03-A", 0.95)
+    yield flagged(seen, broken, "K06-B from its fault on", 0.95)
+    yield flagged(seen, seen.at("K03-A"), "the dead K03-A", 0.95)
     yield few_bad(seen, ~broken & ~seen.at("K03-A"))
     error = seen.rmse(seen.x, broken)
     yield f"RMSE at K06-B from then on {error:.3g}, at most 3 (its twin's is 0.76)", error <= 3
@@ -165,7 +165,7 @@ def clogged(seen: Seen) -> Checks:
     yield few_bad(seen, right & (seen.y == 0), "dry days")
     yield few_bad(seen, right & (seen.y > 0), "rainy days")
     # days that are dry indeed may be good
-    yield found(seen, seen.at("K07", 200) & (seen.t > 0), "K07, clogged")
+    yield flagged(seen, seen.at("K07", 200) & (seen.t > 0), "K07, clogged")
     others = set(seen.suspects) - {"K07"} - set(np.array(list(seen.truth))[(np.abs(seen.y - seen.t) > 1000).any(axis=0)])
     yield (
         f"K07 is suspect, of the healthy at most one: {', '.join(seen.suspects) or 'none'}",
@@ -266,7 +266,7 @@ def isolated(folder: Path) -> Checks:
     yield f"FAR flagged good, where nothing could be compared: {good:.1%}, at most 5 %", good <= 0.05
     others = seen.share((GOOD,), ~station & seen.observed)
     yield f"the others flagged good: {others:.1%}, at least 95 %", others >= 0.95
-    yield found(seen, seen.at("FAR", 200, 201), "the jump of 15.6 at FAR")
+    yield flagged(seen, seen.at("FAR", 200, 201), "the jump of 15.6 at FAR")
     yield f"suspects: {', '.join(seen.suspects) or 'none'}; none but FAR", set(seen.suspects) <= {"FAR"}
 
 
@@ -303,7 +303,7 @@ case("33m", "irradiance, night zeros, four stations")(irradiance)
 def tenths(folder: Path) -> Checks:
     seen = clean(folder)
     yield only(seen, "K04")
-    yield found(seen, seen.at("K04", 400), "K04 from that day on", 0.95)
+    yield flagged(seen, seen.at("K04", 400), "K04 from that day on", 0.95)
     share = seen.share((SUSPECT, BAD), seen.at("K04", 0, 400) & seen.observed)
     yield f"K04 before, flagged suspect or bad: {share:.1%}, at most 2 %", share <= 0.02
     yield few_bad(seen, ~seen.at("K04"))
@@ -330,7 +330,7 @@ case("36m", "tide, four stations")(tide)
 def counter(folder: Path) -> Checks:
     seen = clean(folder)
     jumps = np.abs(seen.y - seen.t) > 1000
-    yield found(seen, jumps, "the counter's jumps", 1.0)
+    yield flagged(seen, jumps, "the counter's jumps", 1.0)
     yield from clogged(seen)
 
 

@@ -49,12 +49,12 @@ def share(group: str, kind: str, minutes: int, stations: int, times: int, seed: 
     hidden &= there
     left = replace(record, readings=np.where(hidden, np.nan, record.readings))
     low, high = nareg.clean(*left.frames()).band(0.9)
-    held = (record.truth >= low) & (record.truth <= high)
+    inside = (record.truth >= low) & (record.truth <= high)
     return Share(
         group,
         f"{kind}, {minutes} minutes, {stations} stations",
-        float(held[there & ~hidden].mean()),
-        float(held[hidden].mean()),
+        float(inside[there & ~hidden].mean()),
+        float(inside[hidden].mean()),
     )
 
 

@@ -48,11 +48,11 @@ def find(kind: str, seed: int) -> list[Found]:
         faults = dict.fromkeys(stations, kind)
     suspects = nareg.clean(*record.frames()).quality.suspects
     others = len({s.name for s in suspects} - set(faults))
-    found = []
+    results = []
     for name, fault in faults.items():
         kinds = {s.kind for s in suspects if s.name == name}
-        found.append(Found(fault, bool(kinds & NAMES.get(fault, {fault})), others))
-    return found
+        results.append(Found(fault, bool(kinds & NAMES.get(fault, {fault})), others))
+    return results
 
 
 def faulty(record: records.Record, kind: str, seed: int) -> tuple[records.Record, list[str]]:
@@ -71,9 +71,9 @@ def faulty(record: records.Record, kind: str, seed: int) -> tuple[records.Record
     return replace(record, readings=y), [record.names[k] for k in ((i, j) if kind == "swapped" else (i,))]
 
 
-def table(found: list[list[Found]]) -> Iterator[tuple[str, bool]]:
+def table(results: list[list[Found]]) -> Iterator[tuple[str, bool]]:
     """A line per fault, and one for the three that have a bar."""
-    every = [one for record in found for one in record]
+    every = [one for record in results for one in record]
     for fault in (*FAULTS, *SLOW):
         of = [one for one in every if one.fault == fault]
         yield (

@@ -14,6 +14,7 @@ from nareg import _checks
 from nareg.cleaning import _compare, _edge_weights, _simple
 from nareg.cleaning._compare import Hidden, contradicted
 from nareg.cleaning._edge_weights import EDGES, EdgeWeights
+from nareg.cleaning._heights import follow_heights
 from nareg.cleaning._learn import learn, portion
 from nareg.cleaning._limits import at_end, failed, limits
 from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
@@ -247,6 +248,9 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
             f"{count} of {name} at {stations} would be beyond all readings by more than their spread. "
             f"{other.capitalize()} is used there."
         )
+    at_height, std, by_height = follow_heights(network.graph, network.elevation, calm, x, std)
+    x, replaced = at_height, replaced | (at_height != x)
+    notes += [] if by_height is None else [by_height]
     resting = intermittent(calm.T)
     own = np.isfinite(calm) if resting else at_end(calm, ends)
     x, replaced = np.where(own, calm, ends.clip(x)), replaced | own

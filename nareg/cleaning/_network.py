@@ -84,30 +84,10 @@ def assemble(
         notes.append("There is only one station, without neighbors: it is estimated from its own readings before and after.")
     else:
         graph = Graph.from_knn(coordinates, min(neighbors, count - 1), metric=places.metric, names=table.names)
-    if elevation is not None:
-        notes.append(_height_note(graph, elevation))
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
         notes.append(f"{twice} {'station is' if twice == 1 else 'stations are'} at the place of another; both are used.")
     return _checked(StationNetwork(graph, table, places.names, tuple(notes), elevation), readings)
-
-
-def _height_note(graph: Graph, elevation: np.ndarray) -> str:
-    """That heights do not enter the estimate, and the station that stands out most of all its neighbors."""
-    note = "The stations' heights do not enter the estimate"
-    near = [elevation[row.indices] for row in graph.adjacency.tocsr()]
-    near = [heights[np.isfinite(heights)] for heights in near]
-    ends = np.array([(heights.min(), heights.max()) if heights.size else (np.nan, np.nan) for heights in near])
-    beyond = np.fmax(elevation - ends[:, 1], ends[:, 0] - elevation)
-    if not np.isfinite(beyond).any() or np.nanmax(beyond) <= np.nanstd(elevation):
-        return f"{note}."
-    i = int(np.nanargmax(beyond))
-    side = "above its highest" if elevation[i] > ends[i, 1] else "below its lowest"
-    assert graph.names is not None
-    return (
-        f"{note}: {graph.names[i]!r} is {beyond[i]:,.0f} {side} neighbor. Its estimate may be off where readings depend on "
-        "height, most of all in gaps."
-    )
 
 
 def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:

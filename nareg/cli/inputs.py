@@ -52,11 +52,11 @@ def print_suspects(quality: Quality, rest: str) -> None:
     """Print a line per suspect station and kind of fault, the longest first; ``rest`` names where the others are."""
     from nareg.quality._results import events
 
-    found = events(quality.suspects)
-    for suspect in found[:MAX_SUSPECTS]:
+    suspects = events(quality.suspects)
+    for suspect in suspects[:MAX_SUSPECTS]:
         print_line(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
-    if len(found) > MAX_SUSPECTS:
-        print_line(f"{len(found) - MAX_SUSPECTS} more suspects: see {rest}")
+    if len(suspects) > MAX_SUSPECTS:
+        print_line(f"{len(suspects) - MAX_SUSPECTS} more suspects: see {rest}")
 
 
 class Center(StrEnum):

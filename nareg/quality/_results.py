@@ -48,12 +48,12 @@ class Suspect:
 
 def events(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
     """One suspect per station and kind of fault, the longest first; it has the evidence of the longest finding."""
-    found: dict[tuple[int, str], list[Suspect]] = {}
+    groups: dict[tuple[int, str], list[Suspect]] = {}
     for suspect in suspects:
-        found.setdefault((suspect.station, suspect.kind), []).append(suspect)
-    for same in found.values():
+        groups.setdefault((suspect.station, suspect.kind), []).append(suspect)
+    for same in groups.values():
         same.sort(key=_length, reverse=True)
-    return tuple(_event(same) for same in sorted(found.values(), key=lambda same: _length(same[0]), reverse=True))
+    return tuple(_event(same) for same in sorted(groups.values(), key=lambda same: _length(same[0]), reverse=True))
 
 
 def _length(suspect: Suspect) -> float:
