@@ -98,8 +98,10 @@ def _height_note(graph: Graph, elevation: np.ndarray) -> str:
     near = [elevation[row.indices] for row in graph.adjacency.tocsr()]
     near = [heights[np.isfinite(heights)] for heights in near]
     ends = np.array([(heights.min(), heights.max()) if heights.size else (np.nan, np.nan) for heights in near])
-    beyond = np.fmax(elevation - ends[:, 1], ends[:, 0] - elevation)
-    if not np.isfinite(beyond).any() or np.nanmax(beyond) <= np.nanstd(elevation):
+    with np.errstate(over="ignore", invalid="ignore"):
+        beyond = np.fmax(elevation - ends[:, 1], ends[:, 0] - elevation)
+        usual = np.nanstd(elevation)
+    if not np.isfinite(beyond).any() or not np.nanmax(beyond) > usual:
         return f"{note}."
     i = int(np.nanargmax(beyond))
     side = "above its highest" if elevation[i] > ends[i, 1] else "below its lowest"
