@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from nareg import _checks
 from nareg.cleaning import _compare, _edge_weights, _simple
 from nareg.cleaning._compare import Hidden, contradicted
+from nareg.cleaning._directions import refuse_directions
 from nareg.cleaning._edge_weights import EDGES, EdgeWeights
 from nareg.cleaning._heights import follow_heights
 from nareg.cleaning._learn import learn, portion
@@ -163,6 +164,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
 
     y, times = network.readings.values, network.readings.timestamps
     _check_size(y)
+    refuse_directions(y, settings.unit, ())
     screened = (absurd(y.T) | stuck(y.T)).T
     observed = np.isfinite(y)
     if screened[observed].all():

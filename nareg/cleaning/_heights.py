@@ -47,7 +47,7 @@ def follow_heights(
 
 
 def _slope(y: np.ndarray, heights: np.ndarray, counts: np.ndarray) -> tuple[float, float] | None:
-    """Slope of the stations' levels over their heights, and what it leaves, as a standard deviation; None where it is unclear."""
+    """Slope of the stations' levels over their heights, and the standard deviation that it leaves; None where it is unclear."""
     some = np.flatnonzero((counts >= FEWEST_READINGS) & np.isfinite(heights))
     if some.size < FEWEST_STATIONS or np.ptp(heights[some]) == 0:
         return None
@@ -56,10 +56,12 @@ def _slope(y: np.ndarray, heights: np.ndarray, counts: np.ndarray) -> tuple[floa
     beside = y[np.ix_(some, times)] - np.nanmedian(y[np.ix_(some, times)], axis=0)
     levels = np.nanmedian(beside, axis=1)
     h = heights[some] - heights[some].mean()
-    rate = float(h @ levels / (h @ h))
+    if not np.isfinite(size := float(h @ h)):
+        return None
+    rate = float(h @ levels / size)
     left = levels - levels.mean() - rate * h
     spread = float(np.sqrt(left @ left / (some.size - 2)))
-    return (rate, spread) if abs(rate) * np.sqrt(h @ h) > CLEAR * spread else None
+    return (rate, spread) if abs(rate) * np.sqrt(size) > CLEAR * spread else None
 
 
 def _unused(graph: Graph, heights: np.ndarray) -> str:
@@ -68,8 +70,10 @@ def _unused(graph: Graph, heights: np.ndarray) -> str:
     near = [heights[row.indices] for row in graph.adjacency.tocsr()]
     near = [some[np.isfinite(some)] for some in near]
     ends = np.array([(some.min(), some.max()) if some.size else (np.nan, np.nan) for some in near])
-    beyond = np.fmax(heights - ends[:, 1], ends[:, 0] - heights)
-    if not np.isfinite(beyond).any() or np.nanmax(beyond) <= np.nanstd(heights):
+    with np.errstate(over="ignore", invalid="ignore"):
+        beyond = np.fmax(heights - ends[:, 1], ends[:, 0] - heights)
+        usual = np.nanstd(heights)
+    if not np.isfinite(beyond).any() or not np.nanmax(beyond) > usual:
         return f"{note}."
     i = int(np.nanargmax(beyond))
     side = "above its highest" if heights[i] > ends[i, 1] else "below its lowest"

@@ -27,10 +27,11 @@ def note_far(names: np.ndarray, places: np.ndarray, metric: str, notes: Notes) -
     if len(places) < FEW:
         return
     degrees = metric == "haversine"
-    points = unit_vectors(places) * EARTH_RADIUS_KM if degrees else places
+    size = EARTH_RADIUS_KM if degrees else float(np.abs(places).max()) or 1.0
+    points = unit_vectors(places) if degrees else places / size  # whose squares do not overflow
     middle = np.median(points, axis=0)
     if degrees:
-        middle *= EARTH_RADIUS_KM / max(float(np.linalg.norm(middle)), 1e-9)
+        middle /= max(float(np.linalg.norm(middle)), 1e-9)
     radius = np.linalg.norm(points - middle, axis=1)
     usual = float(np.quantile(radius, 0.75))
 
@@ -38,7 +39,7 @@ def note_far(names: np.ndarray, places: np.ndarray, metric: str, notes: Notes) -
         def undone(undo: Callable[[np.ndarray], np.ndarray]) -> float:
             place = undo(places[i])
             there = np.abs(place[0]) <= 90
-            return float(np.linalg.norm(unit_vectors(place[None]) * EARTH_RADIUS_KM - middle)) if there else np.inf
+            return float(np.linalg.norm(unit_vectors(place[None]) - middle)) if there else np.inf
 
         return next((what for what, undo in SLIPS if undone(undo) <= 1.5 * usual), None) if degrees else None
 
@@ -48,8 +49,7 @@ def note_far(names: np.ndarray, places: np.ndarray, metric: str, notes: Notes) -
         return
     first = far[0]
     away = float(np.linalg.norm(np.delete(points, far, axis=0) - points[first], axis=1).min())
-    if degrees:
-        away = 2 * EARTH_RADIUS_KM * float(np.arcsin(min(away / 2 / EARTH_RADIUS_KM, 1)))
+    away = size * (2 * float(np.arcsin(min(away / 2, 1))) if degrees else away)
     slip_of_first = slip(first)
     remedy = (
         f"{slip_of_first} it would be among them" if slip_of_first else "check the coordinates, their signs and their order"

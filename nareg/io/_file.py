@@ -46,7 +46,7 @@ class FileTable:
     def __init__(self, path: str | os.PathLike[str], notes: Notes) -> None:
         self.source, self.notes = str(path), notes
         text = read_text(path, notes)
-        self._quotes = '"' in text
+        self._quotes, self._apostrophes = '"' in text, "'" in text
         self._lines = text.rstrip("\n").split("\n")
         del text
         start = self._after_comments()
@@ -125,7 +125,8 @@ class FileTable:
         for line, cells in self._blocks():
             lines.append(line)
             for column, parts in zip(texts, words, strict=True):
-                parts.append(np.array([unshield(cell.strip()) for cell in cells[:, column]], dtype=object))
+                stripped = map(str.strip, cells[:, column])
+                parts.append(np.array(list(map(unshield, stripped) if self._apostrophes else stripped), dtype=object))
             wanted = cells[:, numbers[0] : numbers[-1] + 1] if every else cells[:, list(numbers)]
             values.append(converter.convert(wanted, done))
             done += len(line)

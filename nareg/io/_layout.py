@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nareg.errors import InputError
-from nareg.io._bounds import looks_read
 from nareg.io._dates import parse
 from nareg.io._file import FileTable
 from nareg.io._flags import is_flag
 from nareg.io._frame import FrameTable
+from nareg.io._limits import looks_read
 from nareg.io._names import loose
 from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import looks_numeric

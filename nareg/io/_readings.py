@@ -14,7 +14,6 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.io._archive import read_npz
 from nareg.io._beside import one_unit, refuse_mixed_kinds
-from nareg.io._bounds import Bounds
 from nareg.io._clock_change import in_standard_time
 from nareg.io._file import FileTable
 from nareg.io._flags import bad
@@ -22,6 +21,7 @@ from nareg.io._foreign import readings_frame
 from nareg.io._foreign_files import SUFFIXES, read_table
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Layout, Table, recognize
+from nareg.io._limits import LimitCells
 from nareg.io._names import absent, match, once
 from nareg.io._notes import Notes, count, listed
 from nareg.io._sentinels import remove
@@ -220,7 +220,7 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
     once(notes.source, names)
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
     wanted = [*layout.time, *(flag for flag, _ in flags)]
-    loaded, values = table.load(wanted, columns, odd=Bounds())
+    loaded, values = table.load(wanted, columns, odd=LimitCells())
     if flags:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
     labels, column = _labels(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
@@ -319,7 +319,7 @@ def _long(
         raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
     unit = one_unit(table, layout, notes)
     wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *([] if layout.zone is None else [layout.zone])]
-    loaded, numbers = table.load(wanted, layout.values, odd=Bounds())
+    loaded, numbers = table.load(wanted, layout.values, odd=LimitCells())
     texts = dict(zip(wanted, loaded, strict=True))
     for flag, _ in layout.flags:
         _honor(table, [flag], [texts[flag]], numbers, [0], notes)

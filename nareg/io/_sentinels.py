@@ -43,7 +43,9 @@ def remove(values: np.ndarray, station: np.ndarray, notes: Notes) -> None:
         rest = values[np.isfinite(values) & ~np.isin(values, list(counts))]
         for code in [code for code, number in counts.items() if _sentinel(code, number, rest)]:
             _remove(values, code, counts[code], notes)
-    for code, number in _unusual(values, station):
+    with np.errstate(over="ignore", invalid="ignore"):  # of readings whose range overflows
+        unusual = _unusual(values, station)
+    for code, number in unusual:
         _remove(values, code, number, notes)
 
 

@@ -114,6 +114,13 @@ def test_a_far_station_in_the_plane(tmp_path, rng):
     assert any("station 'S5' is 4,9" in note and "check the coordinates" in note for note in stations.notes)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e300, 1e-300, 0.0])
+def test_coordinates_whose_squares_are_no_numbers(tmp_path, rng, size):
+    places = size * rng.uniform(-1, 1, (12, 2))
+    assert read(tmp_path, [(repr(float(x)), repr(float(y))) for x, y in places], ("x", "y")).notes == ()
+
+
 def test_two_far_stations_are_both_named(tmp_path, rng):
     places = around(rng, n=12)
     places[[2, 7], 1] *= -1

@@ -24,13 +24,13 @@ TRACE = frozenset(("t", "tr", "tr.", "trace", "traces"))
 
 
 def looks_read(cells: list[str], *, comma: bool) -> bool:
-    """Whether all of these cells are numbers, missing, or of the kinds that :class:`Bounds` reads; not words alone."""
+    """Whether all of these cells are numbers, missing, or of the kinds that :class:`LimitCells` reads; not words alone."""
     words = TRACE | UNDETECTED | REMARKS
     others = [cell for cell in cells if cell.strip().lower() not in words and not _LIMIT.fullmatch(cell.strip())]
     return looks_numeric(others, comma=comma) and (not cells or len(others) > 0 or any(map(_LIMIT.fullmatch, cells)))
 
 
-class Bounds:
+class LimitCells:
     """Reads such cells of a table of readings: as the limit, or as 0 where they are traces of rain."""
 
     def __init__(self) -> None:
