@@ -50,7 +50,7 @@ def likely_noise(model: SpaceTimeModel | SparseSpaceTimeModel) -> np.ndarray:
     """(N,) noise variances; where readings hardly tell them from the field's, as large as they may well be."""
     if model.noise_error is None:
         return model.noise
-    share = model.noise_error / model.unit_noise
+    share = model.noise_error[1] / model.unit_noise
     return np.asarray(model.noise * (1 + np.where(share > DOUBTFUL, share, 0.0)))
 
 

@@ -39,7 +39,7 @@ class BaseModel(ABC):
     log_likelihood: float
     readings: np.ndarray = field(repr=False)
     excluded: np.ndarray = field(repr=False)
-    #: (N,) standard errors of ``unit_noise``; None where they are not known
+    #: (2, N) by how much ``unit_noise`` may be lower and higher; None where that is not known
     noise_error: np.ndarray | None = field(default=None, repr=False)
     details: FitDetails = field(default=FitDetails(), repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
@@ -87,7 +87,7 @@ class BaseModel(ABC):
         return values
 
     def seen_variance(self, var: np.ndarray, offsets: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        """Variances (..., N) of estimates from those of the field and of its ``offsets``, where readings are ``seen`` or not."""
+        """Variances (..., N) of estimates from those of the field and of its ``offsets``, where readings are ``seen``."""
         total = with_offsets(var, offsets, self.unit_noise, seen)
         return with_doubt(total, self.noise_error, self.unit_noise, var / self.unit_noise, seen)
 

@@ -85,7 +85,8 @@ Watch = Callable[[list[Pass], Estimate], bool]
 
 def refine(
     windows: Sequence[np.ndarray], start: Dynamics, r0: np.ndarray, refinement: Refinement, *, iterations: int,
-    fixed_noise: bool, least: np.ndarray | None = None, basis: np.ndarray | None = None, support: np.ndarray | None = None, tol: float = 1e-3,
+    fixed_noise: bool, least: np.ndarray | None = None, basis: np.ndarray | None = None,
+    support: np.ndarray | None = None, tol: float = 1e-3,
     watch: Watch | None = None, tick: Callable[[float], None] | None = None,
 ) -> Estimate:  # fmt: skip
     """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph".

@@ -53,7 +53,8 @@ def refined(
     rows = sum(len(w) for w in windows)
     return refine(
         windows, parameters.dynamics(space), parameters.noise, refinement, iterations=iterations,
-        fixed_noise=task.noise is not None, least=task.least, basis=basis, support=support, watch=watch, tick=lambda _: progress.tick(rows),
+        fixed_noise=task.noise is not None, least=task.least, basis=basis, support=support, watch=watch,
+        tick=lambda _: progress.tick(rows),
     )  # fmt: skip
 
 

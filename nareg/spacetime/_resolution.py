@@ -18,14 +18,17 @@ SINGLE, DOUBLE = 2e-7, 1e-12
 FEWEST_VALUES = 4
 #: Orders of differences. Where a first one leaves at least so many times the variance that the last orders do, which agree to
 #: this factor, the field is smooth and what is left is noise.
-ORDERS, SMOOTH, LEVEL = (1, 4, 5), 3.0, 1.3
+ORDERS, SMOOTH, LEVEL = (1, 2, 3, 4, 5), 3.0, 1.3
+#: But an autoregression of second order without noise leaves less than the first number times as much in the second order, and
+#: the second number times as much in the third. Noise makes that less; all is noise from so much less on.
+SECOND, THIRD, CLEARLY = 2.5, 1.25, 0.05
 #: Shares of the variance of its steps that an autoregression of first order close to 1 leaves in the first and the last order:
 #: they tell it from noise, to this share, where first differences have at most so much of the readings' variance.
 STEPS, UNSURE, FINE = (1 / 2, 70 / 252), 0.15, 0.05
 #: Neighbors leave at least this share of noise; they show more of a field. Fewer neighbors than this tell nothing.
 OWN, FEWEST_NEIGHBORS = 0.5, 2
 #: Differences that a variance needs, neighbors that explain a station's, and robust spreads at which they are cut.
-FEWEST, NEIGHBORS, CUT = 30, 5, 4.0
+FEWEST, NEIGHBORS, CUT = 30, 5, 3.5
 
 
 def steps(y: np.ndarray) -> np.ndarray:
@@ -79,19 +82,17 @@ def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     """
     n = rows.shape[1]
     nothing = np.zeros(n)
-    first, *others = (_differences(rows, order) for order in ORDERS)
-    levels = [_variances(d) for d in (first, *others)]
+    differences = [_differences(rows, order) for order in ORDERS]
+    levels = [_variances(d) for d in differences]
     able = np.all([np.isfinite(level) for level in levels], axis=0)
     if not able.any():
         return nothing
-    before, *last = (float(np.exp(np.log(np.maximum(level[able], 1e-300)).mean())) for level in levels)
-    share = _noise_share(before, last, float(np.nanvar(rows[:, able])))
+    left = [float(np.exp(np.log(np.maximum(level[able], 1e-300)).mean())) for level in levels]
+    share = _noise_share(left, float(np.nanvar(rows[:, able])))
     if not share:
         return nothing
-    last_differences = others[-1]
-    scale = np.sqrt(levels[-1])
-    with np.errstate(invalid="ignore"):
-        z = np.clip(last_differences, -CUT * scale, CUT * scale)
+    limit = CUT * np.sqrt(levels[-1])
+    z = np.clip(differences[-1], -limit, limit)
     own = np.array([_own_share(z, i, adjacency) if able[i] else np.nan for i in range(n)])
     told = np.isfinite(own)
     if 2 * told.sum() < able.sum() or (usual := float(np.median(own[told]))) < OWN:
@@ -99,19 +100,20 @@ def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     return share * np.where(able, np.where(told, own, usual) * levels[-1], 0.0)
 
 
-def _noise_share(before: float, last: list[float], variance: float) -> float:
-    """How much is noise of what the last differences leave, where the first left ``before``."""
-    ratio = before / max(last[-1], 1e-300)
-    if ratio >= SMOOTH:
-        return 1.0 if max(last) <= LEVEL * min(last) else 0.0
-    if before > FINE * variance:
+def _noise_share(left: list[float], variance: float) -> float:
+    """How much is noise of what the last differences leave, where all orders have ``left`` these variances."""
+    first, second, third, fourth = (each / max(left[-1], 1e-300) for each in left[:-1])
+    if first >= SMOOTH:
+        smoother = fourth <= LEVEL and second >= SECOND
+        return 1.0 if smoother else float(np.clip((THIRD - third) / CLEARLY, 0.0, 1.0))
+    if left[0] > FINE * variance:
         return 0.0
-    first, end = STEPS
-    return float(np.clip((first - end * ratio) / (first - end) - UNSURE, 0.0, 1.0))
+    begin, end = STEPS
+    return float(np.clip((begin - end * first) / (begin - end) - UNSURE, 0.0, 1.0))
 
 
 def noise_floor(y: np.ndarray, rows: np.ndarray, law: Transform, unit: float, adjacency: sp.csr_array) -> np.ndarray:
-    """(N,) least noise variances for readings ``y`` (N, T), which are ``rows`` (T, N) on a grid, transformed and over ``unit``."""
+    """(N,) least noise variances of readings ``y`` (N, T), which over ``unit`` and on a grid are ``rows`` (T, N)."""
     return np.maximum(rounding_variance(y, law) / unit**2, rough_variance(rows, adjacency))
 
 
@@ -120,12 +122,15 @@ def _differences(rows: np.ndarray, order: int) -> np.ndarray:
 
 
 def _variances(d: np.ndarray) -> np.ndarray:
-    """(N,) robust variances, NaN where there are few differences."""
+    """(N,) variances without outliers, NaN where there are few differences."""
     result = np.full(d.shape[1], np.nan)
     for i, column in enumerate(d.T):
-        seen = column[np.isfinite(column)]
-        if seen.size >= FEWEST:
-            result[i] = (MAD_TO_STD * float(np.median(np.abs(seen)))) ** 2
+        sizes = np.abs(column[np.isfinite(column)])
+        if sizes.size >= FEWEST:
+            # a median of rounded readings' differences would be one of few values
+            limit = CUT * MAD_TO_STD * float(np.median(sizes))
+            kept = sizes[sizes <= limit] if limit > 0 else sizes
+            result[i] = float(np.mean(kept**2))
     return result
 
 

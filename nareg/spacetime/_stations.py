@@ -95,7 +95,11 @@ def extended(model: SpaceTimeModel, points: np.ndarray, names: Sequence[str] | N
         spread=np.hstack([model.cycles.spread, spread]), errors=np.hstack([model.cycles.errors, own]),
     )  # fmt: skip
     noise = np.concatenate([model.unit_noise, np.full(M, np.median(model.unit_noise))])
-    error = None if model.noise_error is None else np.append(model.noise_error, np.full(M, np.median(model.noise_error)))
+    error = (
+        None
+        if model.noise_error is None
+        else np.hstack([model.noise_error, np.repeat(np.median(model.noise_error, axis=1)[:, None], M, axis=1)])
+    )
     log_noise = np.concatenate([model.parameters.log_noise, np.full(M, np.median(model.parameters.log_noise))])
     empty = np.full((M, model.readings.shape[1]), np.nan)
     return replace(
@@ -113,7 +117,7 @@ def without(model: SpaceTimeModel, gone: list[int]) -> SpaceTimeModel:
     graph, parameters = model.graph.subgraph(keep), model.parameters
     return replace(
         model, graph=graph, cycles=model.cycles.restricted(Space.of(graph), keep), dynamics=restricted(model.dynamics, keep),
-        unit_noise=model.unit_noise[keep], noise_error=None if model.noise_error is None else model.noise_error[keep],
+        unit_noise=model.unit_noise[keep], noise_error=None if model.noise_error is None else model.noise_error[:, keep],
         parameters=replace(parameters, log_noise=parameters.log_noise[keep]),
         readings=model.readings[keep], excluded=model.excluded[keep],
     )  # fmt: skip

@@ -178,7 +178,7 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
         "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
     }  # fmt: skip
     if "noise_error" in a:
-        floats["noise_error"] = (n,)
+        floats["noise_error"] = (2, n)
     for name, shape in floats.items():
         array(a, name, shape)
     need(

@@ -14,6 +14,10 @@ from nareg.spacetime._space import Space
 
 #: Frequencies that the information is summed over, and the width of a difference.
 FREQUENCIES, STEP = 128, 1e-4
+#: Readings per station below which a record is short.
+SHORT = 60
+#: Share of the modes in space and time where the field is least.
+LEAST = 0.05
 #: Rounds in which a noise that is hardly known is looked at where it may be larger.
 AGAIN = 3
 #: An error of less than this share, on either side, cancels over stations and files: an estimate owes it nothing.
@@ -23,7 +27,7 @@ NOTED, DOUBTFUL = 0.3, 0.5
 
 
 def noise_errors(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
-    """(N,) standard errors of the noise variances, from ``counts`` (N,) readings of every station.
+    """By how much noise variances may be lower and higher, (2, N), from ``counts`` (N,) readings of every station.
 
     By the information of a stationary process (Whittle 1953) in the variance, the autoregression, the stations' own part and
     the noise, as if the readings were complete; a station's own deviation from the network's noise has its prior.
@@ -44,6 +48,8 @@ def noise_errors(parameters: Parameters, space: Space, counts: np.ndarray) -> np
 
     here, typical = spectra(theta), float(np.exp(parameters.log_noise.mean()))
     steps = [(spectra(theta + STEP * e) - spectra(theta - STEP * e)) / (2 * STEP) for e in np.eye(theta.size)]
+    # readings show field and noise together: where the field is least, there is no more that may be noise
+    most = float(np.quantile(here, LEAST))
     mass = 0.5 * float(counts.sum()) / here.size
 
     def relative(noise: float) -> np.ndarray:
@@ -56,28 +62,31 @@ def noise_errors(parameters: Parameters, space: Space, counts: np.ndarray) -> np
         return np.sqrt(shared + 1 / (own + NOISE_SPREAD**-2)) * noise / typical
 
     error = relative(typical)
-    for _ in range(AGAIN if np.median(error) > DOUBTFUL else 0):
+    # estimates that follow the past show in their innovations where noise was taken for too large, unless the record is short
+    low = np.minimum(error, 1.0) if np.median(counts[counts > 0]) < SHORT else np.zeros(counts.size)
+    high = np.minimum(error, most / typical)
+    for _ in range(AGAIN if np.median(high) > DOUBTFUL else 0):
         # little noise is sharply told from less, but not from more: as sharply as at the end of what is likely
-        error = np.maximum(error, relative(typical * (1 + float(np.median(error)))))
-    result: np.ndarray = parameters.noise * error
+        high = np.clip(relative(typical * (1 + float(np.median(high)))), high, most / typical)
+    result: np.ndarray = parameters.noise * np.array([low, high])
     return result
 
 
 def with_doubt(var: np.ndarray, error: np.ndarray | None, noise: np.ndarray, share: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Variances (..., N) of estimates, where readings are ``seen`` with what the noise may be off by, ``error`` (N,).
+    """Variances (..., N) of estimates, where readings are ``seen`` with what the noise may be off by, ``error`` (2, N).
 
     ``share`` is the field's variance over the noise's, the weight of a reading in its own estimate.
     """
     if error is None:
         return var
-    g, doubt = np.clip(share, 0.0, 1.0), np.maximum(error - USUAL * noise, 0.0)
-    return var + np.where(seen, np.where(g > 0.5, (2 * g - 1) * doubt, (1 - 2 * g) * np.minimum(doubt, noise)), 0.0)
+    g, (low, high) = np.clip(share, 0.0, 1.0), np.maximum(error - USUAL * noise, 0.0)
+    return var + np.where(seen, np.where(g > 0.5, (2 * g - 1) * high, (1 - 2 * g) * low), 0.0)
 
 
 def remark(noise: np.ndarray, error: np.ndarray, counts: np.ndarray) -> tuple[str, ...]:
     """A sentence where readings hardly tell the noise variances (N,) from the field's."""
     there = counts > 0
-    relative = float(np.median(error[there] / noise[there]))
+    relative = float(np.median((error / noise)[:, there], axis=1).max())
     if relative <= NOTED:
         return ()
     return (
