@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+import sys
 import tokenize
 import zipfile
 from collections.abc import Collection, Iterator
@@ -70,7 +71,7 @@ class Npz:
         """One array."""
         _checks.memory(f"the array {name!r} in {self._path}", self.headers[name].n_bytes, alternative="take a part of it")
         with self._archive.open(f"{name}.npy") as handle:
-            return _array(handle)
+            return _array(handle, f"{self._path}: array {name!r}")
 
     def pieces(self, name: str, count: int) -> Iterator[np.ndarray]:
         """One array of one dimension, so many of its numbers at a time."""
@@ -79,7 +80,7 @@ class Npz:
             header_of(handle, self._archive.getinfo(f"{name}.npy").file_size, f"{self._path}: array {name!r}")
             for first in range(0, header.shape[0], count):
                 data = handle.read(min(count, header.shape[0] - first) * header.dtype.itemsize)
-                yield np.frombuffer(data, header.dtype)
+                yield checked_texts(np.frombuffer(data, header.dtype), f"{self._path}: array {name!r}")
 
 
 @contextmanager
@@ -113,7 +114,7 @@ def read_npy(path: str | os.PathLike[str], opened: IO[bytes] | None = None) -> n
         header = header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}", more=True)
         _checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
         handle.seek(0)
-        return _array(handle)
+        return _array(handle, str(path))
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, by_columns: bool = False) -> bytes:
@@ -129,7 +130,7 @@ def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
         refuse_special(path)
         with open(path, "rb") as handle:
             header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}")
-        mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        mapped: np.ndarray = checked_texts(np.load(path, mmap_mode="r", allow_pickle=False), str(path))
     except InputError:
         raise
     except UNREADABLE as error:
@@ -190,6 +191,21 @@ class _Counted:
         return data
 
 
-def _array(handle: Any) -> np.ndarray:
-    array: np.ndarray = np.lib.format.read_array(handle, allow_pickle=False)
+def _array(handle: Any, what: str) -> np.ndarray:
+    return checked_texts(np.lib.format.read_array(handle, allow_pickle=False), what)
+
+
+def checked_texts(array: np.ndarray, what: str) -> np.ndarray:
+    """The array itself; refused if it holds a text, in a field or alone, with a code that is no character.
+
+    NumPy keeps texts as 32-bit codes and does not look at them; Python's own texts raise SystemError on what is beyond Unicode.
+    """
+    for field in array.dtype.names or ():
+        checked_texts(array[field], f"{what}, field {field!r}")
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        bad = (codes > sys.maxunicode) | ((codes >= 0xD800) & (codes <= 0xDFFF))
+        if bad.any():
+            at = int(bad.argmax()) // (array.dtype.itemsize // 4)
+            raise InputError(f"{what} is damaged: text {at} holds {int(codes[bad][0]):#x}, no character: write it again.")
     return array

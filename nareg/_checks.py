@@ -7,7 +7,6 @@ A check either returns a clean array or raises an error of one sentence: argumen
 from __future__ import annotations
 
 import numbers
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,10 +14,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg import _memory
 from nareg.errors import InputError, TooLargeError
 
 #: Largest number of nodes for which a function may form dense N x N matrices (about 72 MB each).
 DENSE_LIMIT = 3000
+
+#: Bytes that are not worth asking the system for.
+SMALL = 2**24
 
 #: No count, size or seed of a network is larger.
 LARGEST_INTEGER = 2**63 - 1
@@ -294,16 +297,17 @@ def bounds(lower: Floats, upper: Floats, *, hint: str = "") -> None:
         raise InputError(f"lower[{i}] = {lower[i]:g} is above upper[{i}] = {upper[i]:g}: the bounds on w_i^2 cross{hint}.")
 
 
-def memory(what: str, n_bytes: float, *, alternative: str) -> None:
-    """Refuse work that needs more than the machine's memory, with the size and the alternative."""
-    try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
+def memory(what: str, n_bytes: float, *, alternative: str, reserved: float = 1.0) -> None:
+    """Refuse work that needs more memory than is there, with the size, the limit in force and the alternative.
+
+    Sparse factors reserve several times the addresses that they fill.
+    """
+    if n_bytes < SMALL:
         return
-    if n_bytes > 0.8 * total:
-        raise TooLargeError(
-            f"{what} needs about {n_bytes / 2**30:.1f} GiB and this machine has {total / 2**30:.1f} GiB: {alternative}."
-        )
+    free, limit = _memory.room(reserved)
+    if n_bytes > free:
+        more = f" ({reserved:g} times as much in addresses)" if reserved > 1 and "ulimit" in limit else ""
+        raise TooLargeError(f"{what} needs about {n_bytes / 2**30:.1f} GiB{more} and {limit}: {alternative}.")
 
 
 def dense_size(what: str, n_nodes: int, *, copies: int = 1, alternative: str = "") -> None:

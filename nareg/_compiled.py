@@ -1,9 +1,18 @@
-"""Compiled loops that share their rows among threads, and run small work in the calling thread."""
+"""Compiled loops that share their rows among threads, and run small work in the calling thread.
+
+Numba's threads are those of one library per process, and not each survives all that a program does. GNU OpenMP ends a process
+that was forked from one that had used it: there the loops run in the calling thread. Numba's own "workqueue", which it takes
+where OpenMP and TBB are absent, ends a process in which two threads start a loop at once: there they take turns.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
+import threading
+import types
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 import numba
@@ -12,6 +21,44 @@ import numba
 #: but cost several where another process uses the cores: each call waits for a thread without a core. (``exact`` for 1,500
 #: nodes with two processes beside it on two cores: 13.4 s with a limit of 2^16, 2.8 s with this one.)
 SHARED = 2**20
+
+
+class _Layer:
+    """What is known of Numba's threads in this process."""
+
+    #: Whether they were started before this process was forked.
+    forked = False
+    #: Whether several threads may use them at once; None before the first loop has run.
+    safe: bool | None = None
+    lock = threading.RLock()
+
+    @classmethod
+    def name(cls) -> str | None:
+        """Their library; None before they were started, by whatever loop."""
+        with suppress(ValueError):
+            return str(numba.threading_layer())
+        return None
+
+    @classmethod
+    def after_fork(cls) -> None:
+        """In the child, which may have been forked while a thread held the lock."""
+        cls.lock = threading.RLock()
+        cls.forked = cls.forked or cls.name() not in (None, "tbb")
+
+    @classmethod
+    def run(cls, compiled: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Call a loop that uses the threads, one at a time where that is not known to be unnecessary."""
+        if cls.safe:
+            return compiled(*arguments)
+        with cls.lock:
+            result = compiled(*arguments)
+            if cls.safe is None:
+                cls.safe = cls.name() in ("omp", "tbb")
+        return result
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Layer.after_fork)
 
 
 def serial(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,17 +77,28 @@ def parallel(
     """
     compiled = numba.njit(parallel=True, cache=True, fastmath=set(fastmath))(function)
 
+    @functools.cache
+    def in_this_thread() -> Callable[..., Any]:
+        # Numba's cache tells functions apart by their names, not by whether they are parallel
+        name = f"{function.__name__}_serial"
+        copied = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+        copied.__qualname__, copied.__module__ = f"{function.__qualname__}_serial", function.__module__
+        alone: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(copied)
+        return alone
+
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
+        if _Layer.forked:
+            return in_this_thread()(*arguments)
         threads = numba.get_num_threads()
         if threads == 1:
-            return compiled(*arguments)
+            return _Layer.run(compiled, arguments)
         elements = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
         if elements >= SHARED:
-            return compiled(*arguments)
+            return _Layer.run(compiled, arguments)
         numba.set_num_threads(1)
         try:
-            return compiled(*arguments)
+            return _Layer.run(compiled, arguments)
         finally:
             numba.set_num_threads(threads)
 

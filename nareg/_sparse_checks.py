@@ -95,7 +95,8 @@ def _by_diagonals(value: Any, rows: int, columns: int) -> str | None:
         return wrong
     if value.data.ndim != 2 or len(value.data) != value.offsets.size or np.unique(value.offsets).size != value.offsets.size:
         return f"it has {len(value.data)} diagonals for {np.unique(value.offsets).size} different offsets"
-    return _outside("diagonal", value.offsets + np.int64(rows - 1), rows + columns - 1)
+    outside = (value.offsets <= -rows) | (value.offsets >= columns)
+    return f"it holds diagonal {value.offsets[outside][0]} of {rows} x {columns}" if outside.any() else None
 
 
 def _by_lists(value: Any, rows: int, columns: int) -> str | None:

@@ -16,7 +16,7 @@ ROOT = Path(nareg.__file__).parent
 #: The floors of the house, lowest first. A part may import from its own floor's left, and from every floor below.
 FLOORS = (
     ("errors", "_version"),
-    ("_arrays", "_compiled", "_seconds", "progress", "_checkout", "_process"),
+    ("_arrays", "_memory", "_compiled", "_seconds", "progress", "_checkout", "_process"),
     ("_checks", "_files", "_lazy", "_neighbors", "_linear"),
     ("_sparse_checks",),
     ("_adjacency", "_array_files", "_conversions", "_folders"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import sys
 import tracemalloc
 import zipfile
 
@@ -130,3 +131,32 @@ def test_a_loop_of_links_is_no_file(tmp_path):
     (tmp_path / "b.npy").symlink_to(tmp_path / "a.npy")
     with pytest.raises(InputError, match="cannot be read"):
         node_files.matrix(tmp_path / "a.npy")
+
+
+BEYOND = np.frombuffer(b"a\0\0\0\xff\xff\xff\x7f", "<U1")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        BEYOND,
+        np.frombuffer(b"\0\0\0a\x7f\xff\xff\xff", ">U1"),
+        np.frombuffer(b"\0\xd8\0\0", "<U1").reshape(()),
+        np.frombuffer(b"\x01\0\0\0\xff\xff\xff\x7f", [("number", "<i4"), ("name", "<U1")]),
+    ],
+)
+def test_texts_beyond_unicode_are_refused_as_numpy_does_not(texts, tmp_path):
+    np.savez(tmp_path / "a.npz", names=texts)
+    np.save(tmp_path / "a.npy", texts)
+    for read, path in (
+        (_array_files.read_npz, "a.npz"), (_array_files.read_npy, "a.npy"), (_array_files.map_npy, "a.npy")
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=r"is damaged: text . holds 0x.*, no character: write it again"):
+            read(tmp_path / path)
+
+
+def test_texts_of_any_script_are_read(tmp_path):
+    texts = np.array(["", "Zürich", "東京", "𝔊", chr(sys.maxunicode)])
+    for kind in ("<", ">"):
+        np.savez(tmp_path / "a.npz", names=texts.astype(texts.dtype.newbyteorder(kind)), none=np.zeros(0, "U3"))
+        assert _array_files.read_npz(tmp_path / "a.npz")["names"].tolist() == texts.tolist()

@@ -1,5 +1,9 @@
 """Loops that share rows among threads, or run in the calling one: the same numbers, and the caller's threads kept."""
 
+import os
+import subprocess
+import sys
+
 import numba
 import numpy as np
 import pytest
@@ -28,3 +32,86 @@ def test_threads_of_the_caller_are_kept(rng):
     with pytest.raises(numba.TypingError):
         kernels.pair_products("not an array", None, A, A)
     assert numba.get_num_threads() == before
+
+
+WORK = """
+import sys, tempfile, pathlib
+import numpy as np, nareg
+from nareg.unlearning import CertifiedGPR
+
+graph = nareg.graphs.grid((120, 120))
+y = np.random.default_rng(0).standard_normal((graph.n_nodes, 80))
+folder = pathlib.Path(tempfile.mkdtemp())
+graph.save(folder / "g.graph")
+data = nareg.datasets.node_classification.synthetic(500, 3, n_features=8, rng=np.random.default_rng(0))
+
+
+def unlearn(k):
+    model = CertifiedGPR(lam=0.01, alpha=1.0).fit(data.graph, data.features, data.labels, np.arange(300))
+    model.remove_nodes([k])
+    return np.abs(model.embedding()).sum()
+
+
+WORK = {
+    "denoise": lambda k: nareg.filters.denoise(graph, 2.0, y, method="cg").x.sum(),
+    "propagate": lambda k: nareg.gnn.propagate(graph, y, weights=[0.5, 0.25, 0.25]).sum(),
+    "on disk": lambda k: nareg.outofcore.denoise(folder / "g.graph", 2.0, y, folder / f"{k}.npy").x.sum(),
+    "unlearn": unlearn,
+}
+
+
+def work(k):
+    return [one(k) for one in WORK.values()]
+"""
+
+FORK = """
+import multiprocessing
+
+expected = work(1)
+context = multiprocessing.get_context("fork")
+results = context.Queue()
+child = context.Process(target=lambda: results.put(work(1)))
+child.start()
+assert np.allclose(results.get(timeout=200), expected, rtol=1e-6)
+child.join()
+assert child.exitcode == 0
+assert np.allclose(work(1), expected, rtol=1e-6)
+print("done")
+"""
+
+THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+
+expected = [work(k) for k in range(4)] if len(sys.argv) > 1 else None
+with ThreadPoolExecutor(4) as pool:
+    results = list(pool.map(work, range(6)))
+assert expected is None or np.allclose(results[:4], expected, rtol=1e-6)
+import numba
+
+assert numba.threading_layer() == "workqueue"
+print("done")
+"""
+
+
+def run_script(script, *arguments, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", WORK + script, *arguments],
+        env={**os.environ, "NUMBA_NUM_THREADS": "2", **environment}, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip() == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+def test_a_forked_process_computes_what_its_parent_does(layer):
+    """GNU OpenMP kills the child of a process that has used it."""
+    run_script(FORK, NUMBA_THREADING_LAYER=layer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [[], ["after one thread"]])
+def test_threads_take_turns_where_numba_has_no_library_for_them(first):
+    """Its own threads abort the process when two loops start at once."""
+    run_script(THREADS, *first, NUMBA_THREADING_LAYER="workqueue")

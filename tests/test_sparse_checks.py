@@ -1,4 +1,4 @@
-"""Damaged sparse matrices and edge lists are refused in one sentence wherever they enter: compiled loops would crash on them."""
+"""Damaged sparse matrices and edge lists are refused wherever they enter: compiled loops would crash on them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_a_damaged_matrix_is_refused(damage, entry):
-    with pytest.raises(InputError, match="is a damaged sparse matrix .*: build it again from its entries"):
+    with pytest.raises(InputError, match=r"is a damaged sparse matrix .*: build it again from its entries"):
         ENTRIES[entry](DAMAGED[damage]())
 
 

@@ -7,8 +7,6 @@ preconditions CG on K. The stopping test stays on K's own residual, because M's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +20,8 @@ from nareg.filters._iterate import Callback, Iterates
 
 #: Levels end where the dense inverse of the coarsest matrix takes less than another level.
 COARSEST = 500
+#: Those of pyamg's constructions that draw no random number.
+DETERMINISTIC = {"strength": ("classical", {"theta": 0.25}), "CF": "RS", "interpolation": "classical"}
 #: Rows of a chunk of a sweep: few chunks, since each boundary weakens it.
 CHUNK_ROWS = 4096
 
@@ -36,17 +36,6 @@ def refusal(system: FilterSystem) -> str | None:
             f"{system.max_degree}, reached in a few steps: not mesh-like): use 'cg'."
         )
     return None
-
-
-@contextmanager
-def _fixed_seed() -> Iterator[None]:
-    """Fix the start of spectral radii, which pyamg draws from NumPy's global random state; restore that state."""
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(0)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
 
 
 class Level:
@@ -72,8 +61,8 @@ class Levels:
     def __init__(self, M: sp.csr_matrix) -> None:
         from pyamg import ruge_stuben_solver  # imported here: only this solver needs it
 
-        with _fixed_seed():
-            made = ruge_stuben_solver(M, max_coarse=COARSEST)
+        # without smoothers: ours replace them, and some of pyamg's draw from NumPy's global generator
+        made = ruge_stuben_solver(M, **DETERMINISTIC, presmoother=None, postsmoother=None, max_coarse=COARSEST)
         self.operator_complexity = float(made.operator_complexity())
         self.levels = [Level(sp.csr_array(level.A), sp.csr_array(level.P)) for level in made.levels[:-1]]
         self.coarse_inverse = np.linalg.pinv(made.levels[-1].A.toarray(), hermitian=True)

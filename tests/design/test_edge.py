@@ -11,7 +11,7 @@ from nareg.design._edge.support import Support
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import denoise
 from nareg.results import upper_edges
-from tests.helpers import dense_risk
+from tests.helpers import dense_risk, little_memory
 
 
 def field(graph, T: int, rng) -> np.ndarray:
@@ -313,7 +313,7 @@ def test_bad_arguments_are_named(call, words):
 
 
 def test_too_many_columns(monkeypatch):
-    monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with a megabyte
+    little_memory(monkeypatch)
     with pytest.raises(TooLargeError, match="pass fewer signals"):
         edge(nareg.graphs.grid((40, 40)), signals=np.ones((1600, 9)), noise=1.0)
 

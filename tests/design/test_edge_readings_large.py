@@ -15,6 +15,7 @@ from nareg.design._edge.sparse_marginal import TOGETHER, SparseMarginal
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
 from tests.design.test_edge_readings import problem
+from tests.helpers import little_memory
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def test_ctrl_c_keeps_a_point_no_worse_than_the_start(field, sparse, monkeypatch
 def test_what_does_not_fit_is_refused_first(rng, sparse, monkeypatch):
     g = nareg.graphs.grid((30, 30))
     readings = {"measurements": rng.standard_normal((900, 3)), "noise": 0.5}
-    monkeypatch.setattr("nareg._checks.os.sysconf", lambda name: 1000)
+    little_memory(monkeypatch)
     with pytest.raises(TooLargeError, match="the edge design needs about"):
         nareg.design.edge(g, **readings)
     with pytest.raises(InputError, match="backend='scipy'"):

@@ -18,6 +18,7 @@ from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import problem
 from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns
 from nareg.errors import InputError, TooLargeError
+from tests.helpers import little_memory
 
 
 def heterogeneous(n, T, rng, **settings):
@@ -286,7 +287,7 @@ def test_bad_arguments_are_named(field, arguments, words):
 
 
 def test_columns_that_do_not_fit_are_refused_before_they_are_made(field, monkeypatch):
-    monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with a megabyte
+    little_memory(monkeypatch)
     with pytest.raises(TooLargeError, match="GiB and this machine has"):
         exact(field.graph, signals=field.signals, noise=field.noise)
 

@@ -14,32 +14,16 @@ import nareg
 from nareg.errors import InputError
 from nareg.filters import denoise, interpolate
 from nareg.results import Status
+from tests.filters.exact import ExactSystem, rational_solve
 
 
 def exact_solution(A: np.ndarray, w: np.ndarray, c: np.ndarray, y: np.ndarray) -> np.ndarray:
     """``(C + diag(w) L diag(w))^-1 C y`` in rational arithmetic, L the exact Laplacian of the given adjacency."""
-    n = len(A)
-    a = [[Fraction(float(v)) for v in row] for row in A]
-    weight, fit = [Fraction(float(v)) for v in w], [Fraction(float(v)) for v in c]
-    K = [[-weight[i] * weight[j] * a[i][j] for j in range(n)] for i in range(n)]
-    for i in range(n):
-        K[i][i] = fit[i] + weight[i] ** 2 * sum(a[i])
-    return rational_solve(K, [fit[i] * Fraction(float(y[i])) for i in range(n)])
+    return ExactSystem(A, w, c, y).x
 
 
-def rational_solve(K: list[list[Fraction]], b: list[Fraction]) -> np.ndarray:
-    n = len(b)
-    for k in range(n):
-        for i in range(k + 1, n):
-            factor = K[i][k] / K[k][k]
-            if factor:
-                for j in range(k, n):
-                    K[i][j] -= factor * K[k][j]
-                b[i] -= factor * b[k]
-    x = [Fraction(0)] * n
-    for k in reversed(range(n)):
-        x[k] = (b[k] - sum(K[k][j] * x[j] for j in range(k + 1, n))) / K[k][k]
-    return np.array([float(v) for v in x])
+def solved(K: list[list[Fraction]], b: list[Fraction]) -> np.ndarray:
+    return np.array([float(row[0]) for row in rational_solve(K, [[value] for value in b])])
 
 
 def dense_random(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -157,7 +141,7 @@ def test_an_operator_that_is_no_laplacian(rng):
     w, y = 1e6 * np.ones(6), rng.standard_normal(6)
     solution = denoise(operator, w, y, method="direct")
     K = [[Fraction(float(operator[i, j])) * Fraction(10**12) + (i == j) for j in range(6)] for i in range(6)]
-    reference = rational_solve(K, [Fraction(float(v)) for v in y])
+    reference = solved(K, [Fraction(float(v)) for v in y])
     assert solution.status is Status.CONVERGED
     assert np.linalg.norm(solution.x - reference) <= 1e-9 * np.linalg.norm(reference)
 
@@ -172,7 +156,7 @@ def test_converged_means_both_residuals_for_a_users_own_matrix(seed, decades):
     S, y = (S + S.T) / 2, rng.standard_normal(n)
     solution = denoise(nareg.Graph(dense_random(n, rng)), S, y, method="direct")
     K = [[Fraction(float(S[i, j])) + (i == j) for j in range(n)] for i in range(n)]
-    reference = rational_solve(K, [Fraction(float(v)) for v in y])
+    reference = solved(K, [Fraction(float(v)) for v in y])
     if solution.status is Status.CONVERGED:
         assert solution.residual <= 1e-8
         assert np.linalg.norm(solution.x - reference) <= 1e-7 * np.linalg.norm(y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -100,3 +102,24 @@ def test_small_systems_match_the_dense_solve(columns, rng):
     y = rng.standard_normal((72, columns))
     solution = nareg.filters.denoise(graph, w, y, fit=c, method="multigrid", tol=1e-12)
     np.testing.assert_allclose(solution.x, dense_filter(graph, w, c) @ y, atol=1e-8)
+
+
+def test_building_levels_leaves_numpys_global_generator_alone():
+    """Also while they are built: other threads draw from it."""
+    graph = nareg.graphs.grid((150, 150))
+    np.random.seed(12345)  # noqa: NPY002
+    drawn, done = [], threading.Event()
+
+    def draw():
+        while not done.is_set():
+            drawn.append(np.random.random())  # noqa: NPY002
+
+    other = threading.Thread(target=draw)
+    other.start()
+    try:
+        for _ in range(3):
+            nareg.filters.denoise(graph, 30.0, np.ones(graph.n_nodes), method="multigrid")
+    finally:
+        done.set()
+        other.join()
+    np.testing.assert_array_equal(drawn, np.random.RandomState(12345).random(len(drawn)))

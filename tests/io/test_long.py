@@ -8,6 +8,7 @@ import pytest
 
 from nareg import io
 from nareg.errors import InputError
+from tests.helpers import little_memory
 
 
 def read(tmp_path, text, *arguments, **options):
@@ -104,7 +105,7 @@ def test_times_of_a_long_table_need_no_order_but_a_place(tmp_path):
 
 
 def test_times_that_never_agree_are_refused_before_memory_is_taken(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PHYS_PAGES": 10, "SC_PAGE_SIZE": 100}[name])
+    little_memory(monkeypatch)
     rows = "".join(f"2024-01-01 00:{s:02d},{s},1\n" for s in range(10))
     with pytest.raises(InputError, match=r"10 stations by 10 times needs about .* round the times to a common step"):
         read(tmp_path, "time,station,value\n" + rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import nareg
 from nareg import graphs
 from nareg.errors import InputError, TooLargeError
 from nareg.unlearning import CertifiedGPR, verify
@@ -14,6 +13,7 @@ from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
+from tests.helpers import little_memory
 
 torch = pytest.importorskip("torch")
 
@@ -90,7 +90,7 @@ def test_a_propagation_that_does_not_fit_is_refused_and_undone(when, rng, monkey
     monkeypatch.setattr(exact, "FULL", 0.0)
     with pytest.MonkeyPatch.context() as patch:
         if when == "before":
-            patch.setattr(nareg._checks.os, "sysconf", lambda name: 10)
+            little_memory(patch)
         else:
             patch.setattr(Device, "_matrix", lambda *a: (_ for _ in ()).throw(torch.OutOfMemoryError))
         with pytest.raises(TooLargeError, match=r"propagation through the whole graph on cpu .*needs about"):

@@ -2,10 +2,11 @@
 
 A pickle is a program: loading one from elsewhere can run anything. The files of Planetoid are pickles of Python 2, and no other
 copy of them is the source. They are read in two steps. First all instructions are looked at, without running any: only those
-that these files use are admitted, and no memo slot beyond their number (a large one would allocate as much). Then they run
-with six names, each of which stands for a list or a class of this module that keeps plain data. No array, type or matrix
-is made by the pickle: its raw bytes become arrays through ``numpy.frombuffer``, and matrices through a reader that checks every
-index.
+that these files use are admitted, and no memo slot beyond their number (a large one would allocate as much). No tuple may be
+a key: thirty instructions nest one whose hash takes 2^30 steps. Then they run with six names, each of which stands for a class
+of this module that keeps plain data. No array, type or matrix is made by the pickle. At the end the raw bytes of the result,
+not of all that refers to them, become arrays through ``numpy.frombuffer``, and matrices through a reader that checks every
+index. Messages show no value: to write one may take forever.
 """
 
 from __future__ import annotations
@@ -53,21 +54,26 @@ class _Dtype(_Sealed):
     def numpy(self) -> np.dtype[Any]:
         """The type itself, if it is one of :data:`ELEMENTS`."""
         if self.code not in ELEMENTS or self.order not in ("<", ">", "|"):
-            raise ValueError(f"arrays of type {self.order!r} {self.code!r}")
+            raise ValueError("arrays of another type than " + ", ".join(ELEMENTS))
         return np.dtype(self.order.replace("|", "<") + self.code)
 
 
 class _Array(_Sealed):
-    """An array: what its state says, taken only from raw bytes."""
+    """An array: what its state says, taken only from raw bytes, when it is asked for."""
 
-    value: np.ndarray
+    state: Any
 
     def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, by_columns, data = state
+        self.state = state
+
+    @property
+    def value(self) -> np.ndarray:
+        """The array itself."""
+        _, shape, dtype, by_columns, data = self.state
         if not isinstance(dtype, _Dtype) or not isinstance(data, str):
             raise TypeError("an array without raw bytes")
         flat = np.frombuffer(data.encode("latin-1"), dtype.numpy())
-        self.value = flat.reshape(shape, order="F" if by_columns else "C")
+        return flat.reshape(_shape(shape), order="F" if by_columns else "C")
 
 
 class _Matrix(_Sealed):
@@ -79,6 +85,13 @@ class _Matrix(_Sealed):
         if not isinstance(state, dict):
             raise TypeError("a matrix without named parts")
         self.parts = state
+
+
+class _ListType(_Sealed):
+    """What ``list`` stands for: a factory that is never called, since lists of lists would multiply."""
+
+    def __new__(cls, *_: Any) -> Any:
+        raise TypeError("a list made of something")
 
 
 class _ArrayType(_Sealed):
@@ -108,7 +121,7 @@ NAMES: dict[tuple[str, str], type] = {
     ("numpy.core.multiarray", "_reconstruct"): _Reconstruct,
     ("scipy.sparse.csr", "csr_matrix"): _Matrix,
     ("collections", "defaultdict"): _Dict,
-    ("__builtin__", "list"): list,
+    ("__builtin__", "list"): _ListType,
 }
 
 
@@ -144,6 +157,7 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
 
 def _refuse_instructions(text: bytes) -> None:
     slots, length = 0, 0
+    tuples = _Tuples()
     argument: Any
     for instruction, argument, position in pickletools.genops(text):
         if instruction.name not in INSTRUCTIONS:
@@ -153,8 +167,52 @@ def _refuse_instructions(text: bytes) -> None:
             slots = max(slots, argument)
         if instruction.name == "GLOBAL" and tuple(argument.split(" ", 1)) not in NAMES:
             raise pickle.UnpicklingError(f"it names {argument.replace(' ', '.')}")
+        tuples.follow(instruction.name, argument)
     if slots > length:
         raise pickle.UnpicklingError(f"memo slot {slots} in {length} instructions")
+
+
+class _Tuples:
+    """Follows the stack of a pickle by what is a tuple on it, and refuses one as a key."""
+
+    def __init__(self) -> None:
+        self._stack: list[bool] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, bool] = {}
+
+    def follow(self, name: str, argument: Any) -> None:
+        """The next instruction."""
+        if name == "MARK":
+            self._marks.append(len(self._stack))
+        elif name.endswith("PUT"):
+            self._memo[argument] = self._top(1)[0]
+        elif name.endswith("GET"):
+            self._stack.append(self._memo.get(argument, False))
+        elif name.startswith("TUPLE"):
+            del self._stack[self._since_mark() if name == "TUPLE" else len(self._stack) - len(self._top(int(name[5:]))) :]
+            self._stack.append(True)
+        elif name in ("NEWOBJ", "REDUCE"):
+            self._top(2)
+            self._stack[-2:] = [False]
+        elif name in ("SETITEM", "SETITEMS"):
+            first = len(self._stack) - len(self._top(2)) if name == "SETITEM" else self._since_mark()
+            if any(self._stack[first::2]):
+                raise pickle.UnpicklingError("a tuple as a key")
+            del self._stack[first:]
+        elif name in ("APPEND", "BUILD", "APPENDS"):
+            del self._stack[self._since_mark() if name == "APPENDS" else len(self._stack) - len(self._top(1)) :]
+        elif name not in ("PROTO", "STOP"):
+            self._stack.append(False)
+
+    def _top(self, count: int) -> list[bool]:
+        if len(self._stack) < count:
+            raise pickle.UnpicklingError("it takes more values than it has")
+        return self._stack[-count:]
+
+    def _since_mark(self) -> int:
+        if not self._marks:
+            raise pickle.UnpicklingError("it goes back to a mark that is not there")
+        return self._marks.pop()
 
 
 def _plain(value: Any, what: str) -> np.ndarray | sp.csr_array | dict[int, list[int]]:
@@ -163,10 +221,16 @@ def _plain(value: Any, what: str) -> np.ndarray | sp.csr_array | dict[int, list[
         return value.value
     if isinstance(value, _Matrix):
         data, indices, indptr = (value.parts[part].value for part in ("data", "indices", "indptr"))
-        return csr(data, indices, indptr, value.parts["_shape"], what=what)
+        return csr(data, indices, indptr, _shape(value.parts["_shape"]), what=what)
     if isinstance(value, dict) and all(_is_row(*row) for row in value.items()):
         return dict(value)
     raise TypeError(f"a {type(value).__name__}")
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if type(value) is not tuple or not all(type(length) is int for length in value):
+        raise TypeError("a shape that is not of integers")
+    return value
 
 
 def _is_row(node: Any, neighbors: Any) -> bool:

@@ -106,7 +106,7 @@ def _check_size(graph: Graph, rows: int) -> None:
         pattern = sp.csr_array(graph.adjacency + graph.adjacency @ graph.adjacency + sp.eye_array(n))
         _checks.memory(
             "the sparse space-time model, whose factors fill in on this graph,",
-            cells + FACTORS * PER_ENTRY * factor_size(pattern)[0], alternative=remedy,
+            cells + FACTORS * PER_ENTRY * factor_size(pattern)[0], alternative=remedy, reserved=8,
         )  # fmt: skip
 
 

@@ -7,6 +7,8 @@ import hashlib
 import os
 import pickle
 import pickletools
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -107,6 +109,8 @@ HOSTILE = {
     "a dict of texts": b"\x80\x02}U\x01aU\x01bs.",
     "a dict of bools": b"\x80\x02}K\x01]\x88as.",
     "a number alone": b"\x80\x02K\x01.",
+    "a list of a list": b"\x80\x02c__builtin__\nlist\n]\x85R.",
+    "an array whose shape is no tuple": b"\x80\x02" + array_opcodes(b"]", b"f8", b"<", b"") + b".",
     "nothing": b"",
     "a text file": b"hello",
 }
@@ -118,6 +122,64 @@ def test_everything_else_is_refused(tmp_path, kind):
     with pytest.raises(DatasetCorruptError, match="is not a pickle of arrays"):
         read_pickle(written(tmp_path / "hostile", HOSTILE[kind]))
     assert {name: set(vars(value)) for name, value in NAMES.items()} == before
+
+
+def nested(depth: int, start: bytes = b"K\x01") -> bytes:
+    """A tuple of 2^depth elements, which are all the same few."""
+    return start + b"".join(b"q" + bytes([k]) + b"h" + bytes([k]) + b"\x86" for k in range(depth))
+
+
+BOMBS = {
+    "hash": b"\x80\x02}" + nested(60) + b"K\x00s.",
+    "hash, between a mark": b"\x80\x02}(" + nested(60) + b"K\x00K\x01K\x02u.",
+    "hash, out of the memo": b"\x80\x02" + nested(60) + b"q\xf0}h\xf0K\x00s.",
+    "hash, after a state": b"\x80\x02" + nested(60) + b"Nbq\xf0}h\xf0K\x00s.",
+    "hash, after no items": b"\x80\x02" + nested(60) + b"(eq\xf0}h\xf0K\x00s.",
+    "hash of depth": b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"K\x00s.",
+    "type in a message": (
+        b"\x80\x02" + array_opcodes(b"K\x01\x85", b"f8", b"<", b"\0" * 8).replace(b"U\x02f8", nested(60)) + b"."
+    ),
+    "order in a message": (
+        b"\x80\x02" + array_opcodes(b"K\x01\x85", b"f8", b"<", b"\0" * 8).replace(b"U\x01<", nested(60)) + b"."
+    ),
+    "shape in a message": b"\x80\x02" + array_opcodes(nested(60), b"f8", b"<", b"\0" * 8) + b".",
+    "shape of a matrix": (
+        b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81}(U\x06_shape" + nested(60) + b"U\x04data"
+        + array_opcodes(b"K\x01\x85", b"f8", b"<", b"\0" * 8) + b"U\x07indices"
+        + array_opcodes(b"K\x01\x85", b"i4", b"<", b"\0" * 4) + b"U\x06indptr"
+        + array_opcodes(b"K\x02\x85", b"i4", b"<", b"\0\0\0\0\1\0\0\0") + b"ub."
+    ),
+    "one string in many arrays": (
+        b"\x80\x02T" + (2**24).to_bytes(4, "little") + b"\0" * 2**24 + b"q\x00](" + 2000 * (
+            b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01J\0\0\0\1\x85cnumpy\ndtype\n"
+            b"U\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNK\x00K\x00K\x00tb\x89h\x00tb"
+        ) + b"e."
+    ),
+    "lists of a long list": (
+        b"\x80\x02](" + b"K\x01" * 100_000 + b"e\x85q\x00c__builtin__\nlist\nq\x01](" + b"h\x01h\x00R" * 20_000 + b"e."
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_small_files_that_would_take_forever_or_all_memory_are_refused(tmp_path, kind):
+    """In a process with 5 seconds of time and 2 GB of addresses more than the library takes."""
+    script = f"""
+import resource, nareg
+from nareg.datasets._sources.pickles import read_pickle
+pages = int(open("/proc/self/statm").read().split()[0]) if {sys.platform == "linux"} else 0
+if pages:
+    limit = pages * resource.getpagesize() + 2**31
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+used = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 6, int(used) + 6))
+try:
+    read_pickle({str(written(tmp_path / "bomb", BOMBS[kind]))!r})
+except nareg.errors.DatasetCorruptError:
+    print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "refused\n", done.stderr
 
 
 def test_a_matrix_with_an_index_outside_is_refused(planetoid_raw, tmp_path):

@@ -175,7 +175,8 @@ class DistributedSystem:
     @cached_property
     def _coupling(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Any, Any]:
         """Local rows of L (or S) off the diagonal, whose columns are this rank's rows and then others'; all their weights;
-        and what brings numbers of the others."""
+        and what brings numbers of the others.
+        """
         assert self.parts is not None
         library = load()
         indptr, columns, values = self.K.getValuesCSR()
