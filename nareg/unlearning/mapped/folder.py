@@ -230,14 +230,14 @@ def finish(path: Path, state: dict[str, Any], open_tables: Mapping[str, Table] |
         return
     if journal.is_whole(file):
         known = tables(path, len(state["settings"]["weights"]) - 1) if open_tables is None else open_tables
-        plan = journal.read(file, known)
-        if plan is None or plan.state.get("settings") != state["settings"]:
+        content = journal.read(file, known)
+        if content is None or content.state.get("settings") != state["settings"]:
             raise LedgerError(
                 f"{file} is not a journal of this folder, and was not carried out: delete it, if you trust where the folder is "
                 "from, or restore the folder from a copy."
             )
-        journal.apply(file, plan)
-        state, up_to_date = plan.state, plan.up_to_date
+        journal.apply(file, content)
+        state, up_to_date = content.state, content.up_to_date
         write_state(path, state)
         if up_to_date:
             (path / STALE).unlink(missing_ok=True)
