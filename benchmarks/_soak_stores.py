@@ -29,7 +29,7 @@ from nareg.unlearning import CertifiedGPR, verify
 WEIGHTS = np.array([0.1, 0.2, 0.7])
 N, TRAIN = 120, 80
 #: Requests to a store before it is made anew.
-LIFE = 60
+LIFE = 24
 #: Seconds that a process may take, which is killed then: it waits for a lock that nobody gives back.
 PATIENCE = 120
 
@@ -93,7 +93,7 @@ def serve(task: Task, rng: np.random.Generator, *, threads: bool, fork: bool, pl
     children: list[int] = []
 
     def loop(rng: np.random.Generator) -> None:
-        for _ in range(LIFE // 3):
+        for _ in range(LIFE // 2):
             try:
                 ask(task, model, rng)
             except (BusyError, nareg.errors.InputError):  # the other thread is at it, or was first
