@@ -74,7 +74,8 @@ def ask(task: Task, model: CertifiedGPR, rng: np.random.Generator) -> None:
         model.renew()
         return
     node = int(rng.choice(here[1:]))
-    ends = model._data.graph.neighbors_of(node)
+    with model._lock.mutex:
+        ends = model._data.graph.neighbors_of(node)
     if ends.size and rng.random() < 0.5:
         request: list[Any] = ["edge", sorted([node, int(ends[0])])]
         act: Callable[[], Any] = lambda: model.remove_edges([request[1]])  # noqa: E731
