@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -204,7 +205,10 @@ class StateFolder:
             raise LedgerError(f"{self.path} is another folder than the one that was opened: load it again.")
 
     def close(self) -> None:
-        """Unlock the folder."""
+        """Unlock the folder; a fork leaves it to the process that opened it."""
+        if fcntl is not None and self._process == process() and not self._lock.closed:
+            with suppress(OSError):  # a fork that just began may have the file open still
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._lock.close()
 
     def __reduce__(self) -> NoReturn:
