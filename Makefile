@@ -23,7 +23,7 @@ help:
 	@echo 'make test    install what the tests need (with torch, CPU) and run them all'
 	@echo 'make reproduce   every figure of the node-adaptive paper, 20 minutes on two cores; ARGS=--quick: two minutes'
 	@echo 'make quick   the tests without the slow ones'
-	@echo 'make nightly what is long by nature: whole experiments, 10,000 unlearning requests'
+	@echo 'make nightly what is long by nature: whole experiments, 10,000 unlearning requests, ten minutes of killed stores'
 	@echo 'make petsc   the tests of backend="petsc" on one to three ranks, where Python 3.12 or later is there'
 	@echo 'make dist    sdist and wheel in dist/, checked and tried in a fresh environment (see RELEASING.md)'
 	@echo 'make extras  every extra alone in a fresh environment, ten minutes;   make hashes   remake constraints/hashed.txt'

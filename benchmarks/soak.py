@@ -1,12 +1,18 @@
-"""Growth of memory in one process that works for long: a stream of many updates, and the command line's main jobs.
+"""What shows only after long: growth of memory in one process, and stores of models that are mistreated at random.
 
     python benchmarks/soak.py                        20,000 updates of a stream, 10 rounds of the command line
     python benchmarks/soak.py --updates 200000 --rounds 50
+    python benchmarks/soak.py --stores 300           stores and folders of models for 300 seconds, and nothing else
 
 Prints the resident memory every so often: first of the stream, also while it is saved and loaded, then of the commands
 design, denoise, interpolate, clean and explore on bundled data. The verdict is the slope of the second half of the points,
 per 1,000 updates and per round, beside the spread of the points around it: a slope within it is none. The first half is left
 out: libraries are loaded, and caches filled.
+
+With ``--stores`` processes remove nodes and edges from a model at random, and write down what they asked and what was
+acknowledged. They fork, ask from two threads, and are killed. Links are planted in folders, and bits flip in copies. After
+each, whatever was acknowledged must be gone, whatever nobody asked for must be there, and the gradient on the raw data that
+remain within what the certificate says. The verdict is the number of violations, and the exit status is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -109,7 +115,13 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=20_000)
     parser.add_argument("--stations", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--stores", type=float, metavar="SECONDS", help="mistreat stores for so long, and do nothing else")
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.stores is not None:
+        import _soak_stores
+
+        raise SystemExit(_soak_stores.run(options.stores, options.seed))
     for what, points, unit, limit, per in (
         ("stream", stream(options.updates, options.stations), 1000, PER_THOUSAND, "1,000 updates"),
         ("commands", commands(options.rounds), 1, PER_ROUND, "round"),

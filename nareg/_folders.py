@@ -2,7 +2,7 @@
 
 No system renames a folder over one with files. So a writer renames the old folder to a name of its own (``aside``), its draft
 to the path, and then removes the old one. If it is killed between the first two, the folder is aside, whole: whoever asks for
-the path next renames it back (:func:`settle`). Renaming is done under a lock of the folder around it, which ends with the
+the path next renames it back (:func:`whole_folder`). Renaming is done under a lock of the folder around it, which ends with the
 process that holds it, so that nobody else takes a writer that is between the two for one that was killed.
 """
 
@@ -45,7 +45,7 @@ class atomic_folder:
         try:
             self._target = resolved(self.path)
             self._target.parent.mkdir(parents=True, exist_ok=True)
-            settle(self._target)
+            whole_folder(self._target)
             self._refuse_other()
             with _renaming(self._target.parent):
                 _clear_drafts(self._target)
@@ -78,7 +78,7 @@ class atomic_folder:
     def _replace(self) -> None:
         old = None
         with _renaming(self._target.parent):
-            _settle(self._target)
+            _recover(self._target)
             self._refuse_other()
             (self._draft / LOCK).unlink(missing_ok=True)
             before = aside(self._target)
@@ -103,7 +103,7 @@ class atomic_folder:
         return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")
 
 
-def settle(path: str | os.PathLike[str]) -> Path:
+def whole_folder(path: str | os.PathLike[str]) -> Path:
     """The path of a folder, after what a writer that was killed left is put right. All readers of folders ask for it first.
 
     Where the folder around cannot be written, it is the path of the whole folder that such a writer left, if there is one.
@@ -117,7 +117,7 @@ def settle(path: str | os.PathLike[str]) -> Path:
         return Path(path)
     try:
         with _renaming(target.parent):
-            _settle(target)
+            _recover(target)
     except OSError:  # not ours to rename
         if not target.exists():
             return before
@@ -125,9 +125,9 @@ def settle(path: str | os.PathLike[str]) -> Path:
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a folder, after :func:`settle`."""
+    """Whether there is a folder, after :func:`whole_folder`."""
     try:
-        return settle(path).is_dir()
+        return whole_folder(path).is_dir()
     except (OSError, ValueError):
         return False
 
@@ -137,7 +137,7 @@ def aside(target: Path) -> Path:
     return target.with_name(f"{stem(target)}.aside.{DRAFT}")
 
 
-def _settle(target: Path) -> None:
+def _recover(target: Path) -> None:
     """The same, for whoever has the lock."""
     before = aside(target)
     if not before.exists():

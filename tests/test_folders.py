@@ -15,7 +15,7 @@ import pytest
 import nareg
 from nareg import _folders
 from nareg._files import DRAFT, atomic_write
-from nareg._folders import LOCK, aside, atomic_folder, is_folder, settle
+from nareg._folders import LOCK, aside, atomic_folder, is_folder, whole_folder
 from nareg.errors import InputError
 
 
@@ -98,7 +98,7 @@ def test_a_writer_killed_at_any_rename_leaves_a_whole_folder(renames, content, t
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "a"), str(renames)], check=False)
     assert done.returncode == (-signal.SIGKILL if renames < 3 else 0)
     assert is_folder(tmp_path / "a")
-    assert (settle(tmp_path / "a") / "mark").read_text() == content
+    assert (whole_folder(tmp_path / "a") / "mark").read_text() == content
     write(tmp_path / "a", "three")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a" / "mark").read_text() == "three"
@@ -112,7 +112,7 @@ def test_what_a_killed_writer_left_is_read_where_nothing_can_be_renamed(tmp_path
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(pathlib.Path, "rename", refuse)
-    assert (settle(tmp_path / "a") / "mark").read_text() == "one"
+    assert (whole_folder(tmp_path / "a") / "mark").read_text() == "one"
 
 
 def test_readers_never_see_half_a_folder_or_none(tmp_path):

@@ -15,7 +15,7 @@ SOURCES = sorted(path for part in ("nareg", "experiments", "benchmarks") for pat
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 #: Everyday words and puns that tell the next reader nothing.
-NAMES = {"told", "found", "held", "kept", "drive", "settle", "thin", "deal"}
+NAMES = {"told", "found", "held", "kept", "drive", "recovered", "thin", "deal"}
 
 #: British spellings, as patterns of whole words.
 BRITISH = re.compile(

@@ -185,12 +185,12 @@ class StoredGraph:
 def _opened(path: Path) -> tuple[layout.GraphLayout, dict[str, Any]]:
     """The files of the graph that is there, or that takes its place while they are being opened."""
     while True:
-        folder = _folders.settle(path)
+        folder = _folders.whole_folder(path)
         before = _number(folder)
         try:
             return layout.opened(folder)
         except InputError:
-            if before == _number(_folders.settle(path)):
+            if before == _number(_folders.whole_folder(path)):
                 raise
 
 

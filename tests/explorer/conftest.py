@@ -101,14 +101,14 @@ def show(browser) -> Callable[..., Any]:
     def opened(page: Path, link: str = "") -> Any:
         browser.get("about:blank")
         browser.get(page.as_uri() + (f"#{link}" if link else ""))
-        settle(browser)
+        recovered(browser)
         return browser
 
     yield opened
     assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
 
 
-def settle(browser: Any) -> None:
+def recovered(browser: Any) -> None:
     """Wait until the page has drawn and computed everything."""
     from selenium.webdriver.support.ui import WebDriverWait
 

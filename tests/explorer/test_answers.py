@@ -13,7 +13,7 @@ from nareg.errors import AmplificationWarning
 from nareg.explorer import _page
 from nareg.explorer._pack import decode, encode
 
-from .conftest import data_of, settle
+from .conftest import data_of, recovered
 
 METHODS = ("one", "node", "edge", "wiener")
 #: Standard deviations of a band of 90 %.
@@ -81,7 +81,7 @@ def choose(browser, **changes) -> None:
     browser.execute_script(
         "const c = arguments[0]; if (c.off) c.off = new Set(c.off); explorer.set(c)", changes
     )  # fmt: skip
-    settle(browser)
+    recovered(browser)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -105,7 +105,7 @@ def test_the_button_silences_and_the_others_answer(show, page):
     said = browser.execute_script("return explorer.others(30, 6)")
     before = at(browser, 30)
     browser.execute_script("document.getElementById('silence').click()")
-    settle(browser)
+    recovered(browser)
     now = at(browser, 30)
     assert before["seen"][6]
     assert not now["seen"][6]

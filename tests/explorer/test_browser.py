@@ -13,7 +13,7 @@ import pytest
 
 import nareg
 
-from .conftest import settle
+from .conftest import recovered
 
 KEYS = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed (extra test)").Keys
 
@@ -45,12 +45,12 @@ def choose(browser, identifier: str, value: object) -> None:
         identifier,
         value,
     )
-    settle(browser)
+    recovered(browser)
 
 
 def click(browser, identifier: str) -> None:
     browser.execute_script("document.getElementById(arguments[0]).click()", identifier)
-    settle(browser)
+    recovered(browser)
 
 
 def test_it_loads_without_a_request(show, page, record_property):
@@ -100,7 +100,7 @@ def test_buttons_move_time_and_stations(show, page, cleaned):
     click(browser, "back")
     assert state(browser)["time"] == 19
     browser.execute_script("document.querySelector('[data-station=\"3\"]').dispatchEvent(new MouseEvent('click'))")
-    settle(browser)
+    recovered(browser)
     assert state(browser)["station"] == 3
     click(browser, "play")
     deadline = time.monotonic() + 10
@@ -120,7 +120,7 @@ def test_suspects_lead_to_their_readings(show, page, cleaned):
         assert suspect.evidence in rows[k]
         assert suspect.kind in rows[k]
         browser.execute_script("document.querySelectorAll('.suspect')[arguments[0]].click()", k)
-        settle(browser)
+        recovered(browser)
         assert state(browser)["station"] == suspect.station
         assert suspect.kind in text(browser, "chart")
 
@@ -145,7 +145,7 @@ def test_everything_works_with_the_keyboard_alone(show, page):
 
     def press(*keys: str) -> None:
         ActionChains(browser).send_keys(*keys).perform()
-        settle(browser)
+        recovered(browser)
 
     press(KEYS.ARROW_RIGHT, KEYS.ARROW_RIGHT, KEYS.ARROW_LEFT)
     assert state(browser)["time"] == 21
@@ -188,7 +188,7 @@ def test_everything_works_with_the_keyboard_alone(show, page):
         browser.execute_script(
             "explorer.set({ station: 0, time: 0 }); document.getElementById(arguments[0]).focus()", identifier
         )
-        settle(browser)
+        recovered(browser)
         press("f")
         first = browser.execute_script("return explorer.data.suspects[0]")
         assert (state(browser)["station"], state(browser)["time"]) == (first["station"], first["start"])
@@ -224,7 +224,7 @@ def test_three_questions_end_in_code(show, page):
     def walk(name: str, answers: list[int]) -> None:
         if name in advice:
             browser.execute_script("explorer.set({ answers: arguments[0] })", answers)
-            settle(browser)
+            recovered(browser)
             assert text(browser, "advice-code") == advice[name]["code"]
             assert browser.execute_script("return document.getElementById('advice').hidden") is False
             assert len(answers) <= 3
@@ -247,7 +247,7 @@ def test_a_link_restores_the_view(show, page, open_browser, tmp_path):
     other = open_browser(tmp_path)  # noise and gaps are the same in another browser
     try:
         other.get(link)
-        settle(other)
+        recovered(other)
         assert state(other) == first
         assert drawing(other) == drawn
     finally:

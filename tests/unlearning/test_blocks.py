@@ -7,6 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
+from nareg.unlearning._checksums import checksums
 from nareg.unlearning.store import edge_table
 
 
@@ -41,7 +42,7 @@ def test_a_set_of_pairs(room, rng, monkeypatch):
         assert stored_edges(connection) == here
     (after,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     assert after > before
-    assert {size for (size,) in connection.execute("SELECT length(pairs) FROM edges")} == {8 * room}
+    assert {size for (size,) in connection.execute("SELECT length(pairs) FROM edges")} == {8 * room + 8}
     edge_table.change(connection, np.array(sorted(here)), pairs[:0])
     assert stored_edges(connection) == set()
 
@@ -89,9 +90,13 @@ def test_damage_is_noticed(rng):
         connection = connected()
         edge_table.fill(connection, pairs)
         (row,) = connection.execute("SELECT pairs FROM edges WHERE block = 1").fetchone()
-        new = damaged(np.frombuffer(row, dtype="<i4")).astype("<i4").tobytes()
+        new = damaged(np.frombuffer(row[:-8], dtype="<i4")).astype("<i4")
+        new = new.tobytes() + (~checksums(new.reshape(-1).view(np.uint8), np.arange(1), new.nbytes)).tobytes()
         connection.execute("UPDATE edges SET pairs = ? WHERE block = 1", (new,))
         with pytest.raises(sqlite3.DatabaseError, match="damaged"):
+            edge_table.read(connection)
+        connection.execute("UPDATE edges SET pairs = ? WHERE block = 1", (row[:9] + bytes([row[9] ^ 4]) + row[10:],))
+        with pytest.raises(sqlite3.DatabaseError, match="checksum"):
             edge_table.read(connection)
     connection.execute("DELETE FROM edges WHERE block = 1")
     with pytest.raises(sqlite3.DatabaseError, match="missing"):

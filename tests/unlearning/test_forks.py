@@ -6,7 +6,10 @@ import copy
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,3 +202,12 @@ def test_a_folder_that_took_the_place_of_an_open_one_is_not_written(rng, tmp_pat
     model.close()
     other.close()
     assert verify(tmp_path / "m").holds
+
+
+@pytest.mark.nightly
+def test_stores_survive_forks_threads_kills_flips_and_links():
+    """Ten minutes of them at random, in a process that has run no compiled loop before it forks."""
+    soak = Path(__file__).parents[2] / "benchmarks" / "soak.py"
+    done = subprocess.run([sys.executable, str(soak), "--stores", "600"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 violations" in done.stdout

@@ -20,7 +20,7 @@ from nareg.errors import InputError, NaregError
 from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, verify
 from nareg.unlearning.store import ledger
 from tests.unlearning import reference
-from tests.unlearning.test_ledger import alter, assert_alike, first_edges, fitted
+from tests.unlearning.test_ledger import alter, assert_alike, emptied, first_edges, fitted, with_rows
 
 # these noise terms are chosen for their budgets, not for accuracy
 pytestmark = pytest.mark.filterwarnings("ignore::nareg.errors.UtilityWarning")
@@ -264,9 +264,8 @@ def test_stores_that_are_not_there_or_not_whole_are_refused(rng, tmp_path):
     with pytest.raises(LedgerError, match="another process has it open"):
         CertifiedGPR.load(path)
     model.close()
+    with_rows(path, range(20), emptied)
     connection = sqlite3.connect(path)
-    connection.execute("UPDATE nodes SET row = zeroblob(56) WHERE node < 20")
-    connection.commit()
     with pytest.raises(LedgerError, match="the model does not belong to the data"):
         CertifiedGPR.load(path)
     connection.execute("UPDATE model SET coefficients = zeroblob(120)")
@@ -304,11 +303,11 @@ def test_another_database_is_left_as_it_is(rng, tmp_path):
 def test_values_that_are_no_numbers_are_no_store(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite").close()
-    connection = sqlite3.connect(tmp_path / "store.sqlite")
-    (row,) = connection.execute("SELECT row FROM nodes WHERE node = 3").fetchone()
-    connection.execute("UPDATE nodes SET row = ? WHERE node = 3", (row[:-8] + np.array(np.nan).tobytes(),))
-    connection.commit()
-    connection.close()
+
+    def spoiled(rows):
+        rows["features"][0, -1] = np.nan
+
+    with_rows(tmp_path / "store.sqlite", [3], spoiled)
     for act in (CertifiedGPR.load, verify):
         with pytest.raises(LedgerError, match="contain NaN or infinity"):
             act(tmp_path / "store.sqlite")
@@ -444,3 +443,54 @@ def test_a_damaged_store_is_named(rng, tmp_path):
     damaged = replace(stored, settings={**stored.settings, "classes": [2, 1, 0]})  # as one who has the key could write it
     with pytest.raises(LedgerError, match=rf"{tmp_path}.store: its settings are damaged"):
         CertifiedGPR.from_stored(damaged)
+
+
+@pytest.mark.parametrize(("table", "column"), [("nodes", "row"), ("edges", "pairs")])
+def test_a_flipped_bit_in_the_data_of_a_store_is_found(table, column, rng, tmp_path):
+    """Wherever it is: a small change of a feature would not show in the model's gradient."""
+    fitted(rng)[0].save(tmp_path / "store").close()
+    content = (tmp_path / "store").read_bytes()
+    for _ in range(12):
+        (tmp_path / "store").write_bytes(content)
+        connection = sqlite3.connect(tmp_path / "store")
+        ((number, row),) = connection.execute(f"SELECT rowid, {column} FROM {table} ORDER BY random() LIMIT 1")
+        row = bytearray(row)
+        row[int(rng.integers(len(row)))] ^= 1 << int(rng.integers(8))
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", [bytes(row), number])
+        connection.commit()
+        connection.close()
+        with pytest.raises(LedgerError, match="damaged"):
+            CertifiedGPR.load(tmp_path / "store")
+
+
+@pytest.mark.parametrize("kind", ["several databases", "link", "pipe", "log"])
+def test_a_journal_that_leads_elsewhere_is_refused(kind, rng, tmp_path):
+    """SQLite deletes the file that a journal of several databases names, and writes through links."""
+    fitted(rng)[0].save(tmp_path / "store").close()
+    victim, beside = tmp_path / "victim", tmp_path / "store-journal"
+    victim.write_bytes(b"x" * 400)
+    if kind == "several databases":
+        name = str(victim).encode()
+        head = bytes.fromhex("d9d505f920a163d7") + (0).to_bytes(4, "big") + bytes(500)
+        parts = [(0).to_bytes(4, "big"), name, len(name).to_bytes(4, "big"), sum(name).to_bytes(4, "big"), head[:8]]
+        beside.write_bytes(head + b"".join(parts))
+    elif kind == "link":
+        beside.symlink_to(victim)
+    elif kind == "pipe":
+        os.mkfifo(beside)
+    else:
+        beside = tmp_path / "store-wal"
+        beside.write_bytes(bytes(32))
+    with pytest.raises(LedgerError, match=r"store-(journal|wal) is not a journal of a store"):
+        CertifiedGPR.load(tmp_path / "store")
+    assert victim.read_bytes() == b"x" * 400
+    beside.unlink()
+    CertifiedGPR.load(tmp_path / "store").close()
+
+
+def test_a_store_with_a_trigger_is_refused(rng, tmp_path):
+    """It could undo what a request writes."""
+    fitted(rng)[0].save(tmp_path / "store").close()
+    alter(tmp_path / "store", "CREATE TRIGGER t AFTER UPDATE ON nodes BEGIN DELETE FROM edges; END")
+    with pytest.raises(LedgerError, match="has triggers or views"):
+        CertifiedGPR.load(tmp_path / "store")

@@ -2,7 +2,7 @@
 
 Every reading is compared with what the other stations say about it, the leave-one-out prediction of the filter
 itself. A station whose differences are larger than expected gets a smaller weight in the data term, and the
-predictions are made again, until the weights settle.
+predictions are made again, until the weights recovered.
 """
 
 from __future__ import annotations

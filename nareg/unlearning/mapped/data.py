@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nareg._files import refuse_links
-from nareg._folders import settle
+from nareg._folders import whole_folder
 from nareg.errors import UNREADABLE, InputError, LedgerError
 from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate
@@ -194,7 +194,7 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
     LedgerError
         If it is damaged, or open elsewhere.
     """
-    place = settle(path)
+    place = whole_folder(path)
     if os.path.lexists(place / STATE):
         try:
             refuse_links(place)

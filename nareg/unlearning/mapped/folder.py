@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -204,7 +205,10 @@ class StateFolder:
             raise LedgerError(f"{self.path} is another folder than the one that was opened: load it again.")
 
     def close(self) -> None:
-        """Unlock the folder."""
+        """Unlock the folder; a fork leaves it to the process that opened it."""
+        if fcntl is not None and self._process == process() and not self._lock.closed:
+            with suppress(OSError):  # a fork that just began may have the file open still
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._lock.close()
 
     def __reduce__(self) -> NoReturn:
@@ -230,14 +234,14 @@ def finish(path: Path, state: dict[str, Any], open_tables: Mapping[str, Table] |
         return
     if journal.is_whole(file):
         known = tables(path, len(state["settings"]["weights"]) - 1) if open_tables is None else open_tables
-        plan = journal.read(file, known)
-        if plan is None or plan.state.get("settings") != state["settings"]:
+        content = journal.read(file, known)
+        if content is None or content.state.get("settings") != state["settings"]:
             raise LedgerError(
                 f"{file} is not a journal of this folder, and was not carried out: delete it, if you trust where the folder is "
                 "from, or restore the folder from a copy."
             )
-        journal.apply(file, plan)
-        state, up_to_date = plan.state, plan.up_to_date
+        journal.apply(file, content)
+        state, up_to_date = content.state, content.up_to_date
         write_state(path, state)
         if up_to_date:
             (path / STALE).unlink(missing_ok=True)

@@ -72,7 +72,7 @@ def is_whole(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Plan:
+class JournalContent:
     """What a journal says, checked: the state, whether reserves and sums are up to date, and runs of rows of each table."""
 
     state: dict[str, Any]
@@ -80,7 +80,7 @@ class Plan:
     runs: list[tuple[Table, np.ndarray, np.ndarray]]
 
 
-def read(path: Path, tables: Mapping[str, Table]) -> Plan | None:
+def read(path: Path, tables: Mapping[str, Table]) -> JournalContent | None:
     """What a whole journal says, before any of it is carried out; None if it is not one for these tables.
 
     Its hash has no key: whoever made the folder may have made the journal, too. So it may only change rows that there are.
@@ -108,7 +108,7 @@ def read(path: Path, tables: Mapping[str, Table]) -> Plan | None:
             state, up_to_date = header["state"], header["up_to_date"]
     except UNREADABLE:
         return None
-    return Plan(state, up_to_date, runs) if isinstance(state, dict) and isinstance(up_to_date, bool) else None
+    return JournalContent(state, up_to_date, runs) if isinstance(state, dict) and isinstance(up_to_date, bool) else None
 
 
 def _are_runs(firsts: np.ndarray, lengths: np.ndarray, capacity: int) -> bool:
@@ -121,12 +121,12 @@ def _are_runs(firsts: np.ndarray, lengths: np.ndarray, capacity: int) -> bool:
     return bool((ends[:-1] <= firsts[1:]).all()) and int(ends[-1]) <= capacity
 
 
-def apply(path: Path, plan: Plan) -> None:
+def apply(path: Path, content: JournalContent) -> None:
     """Write the rows of a journal to their tables, durably."""
     with os.fdopen(own_file(path), "rb") as handle:
         for _ in range(2):
             handle.readline()
-        for table, firsts, lengths in plan.runs:
+        for table, firsts, lengths in content.runs:
             handle.seek(16 * firsts.size, os.SEEK_CUR)
             with os.fdopen(own_file(table.path, os.O_RDWR), "r+b", buffering=0) as target:
                 for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):

@@ -133,9 +133,9 @@ class MappedPropagation(Propagation):
         self._folder["features"].note(change.nodes)
         wide = self._is_wide = self._bytes(counts) > blocks.allowed(self._folder.embedding, self.graph.n_nodes, self._memory)
         for level, table in enumerate(self._folder.reserves, start=1):
-            table.note(nodes[: counts[level]])
             if not wide:
                 table.check(nodes[: counts[level]])
+            table.note(nodes[: counts[level]])
         if not wide:
             self._folder["sum"].check(self._row[nodes])
         super().update(change, gone)

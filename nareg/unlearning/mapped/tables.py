@@ -19,7 +19,7 @@ from nareg._array_files import NPY_HEADER, header_of, npy_header
 from nareg._files import own_file
 from nareg._graph_files.reader import read_at
 from nareg.errors import UNREADABLE, LedgerError, brief
-from nareg.unlearning.mapped.checksums import checksums, rows_per_block
+from nareg.unlearning._checksums import checksums, rows_per_block
 
 #: Spare rows of a table that grows, as a share of its rows. They take no room on disk until they are used.
 SPARE = 0.25
@@ -49,7 +49,8 @@ class Table:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.sums = path, None
+        self.path = path
+        self.sums: np.ndarray | None = None
         try:
             with self._open() as handle:
                 header = header_of(handle, os.fstat(handle.fileno()).st_size, str(path), more=True)
@@ -59,6 +60,8 @@ class Table:
         if header.by_columns or not header.shape or start != NPY_HEADER:
             raise LedgerError(f"{path} is damaged: restore the folder from a copy.")
         self.dtype, self.row_shape, self.capacity = header.dtype, header.shape[1:], header.shape[0]
+        #: Bytes of a row.
+        self.row_bytes = int(self.dtype.itemsize * np.prod(self.row_shape, dtype=np.int64))
         self.per_block = rows_per_block(self.row_bytes)
         self.attach()
 
@@ -78,11 +81,6 @@ class Table:
     def n_blocks(self) -> int:
         """Blocks that have a checksum."""
         return -(-self.capacity // self.per_block)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return int(self.dtype.itemsize * np.prod(self.row_shape, dtype=np.int64))
 
     def attach(self) -> None:
         """Map the file as it is now: changes that were not written are gone. Views of the array before keep it alive."""
@@ -150,17 +148,18 @@ class Table:
         LedgerError
             If one is damaged.
         """
-        blocks = np.unique(rows // self.per_block)
-        self._check(blocks[~self._checked[blocks]])
+        wanted = np.zeros(self.n_blocks, dtype=bool)
+        wanted[rows // self.per_block] = True
+        self._check(np.flatnonzero(wanted & ~self._checked))
 
     def check_runs(self, first: np.ndarray, count: np.ndarray) -> None:
         """The same for runs of rows, ``count[i]`` of them from ``first[i]`` on."""
         some = count > 0
         begin, end = first[some] // self.per_block, (first[some] + count[some] - 1) // self.per_block
-        length = end - begin + 1
-        places = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-        blocks = np.unique(np.repeat(begin, length) + places)
-        self._check(blocks[~self._checked[blocks]])
+        steps = np.zeros(self.n_blocks + 1, dtype=np.int64)
+        np.add.at(steps, begin, 1)
+        np.add.at(steps, end + 1, -1)
+        self._check(np.flatnonzero((np.cumsum(steps[:-1]) > 0) & ~self._checked))
 
     def check_first(self, count: int) -> None:
         """The same for the first rows."""
@@ -212,13 +211,13 @@ class Table:
             self._compare(np.array([block]), self._summed(self._block_rows(block * self.per_block, block + 1)))
         self._checked[blocks] = True
 
-    def _compare(self, blocks: np.ndarray, found: np.ndarray) -> None:
+    def _compare(self, blocks: np.ndarray, computed: np.ndarray) -> None:
         assert self.sums is not None
         stated = np.zeros(blocks.size, np.uint64)
         there = blocks < self.sums.size
         stated[there] = self.sums[blocks[there]]
-        if (stated != found).any():
-            first = int(blocks[stated != found][0]) * self.per_block
+        if (stated != computed).any():
+            first = int(blocks[stated != computed][0]) * self.per_block
             last = min(first + self.per_block, self.capacity) - 1
             raise LedgerError(
                 f"{self.path}: rows {first} to {last} are damaged, they do not have their checksum: restore the folder from a "

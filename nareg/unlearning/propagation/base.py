@@ -206,12 +206,15 @@ class Scratch:
 
     def left_factors(self, ends: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nodes that the removal of an edge reaches, without places, and its left factors."""
-        counts = np.zeros(weights.size, dtype=np.int64)
+        counts, graph = np.zeros(weights.size, dtype=np.int64), self.graph
+        rows = [(end, graph.neighbors_of(end)) for end in ends.tolist()]
         try:
             left = kernels.left_factors(*self.graph.rows, weights, ends, self.slot, self._touched, counts)
         except MemoryError:
             self.slot[:] = -1
             raise
+        for end, row in rows:  # the loop takes the edge out and puts it back, behind the others
+            graph.neighbors[graph.start[end] : graph.start[end] + row.size] = row
         return self._touched[: counts[-1]].copy(), left
 
     def forget(self, nodes: np.ndarray) -> None:

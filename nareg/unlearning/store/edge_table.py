@@ -1,6 +1,7 @@
 """Edges in a table with rows of one size: changes overwrite in place, and the place of an edge shows no history.
 
-A hash of its ends and the number of rows give the row of an edge; a row holds its edges in order, then zeros. Thus no cell of
+A hash of its ends and the number of rows give the row of an edge; a row holds its edges in order, then zeros, then a checksum
+of both, by which bits that flip on the disk are found. Thus no cell of
 the database ever moves: SQLite overwrites deleted cells with zeros, but not old copies of moved ones. A removed edge leaves no
 gap, and a change writes one or two rows. A row that overflows makes the table larger: only the number of rows shows that there
 were more edges before.
@@ -12,6 +13,8 @@ import sqlite3
 
 import numpy as np
 
+from nareg.unlearning._checksums import checksums
+
 TABLE = "CREATE TABLE edges (block INTEGER PRIMARY KEY, pairs BLOB NOT NULL);"
 #: Edges per row: two rows fill a page of the database.
 ROOM = 240
@@ -19,6 +22,8 @@ ROOM = 240
 LOAD, GROWTH = 0.7, 1.3
 #: Bytes of an edge: both ends, the smaller first.
 PAIR = np.dtype("<i4")
+#: Bytes of the checksum of a row.
+SUM = 8
 #: Rows that are read at a time.
 CHUNK = 1000
 
@@ -93,6 +98,11 @@ def read(connection: sqlite3.Connection) -> np.ndarray:
     return _pairs(np.concatenate(parts))
 
 
+def _size() -> int:
+    """Bytes of the edges of a row."""
+    return ROOM * 2 * PAIR.itemsize
+
+
 def _homes(codes: np.ndarray, count: int) -> np.ndarray:
     """The row of each edge: bits mixed as in SplitMix64, its upper 32 scaled to the number of rows."""
     code = codes.astype(np.uint64)
@@ -122,11 +132,16 @@ def _packed(codes: np.ndarray, homes: np.ndarray, blocks: np.ndarray) -> list[by
     lengths = np.bincount(block, minlength=blocks.size)
     rows[block[order], np.arange(codes.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)] = codes[order]
     pairs = _pairs(rows.ravel()).astype(PAIR).reshape(blocks.size, -1)
-    return [row.tobytes() for row in pairs]
+    sums = ~checksums(pairs.reshape(-1).view(np.uint8), np.arange(blocks.size), _size()).astype("<u8")
+    return [row.tobytes() + one.tobytes() for row, one in zip(pairs, sums, strict=True)]
 
 
 def _unpacked(rows: list[bytes]) -> np.ndarray:
     """Codes of all places, zeros included."""
-    if any(len(row) != ROOM * 2 * PAIR.itemsize for row in rows):
+    if any(len(row) != _size() + SUM for row in rows):
         raise sqlite3.DatabaseError("rows of edges are damaged")
-    return _codes(np.frombuffer(b"".join(rows), dtype=PAIR).reshape(-1, 2))
+    data = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, _size() + SUM)
+    pairs, stated = data[:, :-SUM].copy(), data[:, -SUM:].copy().view("<u8")[:, 0]
+    if (~checksums(pairs.reshape(-1), np.arange(len(rows)), _size()) != stated).any():
+        raise sqlite3.DatabaseError("rows of edges are damaged, they do not have their checksum")
+    return _codes(pairs.view(PAIR).reshape(-1, 2))

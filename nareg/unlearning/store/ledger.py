@@ -33,7 +33,7 @@ from nareg.unlearning.store import edge_table
 from nareg.unlearning.store.entries import Entry, Recorded, RequestDetails, Stored, StoredSettings
 from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_foreign_journal, refuse_taken
 from nareg.unlearning.store.hashes import in_order, keyed_hash, model_hash
-from nareg.unlearning.store.tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign
+from nareg.unlearning.store.tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign, sums_of
 from nareg.unlearning.store.validation import certificate_of
 
 
@@ -262,6 +262,11 @@ class Ledger:
         rows = run("SELECT row FROM nodes ORDER BY node")
         for first in range(0, count, CHUNK):
             nodes[first : first + CHUNK] = np.frombuffer(b"".join(row for (row,) in rows.fetchmany(CHUNK)), dtype=nodes.dtype)
+        wrong = np.flatnonzero(sums_of(nodes) != nodes["sum"])
+        if wrong.size:
+            raise LedgerError(
+                f"{self.path}: the row of node {wrong[0]} is damaged, it does not have its checksum; restore it from a copy."
+            )
         return nodes
 
     def history(self) -> list[tuple[str, Certificate | None]]:

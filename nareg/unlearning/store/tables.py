@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from nareg.unlearning._checksums import checksums
 from nareg.unlearning.store import edge_table
 from nareg.unlearning.store.entries import Entry, StoredSettings
 from nareg.unlearning.store.hashes import keyed_hash, model_hash
 
-FORMAT = "nareg-unlearning-4"
+FORMAT = "nareg-unlearning-5"
 TABLES = """
 PRAGMA secure_delete=ON;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -44,8 +45,16 @@ def fill(draft: Path, settings: StoredSettings, entry: Entry, secret: bytes) -> 
 
 
 def row_type(n_features: int) -> np.dtype[np.void]:
-    """Type of the row of a node."""
-    return np.dtype([("label", "<i8"), ("trained", "<i4"), ("gone", "<i4"), ("features", "<f8", (n_features,))])
+    """Type of the row of a node, with a checksum of the rest of it."""
+    kinds = [("sum", "<u8"), ("label", "<i8"), ("trained", "<i4"), ("gone", "<i4"), ("features", "<f8", (n_features,))]
+    return np.dtype(kinds)
+
+
+def sums_of(rows: np.ndarray) -> np.ndarray:
+    """Checksums of rows of nodes, whatever they state themselves; a row of zeros has not the checksum zero."""
+    size = rows.dtype.itemsize
+    data = np.ascontiguousarray(rows).view(np.uint8).reshape(-1, size)[:, 8:]
+    return ~checksums(np.ascontiguousarray(data).reshape(-1), np.arange(len(rows)), size - 8)
 
 
 def model_row(entry: Entry) -> tuple[bytes, bytes]:
@@ -70,6 +79,7 @@ def put_nodes(connection: sqlite3.Connection, statement: str, entry: Entry) -> N
         rows = np.empty(entry.nodes[part].size, dtype=row_type(entry.features.shape[1]))
         rows["label"], rows["trained"], rows["gone"] = entry.labels[part], entry.trained[part], entry.gone[part]
         rows["features"] = entry.features[part]
+        rows["sum"] = sums_of(rows)
         connection.executemany(
             statement, ((row.tobytes(), node) for row, node in zip(rows, entry.nodes[part].tolist(), strict=True))
         )

@@ -19,7 +19,7 @@ from nareg._compiled import parallel
 BLOCK = 4096
 #: Bytes of a word.
 WORD = 8
-_FACTOR, _HALF, _TWO, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(2), np.uint64(1)
+_FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
 def rows_per_block(row_bytes: int) -> int:
@@ -65,9 +65,9 @@ def _mixed(word: np.ndarray) -> np.ndarray:
 def _add_up(words: np.ndarray, blocks: np.ndarray, per_block: int, sums: np.ndarray) -> None:
     for k in numba.prange(blocks.size):
         first = blocks[k] * per_block
-        total, odd = sums[k], _ONE
-        for i in range(first, min(first + per_block, words.size)):
-            word = words[i] * _FACTOR
-            total += (word ^ (word >> _HALF)) * odd
-            odd += _TWO
+        part = words[first : min(first + per_block, words.size)]
+        total = np.uint64(0)
+        for i in range(part.size):  # in lanes, as sums of integers may be taken in any order
+            word = part[i] * _FACTOR
+            total += (word ^ (word >> _HALF)) * np.uint64(2 * i + 1)
         sums[k] = total
