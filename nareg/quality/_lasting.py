@@ -27,11 +27,13 @@ COVERED = 0.3
 #: A shape counts for badness beyond so many times the clearest shape of a usual station.
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
-BEYOND, LEAST = 1.5, 5.5
+BEYOND, LEAST = 1.5, 6.0
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
 #: A station's own spread is measured with boxes that fit into the record so many times.
 SHORT = 16
+#: By chance it is so many times the model's.
+CHANCE = 1.1
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
@@ -121,7 +123,7 @@ def _own_spread(shapes: list[Scan], T: int, N: int) -> np.ndarray:
         return np.ones(N)
     some = np.isfinite(squares).any(axis=0)
     mean = np.nanmean(np.where(some, squares, 1.0), axis=0)
-    return np.where(some, np.maximum(MAD_TO_STD * np.sqrt(mean / 2), 1.0), 1.0)
+    return np.where(some, np.maximum(MAD_TO_STD * np.sqrt(mean / 2) / CHANCE, 1.0), 1.0)
 
 
 @dataclass(frozen=True)
