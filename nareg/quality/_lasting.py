@@ -16,6 +16,7 @@ from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
+from nareg.quality._white import Whitener
 from nareg.spacetime._outliers import MAD_TO_STD
 
 #: Narrowest shape in steps, and the ratio of one width to the next.
@@ -162,8 +163,17 @@ class LastingErrors:
         """The clearest error of one station."""
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
-        ratio, height = float(self.peaks[station]), float(shape.height[start, station])
-        return Lasting(station, shape.name, start, start + shape.width, ratio, height)
+        height = self._height(station, shape, start)
+        return Lasting(station, shape.name, start, start + shape.width, float(self.peaks[station]), height)
+
+    def _height(self, station: int, shape: Scan, start: int) -> float:
+        """The height by least squares of whole residuals: the ratio caps them, and a jump is their largest."""
+        seen, T = self.seen, len(self.seen.white)
+        error = np.zeros(T)
+        error[start : start + shape.width] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
+        whitener = Whitener(seen.whitener.first[:, :, [station]], seen.whitener.filter[:, [station]])
+        white = whitener.apply(np.column_stack([error, np.ones(T), seen.residual[:, station]]))[seen.observed[:, station]]
+        return float(np.linalg.lstsq(white[:, :2], white[:, 2], rcond=None)[0][0])
 
     def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
         """The clearest error of every station that is suspect, the largest first."""
