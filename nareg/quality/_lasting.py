@@ -16,6 +16,7 @@ from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
+from nareg.quality._white import Whitener
 from nareg.spacetime._outliers import MAD_TO_STD
 
 #: Narrowest shape in steps, and the ratio of one width to the next.
@@ -27,11 +28,13 @@ COVERED = 0.3
 #: A shape counts for badness beyond so many times the clearest shape of a usual station.
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
-BEYOND, LEAST = 1.5, 5.5
+BEYOND, LEAST = 1.5, 6.0
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
 #: A station's own spread is measured with boxes that fit into the record so many times.
 SHORT = 16
+#: By chance it is so many times the model's.
+CHANCE = 1.1
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
@@ -121,7 +124,7 @@ def _own_spread(shapes: list[Scan], T: int, N: int) -> np.ndarray:
         return np.ones(N)
     some = np.isfinite(squares).any(axis=0)
     mean = np.nanmean(np.where(some, squares, 1.0), axis=0)
-    return np.where(some, np.maximum(MAD_TO_STD * np.sqrt(mean / 2), 1.0), 1.0)
+    return np.where(some, np.maximum(MAD_TO_STD * np.sqrt(mean / 2) / CHANCE, 1.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -160,8 +163,17 @@ class LastingErrors:
         """The clearest error of one station."""
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
-        ratio, height = float(self.peaks[station]), float(shape.height[start, station])
-        return Lasting(station, shape.name, start, start + shape.width, ratio, height)
+        height = self._height(station, shape, start)
+        return Lasting(station, shape.name, start, start + shape.width, float(self.peaks[station]), height)
+
+    def _height(self, station: int, shape: Scan, start: int) -> float:
+        """The height by least squares of whole residuals: the ratio caps them, and a jump is their largest."""
+        seen, T = self.seen, len(self.seen.white)
+        error = np.zeros(T)
+        error[start : start + shape.width] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
+        whitener = Whitener(seen.whitener.first[:, :, [station]], seen.whitener.filter[:, [station]])
+        white = whitener.apply(np.column_stack([error, np.ones(T), seen.residual[:, station]]))[seen.observed[:, station]]
+        return float(np.linalg.lstsq(white[:, :2], white[:, 2], rcond=None)[0][0])
 
     def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
         """The clearest error of every station that is suspect, the largest first."""

@@ -69,22 +69,30 @@ def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     if np.median([_commonest(c[np.isfinite(c)]) for c in values[:, enough].T]) > REPEATED:
         return []
     expected = residuals.model.to_readings(_expected(residuals, seen, enough))
-    difference = values - expected
-    own = _median(difference)
-    level = MAD_TO_STD * float(np.median(np.abs(own[enough] - np.median(own[enough]))))
-    scatter = MAD_TO_STD * _median(np.abs(difference - own))
-    noise = float(np.median(scatter[enough]))
-    usual = float(np.hypot(level, noise)) or 1.0
+    usual, noise = _usual(values - expected, enough)
+    # where readings are transformed, places differ by a factor, which is no conversion
+    apart = differences(residuals, seen, enough)
+    apart /= _usual(apart, enough)[0]
     result = []
     for i in np.flatnonzero(enough):
-        best = _station(values[:, i], expected[:, i], usual, noise)
+        best = _station(values[:, i], expected[:, i], np.abs(apart[:, i]), usual, noise)
         if best is not None:
             name, start, stop, ratio, slope = best
             result.append(Conversion(int(i), name, start, stop, ratio, slope))
     return result
 
 
-def _station(y: np.ndarray, expected: np.ndarray, usual: float, noise: float) -> tuple[str, int, int, float, float] | None:
+def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
+    """How far a usual station's readings are from what the others say, level and scatter together, and the scatter."""
+    own = _median(difference)
+    level = MAD_TO_STD * float(np.median(np.abs(own[enough] - np.median(own[enough]))))
+    noise = float(np.median(MAD_TO_STD * _median(np.abs(difference - own))[enough]))
+    return float(np.hypot(level, noise)) or 1.0, noise
+
+
+def _station(
+    y: np.ndarray, expected: np.ndarray, apart: np.ndarray, usual: float, noise: float
+) -> tuple[str, int, int, float, float] | None:
     seen = np.flatnonzero(np.isfinite(y))
     z, x = y[seen], expected[seen]
     plain = np.minimum(np.abs(z - x) / usual, 2 * FAR)
@@ -109,7 +117,7 @@ def _station(y: np.ndarray, expected: np.ndarray, usual: float, noise: float) ->
     far = float(np.median(np.abs(z[part] - x[part])) / usual)
     left = float(np.median(np.abs((z[part] - constant) / factor - x[part])) / usual)
     slope = _slope(z[part], x[part])
-    if far < FAR or left > LEFT * far or left > 3.0:
+    if far < FAR or float(np.nanmedian(apart[seen][part])) < FAR or left > LEFT * far or left > 3.0:
         return None
     varied = _spread(x[part]) > 2 * usual
     if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
