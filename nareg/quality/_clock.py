@@ -67,8 +67,8 @@ def delays(residuals: Residuals, seen: Others) -> list[Delay]:
     tried = lags.size * 2 * len(values) / SHORTEST * enough.sum()
     needed = 2 * float(np.log(tried / CHANCE))
     cycles = np.median(residuals.offset - residuals.offset.mean(axis=0), axis=1)
-    found = [_station(i, values[:, i], seen, cycles, lags, needed) for i in map(int, np.flatnonzero(enough))]
-    late = [delay for delay in found if delay is not None]
+    each = (_station(i, values[:, i], seen, cycles, lags, needed) for i in map(int, np.flatnonzero(enough)))
+    late = [delay for delay in each if delay is not None]
     clearest = max(late, key=lambda delay: delay.ratio, default=None)
     # where the clearest lag is none of a clock, weather travels, and other lags are no clocks' either
     if clearest is None or not _same_everywhere(clearest, values[:, enough], values[:, clearest.station], seen.whitener, lags):

@@ -68,7 +68,7 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
     y = np.where(np.isfinite(residuals.y), residuals.y, seen.prediction)
     white = [np.where(counted, seen.whitener.apply(part), 0.0) for part in (y, seen.prediction, np.ones((T, N)))]
     typical = float(np.median(_slopes(white, slice(0, T))[0][live]))
-    best = {found.station: found for found in _twins(residuals, off, live, usual)}
+    best = {twin.station: twin for twin in _twins(residuals, off, live, usual)}
     cuts = [int(cut) for cut in np.linspace(0, T, CUTS + 1)[1:-1]]
     for start, stop in [(0, T), *((cut, T) for cut in cuts), *((0, cut) for cut in cuts)]:
         slope, error = _slopes(white, slice(start, stop))

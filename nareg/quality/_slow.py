@@ -93,7 +93,9 @@ def _unit(residuals: Residuals, c: Conversion) -> Finding:
 
 def _level(residuals: Residuals, r: Response) -> Finding:
     columns = _columns(residuals, r.station, r.start, r.stop)
-    shift = abs(_shift(residuals, r.station, slice(r.start, r.stop), r.level))
+    model, values = residuals.model, residuals.readings[[r.station]][:, columns]
+    right = model.to_readings(model.to_unit(values) - r.level)  # the level that is off was read, so that it is taken away
+    shift = float(np.median(np.abs(values - right)))
     follows = "" if np.isnan(r.slope) else f", and follow the other stations by a factor of {_text.number(r.slope)}"
     evidence = (
         f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} are off by "
