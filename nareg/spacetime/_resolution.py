@@ -36,9 +36,9 @@ def steps(y: np.ndarray) -> np.ndarray:
 
     A station with few values has the network's.
     """
-    found = np.array([_step(row[np.isfinite(row)]) for row in y])
-    usual = float(np.nanmedian(found)) if np.isfinite(found).any() else 0.0
-    return np.where(np.isfinite(found), found, usual)
+    own = np.array([_step(row[np.isfinite(row)]) for row in y])
+    usual = float(np.nanmedian(own)) if np.isfinite(own).any() else 0.0
+    return np.where(np.isfinite(own), own, usual)
 
 
 def _step(values: np.ndarray) -> float:
@@ -94,10 +94,10 @@ def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     limit = CUT * np.sqrt(levels[-1])
     z = np.clip(differences[-1], -limit, limit)
     own = np.array([_own_share(z, i, adjacency) if able[i] else np.nan for i in range(n)])
-    told = np.isfinite(own)
-    if 2 * told.sum() < able.sum() or (usual := float(np.median(own[told]))) < OWN:
+    shown = np.isfinite(own)
+    if 2 * shown.sum() < able.sum() or (usual := float(np.median(own[shown]))) < OWN:
         return nothing
-    return share * np.where(able, np.where(told, own, usual) * levels[-1], 0.0)
+    return share * np.where(able, np.where(shown, own, usual) * levels[-1], 0.0)
 
 
 def _noise_share(left: list[float], variance: float) -> float:
@@ -129,8 +129,8 @@ def _variances(d: np.ndarray) -> np.ndarray:
         if sizes.size >= FEWEST:
             # a median of rounded readings' differences would be one of few values
             limit = CUT * MAD_TO_STD * float(np.median(sizes))
-            kept = sizes[sizes <= limit] if limit > 0 else sizes
-            result[i] = float(np.mean(kept**2))
+            usual = sizes[sizes <= limit] if limit > 0 else sizes
+            result[i] = float(np.mean(usual**2))
     return result
 
 
