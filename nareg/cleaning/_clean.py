@@ -202,7 +202,8 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         )
         estimates |= simple
         notes += simple_notes
-    doubted = contradicted(y, predicted.x, estimates[LINE], hidden) if predicted is not None and LINE in estimates else None
+    single = hidden.flagged & ~screened & ~without
+    doubted = contradicted(y, predicted.x, estimates[LINE], single) if predicted is not None and LINE in estimates else None
     if doubted is not None and quality is not None:
         notes.append(doubted)
         quality = without_spikes(quality, screened | without)

@@ -108,13 +108,12 @@ def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -
     return total, float(np.sqrt(np.sum(sums**2) * groups / (groups - 1)) / difference.size)
 
 
-def contradicted(y: np.ndarray, model: np.ndarray, line: np.ndarray, hidden: Hidden) -> str | None:
-    """Why the flags of hidden readings are wrong, in a sentence, if a straight line in time tells these readings far better.
+def contradicted(y: np.ndarray, model: np.ndarray, line: np.ndarray, where: np.ndarray) -> str | None:
+    """Why the flags of hidden single readings, ``where`` (N, T), are wrong, if a straight line in time tells them far better.
 
     A spike is off from the readings before and after it, whatever predicts it. Where a line between these predicts what is
     flagged, the model is wrong and not the readings.
     """
-    where = hidden.flagged
     if int(where.sum()) < FEWEST_FLAGGED:
         return None
     errors = [float(np.sqrt(np.mean((x - y)[where] ** 2))) for x in (model, line)]

@@ -68,7 +68,20 @@ def learn(
         "another unit or place: correct them and clean again."
     )
     again = fitted(np.where(without, np.nan, seen), portion(progress, ONE_FIT * until, until, prefix="once more: "))
-    return again or model, quality, without
+    if not isinstance(again, SpaceTimeModel):
+        return model, quality, without
+    # a model that was misled accuses others as well
+    return again, _rechecked(quality, check(again, np.where(without, np.nan, y), times=times), misled), without
+
+
+def _rechecked(first: Quality, second: Quality, misled: list[int]) -> Quality:
+    """The second check, and of the stations that misled the first model what the first one says."""
+    parts = {name: getattr(second, name).copy() for name in ("flags", "scores", "badness")}
+    for name, values in parts.items():
+        values[misled] = getattr(first, name)[misled]
+    suspects = [s for s in first.suspects if s.station in misled] + [s for s in second.suspects if s.station not in misled]
+    timings = {"total": first.timings["total"] + second.timings["total"]}
+    return replace(first, **parts, suspects=tuple(sorted(suspects, key=lambda s: -s.score)), timings=timings)
 
 
 def portion(progress: ProgressCallback, begin: float, end: float, prefix: str = "") -> ProgressCallback:

@@ -28,6 +28,10 @@ def in_own_times(quality: Quality, readings: Readings) -> Quality:
     return replace(quality, suspects=tuple(replace(s, evidence=own(s.evidence)) for s in quality.suspects))
 
 
+#: Kinds of suspects whose readings the estimate follows.
+FOLLOWED = ("drift", "clock")
+
+
 def without_spikes(quality: Quality, bad: np.ndarray) -> Quality:
     """The quality without the flags of single readings, (N, T) other ones ``bad``, and without suspects for these."""
     flags = quality.flags.copy()
@@ -44,7 +48,7 @@ def doubt(quality: Quality | None, shape: tuple[int, int]) -> np.ndarray:
     if quality is None:
         return result
     for s in quality.suspects:
-        if np.isfinite(s.size):
+        if np.isfinite(s.size) and s.kind in FOLLOWED:
             during = (quality.times >= s.start) & (quality.times <= s.stop)
             result[s.station, during] = np.maximum(result[s.station, during], s.size)
     return result

@@ -9,7 +9,7 @@ the level alone decides: the one that is off from all others is the faulty one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,7 +81,28 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
             now = Response(i, start, stop, float(slope[i]), float(apart[i]), float(np.abs(apart[i])) / usual)
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
-    return list(best.values())
+    return [_from_the_change(response, off[:, response.station] - center, usual) for response in best.values()]
+
+
+def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Response:
+    """The response from the time on, or up to the time, at which most readings are far off: what was right stays right."""
+    span = _far_span(apart[response.start : response.stop], usual)
+    if span is None:
+        return response
+    return replace(response, start=response.start + span.start, stop=response.start + span.stop)
+
+
+def _far_span(apart: np.ndarray, usual: float) -> slice | None:
+    """From which row on, or up to which, most of the differences (T,) are far; None where fewer than :data:`SHORTEST` more."""
+    known = np.flatnonzero(np.isfinite(apart))
+    if not known.size:
+        return None
+    far = np.where(np.abs(apart[known]) > FAR * usual, 1, -1)
+    later, earlier = np.cumsum(far[::-1])[::-1], np.cumsum(far)
+    if max(later.max(), earlier.max()) < SHORTEST:
+        return None
+    rows = known[int(np.argmax(later)) :] if later.max() >= earlier.max() else known[: int(np.argmax(earlier)) + 1]
+    return slice(int(rows[0]), int(rows[-1]) + 1)
 
 
 def _twins(residuals: Residuals, off: np.ndarray, live: np.ndarray, usual: float) -> list[Response]:
@@ -93,19 +114,16 @@ def _twins(residuals: Residuals, off: np.ndarray, live: np.ndarray, usual: float
     result = []
     for a, b in np.argwhere(np.triu(same, 1)):
         apart = off[:, a] - off[:, b]
-        known = np.flatnonzero(np.isfinite(apart))
         rest = live.copy()
         rest[[a, b]] = False
-        far = np.where(np.abs(apart[known]) > FAR * usual, 1, -1)
-        later, earlier = np.cumsum(far[::-1])[::-1], np.cumsum(far)  # most readings apart, from a time on or up to it
-        if rest.sum() < STATIONS - 2 or known.size == 0 or max(later.max(), earlier.max()) < SHORTEST:
+        span = _far_span(apart, usual)
+        if rest.sum() < STATIONS - 2 or span is None:
             continue
-        rows = known[int(np.argmax(later)) :] if later.max() >= earlier.max() else known[: int(np.argmax(earlier)) + 1]
-        span = slice(int(rows[0]), int(rows[-1]) + 1)
         third = differences(residuals, others(residuals, [int(a), int(b)]), rest)
         level = _median(third[span]) - np.median(_median(third)[rest])
         i = int(a if abs(level[a]) >= abs(level[b]) else b)
-        result.append(Response(i, span.start, span.stop, math.nan, float(level[i]), abs(float(level[i])) / usual))
+        if abs(level[i]) > FAR * usual:
+            result.append(Response(i, span.start, span.stop, math.nan, float(level[i]), abs(float(level[i])) / usual))
     return result
 
 

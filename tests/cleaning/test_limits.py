@@ -8,7 +8,7 @@ import pytest
 
 import nareg
 from nareg.cleaning._clean import MODEL
-from nareg.cleaning._compare import Hidden, contradicted
+from nareg.cleaning._compare import contradicted
 from nareg.cleaning._limits import failed, limits
 from nareg.errors import InputError
 from nareg.quality import Flag
@@ -89,14 +89,12 @@ def test_an_estimate_beyond_all_readings_has_failed(rng):
 
 def test_flags_that_a_line_contradicts_are_doubted(rng):
     y = np.cumsum(rng.standard_normal((2, 80)), axis=1)
-    bad = np.zeros(y.shape, dtype=bool)
-    bad[:, ::8] = True
-    hidden = Hidden.of(bad, np.ones_like(bad), bad)
+    flagged = np.zeros(y.shape, dtype=bool)
+    flagged[:, ::8] = True
     line = y + 0.3 * rng.standard_normal(y.shape)
-    assert contradicted(y, y + 5.0, line, hidden).startswith("The flags are doubtful and not applied")
-    assert contradicted(y, y + 0.5, line, hidden) is None
-    few = Hidden.of(bad & (np.arange(80) < 9), np.ones_like(bad), bad)
-    assert contradicted(y, y + 5.0, line, few) is None
+    assert contradicted(y, y + 5.0, line, flagged).startswith("The flags are doubtful and not applied")
+    assert contradicted(y, y + 0.5, line, flagged) is None
+    assert contradicted(y, y + 5.0, line, flagged & (np.arange(80) < 9)) is None
 
 
 @pytest.mark.slow
