@@ -3,7 +3,6 @@
     python benchmarks/spacetime.py stranger      ten simulated files with noise, gaps and faulty sensors
     python benchmarks/spacetime.py bands         coverage of 50, 90 and 99 % bands on hidden readings of six networks
     python benchmarks/spacetime.py faults        faults put into five networks: area under the precision-recall curve
-    python benchmarks/spacetime.py healthy       suspects in healthy records, per 100 months of a station
     python benchmarks/spacetime.py stream        seconds per update of a stream, 60 and 500 stations
     python benchmarks/spacetime.py placement     ten sites for a sensor: expected against realized fall of the error
 
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from _spacetime import points
 
-PROTOCOLS = ("stranger", "bands", "faults", "healthy", "stream", "placement")
+PROTOCOLS = ("stranger", "bands", "faults", "stream", "placement")
 
 
 def main() -> None:
