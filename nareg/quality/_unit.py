@@ -39,6 +39,8 @@ FAR, LEFT = 6.0, 0.25
 NEAR = 1.35
 #: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
 REPEATED = 0.5
+#: Readings on each side of a jump, which is so many times as large as any other change.
+BESIDE, CLEAR = 5, 2.0
 #: After the conversion readings scatter as much as field and noise together, within this factor.
 WITHIN = 1.6
 
@@ -75,7 +77,7 @@ def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     apart /= _usual(apart, enough)[0]
     result = []
     for i in np.flatnonzero(enough):
-        best = _station(values[:, i], expected[:, i], np.abs(apart[:, i]), usual, noise)
+        best = _station(values[:, i], expected[:, i], apart[:, i], usual, noise)
         if best is not None:
             name, start, stop, ratio, slope = best
             result.append(Conversion(int(i), name, start, stop, ratio, slope))
@@ -95,6 +97,10 @@ def _station(
 ) -> tuple[str, int, int, float, float] | None:
     seen = np.flatnonzero(np.isfinite(y))
     z, x = y[seen], expected[seen]
+    jump = _jump(z - x, FAR * usual)
+    changed = None if jump is None else _at_jump(z, x, apart[seen], seen, jump, usual, noise)
+    if changed is not None:
+        return changed
     plain = np.minimum(np.abs(z - x) / usual, 2 * FAR)
     best: tuple[float, str, float, float, slice] | None = None
     for name, factor, constant in CONVERSIONS:
@@ -117,12 +123,50 @@ def _station(
     far = float(np.median(np.abs(z[part] - x[part])) / usual)
     left = float(np.median(np.abs((z[part] - constant) / factor - x[part])) / usual)
     slope = _slope(z[part], x[part])
-    if far < FAR or float(np.nanmedian(apart[seen][part])) < FAR or left > LEFT * far or left > 3.0:
+    if far < FAR or float(np.nanmedian(np.abs(apart[seen][part]))) < FAR or left > LEFT * far or left > 3.0:
         return None
     varied = _spread(x[part]) > 2 * usual
     if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
         return None
     return name, int(seen[part][0]), int(seen[part][-1]) + 1, far, slope
+
+
+def _jump(difference: np.ndarray, least: float) -> int | None:
+    """Where readings begin to differ from what is expected by another amount, for good; None where they do not.
+
+    The medians of :data:`BESIDE` differences before and after a place differ there by far more than anywhere else.
+    """
+    if difference.size < 2 * FEWEST:
+        return None
+    windows = np.median(np.lib.stride_tricks.sliding_window_view(difference, BESIDE), axis=1)
+    change = np.abs(windows[BESIDE:] - windows[:-BESIDE])
+    at = int(np.argmax(change))
+    elsewhere = np.delete(change, np.arange(max(at - BESIDE, 0), min(at + BESIDE + 1, change.size)))
+    clear = elsewhere.size > 0 and change[at] > max(least, CLEAR * float(elsewhere.max()))
+    return at + BESIDE if clear and FEWEST <= at + BESIDE <= difference.size - FEWEST else None
+
+
+def _at_jump(
+    z: np.ndarray, x: np.ndarray, apart: np.ndarray, seen: np.ndarray, jump: int, usual: float, noise: float
+) -> tuple[str, int, int, float, float] | None:
+    """The conversion of the readings from the jump on, or up to it, that closes it best: no other station is asked."""
+    before, after = slice(max(jump - BESIDE, 0), jump), slice(jump, jump + BESIDE)
+    best: tuple[float, str, float, slice] | None = None
+    for name, factor, constant in CONVERSIONS:
+        for part, inside, outside in ((slice(jump, None), after, before), (slice(0, jump), before, after)):
+            left = abs(float(np.median((z[inside] - constant) / factor)) - float(np.median(z[outside])))
+            scatter = _spread(z[part]) / factor / max(float(np.hypot(_spread(x[part]), noise)), 1e-300)
+            if 1 / WITHIN < scatter < WITHIN and (best is None or left < best[0]):
+                best = (left, name, factor, part)
+    if best is None:
+        return None
+    left, name, factor, part = best
+    rest = np.delete(np.arange(z.size), np.arange(z.size)[part])
+    far = float(np.median(np.abs(z[part] - x[part] - np.median(z[rest] - x[rest])))) / usual
+    shown = float(np.nanmedian(np.abs(apart[part] - np.nanmedian(apart[rest]))))
+    if left > usual or far < FAR or shown < FAR:
+        return None
+    return name, int(seen[part][0]), int(seen[part][-1]) + 1, far, factor
 
 
 def _commonest(values: np.ndarray) -> float:

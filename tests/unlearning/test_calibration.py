@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -92,18 +90,6 @@ def test_a_folder_keeps_choice_and_charge_and_those_of_memory(tmp_path):
     there.close()
     loaded = CertifiedGPR.load(tmp_path / "m")
     assert (loaded.lam, loaded.alpha, loaded.eps_scale) == (here.lam, here.alpha, here.eps_scale)
-    loaded.close()
-
-
-def test_a_folder_of_an_earlier_version_loads_and_is_charged_nothing(tmp_path):
-    graph, X, y = problem(np.random.default_rng(0))
-    CertifiedGPR(lam=1e-2, alpha=0.1, folder=tmp_path / "m").fit(graph, X, y, np.arange(40)).close()
-    path = tmp_path / "m" / "state.json"
-    state = json.loads(path.read_text())
-    del state["settings"]["eps_scale"], state["certificate"]["eps_scale"]
-    path.write_text(json.dumps(state))
-    loaded = CertifiedGPR.load(tmp_path / "m")
-    assert (loaded.lam, loaded.eps_scale, loaded.certificate().eps_scale) == (1e-2, 0.0, 0.0)
     loaded.close()
 
 

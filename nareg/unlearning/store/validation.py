@@ -15,8 +15,6 @@ from nareg.unlearning.store.entries import Stored
 #: Settings of a store: numbers, and the types of the others.
 NUMBERS = ("lam", "alpha", "eps_scale", "eps", "delta", "r_max")
 OTHERS = {"weights": list, "loss": str, "classes": list, "classes_given": bool}
-#: What the settings and certificates of earlier versions lack: their users chose lam and alpha.
-LATER = {"eps_scale": 0.0}
 #: Largest count.
 LARGEST_COUNT = np.iinfo(np.int64).max
 
@@ -33,8 +31,6 @@ def certificate_of(text: str) -> Certificate | None:
     if record is None:
         return None
     kinds = {field.name: str(field.type) for field in fields(Certificate)}
-    if isinstance(record, dict):
-        record = LATER | record
     if not isinstance(record, dict) or set(record) != set(kinds):
         raise ValueError("a certificate lacks a field, or has one too many")
     for name, kind in kinds.items():
@@ -62,8 +58,6 @@ def settings_of(settings: Any) -> tuple[dict[str, Any], np.ndarray, bool]:
     ValueError
         If these are not the settings of a model.
     """
-    if isinstance(settings, dict):
-        settings = LATER | settings
     if not isinstance(settings, dict) or set(settings) != {*NUMBERS, *OTHERS}:
         raise ValueError("these are not the settings of a model")
     arguments = {name: _number(name, settings[name]) for name in NUMBERS}
