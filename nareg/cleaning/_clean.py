@@ -32,7 +32,7 @@ from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._holdout import hide
 from nareg.spacetime._outliers import absurd
-from nareg.spacetime._repeats import intermittent, stuck
+from nareg.spacetime._repeats import Bounds, intermittent, stuck
 from nareg.spacetime._transforms import TransformLike
 
 if TYPE_CHECKING:
@@ -251,14 +251,10 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
             f"{count} of {name} at {stations} would be beyond all readings by more than their spread. "
             f"{other.capitalize()} is used there."
         )
-    at_height, std, by_height = follow_heights(network.graph, network.elevation, calm, x, std)
-    x, replaced = at_height, replaced | (at_height != x)
-    notes += [] if by_height is None else [by_height]
     resting = intermittent(calm.T)
-    own = np.isfinite(calm) if resting else at_end(calm, ends)
-    x, replaced = np.where(own, calm, ends.clip(x)), replaced | own
-    if resting:
-        notes.append(RESTING)
+    final, std = _possible(network, calm, ends, x, std, resting, notes)
+    replaced |= final != ends.clip(x)
+    x = final
     follows = note(doubts)
     notes += [] if follows is None else [follows]
     std = np.hypot(std, doubts)
@@ -278,6 +274,17 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     marks.append(perf_counter())
     timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}
     return replace(result, reading_error=reading_error, clean_error=clean_error, timings=timings)
+
+
+def _possible(
+    network: StationNetwork, calm: np.ndarray, ends: Bounds, x: np.ndarray, std: np.ndarray, resting: bool, notes: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the quantity can be there: silent stations at their height, all inside the bounds, readings at rest as they are."""
+    x, std, by_height = follow_heights(network.graph, network.elevation, calm, x, std)
+    notes += [] if by_height is None else [by_height]
+    notes += [RESTING] if resting else []
+    own = np.isfinite(calm) if resting else at_end(calm, ends)
+    return np.where(own, calm, ends.clip(x)), std
 
 
 def _check_size(y: np.ndarray) -> None:
