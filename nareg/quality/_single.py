@@ -86,7 +86,8 @@ def noisy(residuals: Residuals) -> list[Finding]:
             f"Its noise has a standard deviation of {_text.number(here)}{what}, {_text.number(here / usual)} times the "
             f"network's median of {_text.number(usual)}."
         )
-        findings.append(Finding(int(i), "noisy", float(z[i]), columns, Flag.SUSPECT, evidence))
+        # of a noisy station no reading is worse than its own score
+        findings.append(Finding(int(i), "noisy", float(z[i]), columns, Flag.SUSPECT, evidence, np.zeros(columns.size)))
     return findings
 
 
