@@ -32,8 +32,14 @@ def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
     """Stations in a wrong unit, of another level, exchanged ones, and those with a wrong clock."""
     findings: list[Finding] = []
     residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
-    residuals, seen = _one_at_a_time(residuals, seen, findings, responses, _level)
     limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
+    # an exchanged station has another place's level; where the exchange is the clearer fault, it is the one
+    exchanged = {i: e.ratio for e in exchanges(residuals, seen) if e.ratio >= limit for i in (e.first, e.second)}
+
+    def levels(residuals: Residuals, seen: Others) -> list[Response]:
+        return [r for r in responses(residuals, seen) if r.ratio > exchanged.get(r.station, 0.0)]
+
+    residuals, seen = _one_at_a_time(residuals, seen, findings, levels, _level)
     for _ in range(residuals.n_nodes // 2):
         swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
         if not swaps:
