@@ -76,7 +76,10 @@ class Residuals:
 
     def spikes_beyond(self, limit: float) -> np.ndarray:
         """(rows, N) the same beyond another limit."""
-        return spikes(np.where(self.frozen | self.absurd, np.nan, self.scores), limit)
+        scores = np.where(self.frozen | self.absurd, np.nan, self.scores)
+        # a pass leaves out the whole event, but no reading is flagged for its neighbor in time
+        result: np.ndarray = spikes(scores, limit) & (np.abs(scores) > limit)
+        return result
 
     @property
     def usable(self) -> np.ndarray:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from nareg._process import StateLock
-from nareg.errors import BusyError, SolverError
+from nareg._process import StateLock, process
+from nareg.errors import BusyError, LedgerError, SolverError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def refuse_fork(path: Path, owner: tuple[int, int]) -> None:
+    """Raise :class:`LedgerError` if this process is a fork of the one that opened the store or folder at ``path``."""
+    if owner != process():
+        raise LedgerError(
+            f"{path} is open in process {owner[0]}, of which this is a fork: load it again here when it is closed there."
+        )
 
 
 class ModelLock(StateLock):

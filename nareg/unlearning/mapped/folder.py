@@ -32,6 +32,7 @@ import numpy as np
 from nareg._files import atomic_write, own_file
 from nareg._process import only_here, process
 from nareg.errors import InputError, LedgerError
+from nareg.unlearning._locking import refuse_fork
 from nareg.unlearning.mapped import journal
 from nareg.unlearning.mapped.tables import Table, sync
 
@@ -196,11 +197,7 @@ class StateFolder:
         ------
         LedgerError
         """
-        if self._process != process():
-            raise LedgerError(
-                f"{self.path} is open in process {self._process[0]}, of which this is a fork: load it again here when it is "
-                "closed there."
-            )
+        refuse_fork(self.path, self._process)
         if not _is_at(self.path / LOCK, self._lock):
             raise LedgerError(f"{self.path} is another folder than the one that was opened: load it again.")
 

@@ -27,6 +27,7 @@ from nareg._files import DRAFT
 from nareg._folders import is_folder
 from nareg._process import StateLock, process
 from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError, brief
+from nareg.unlearning._locking import refuse_fork
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.mapped.folder import STATE
 from nareg.unlearning.store import edge_table
@@ -338,11 +339,7 @@ class Ledger:
         ------
         LedgerError
         """
-        if self._process != process():
-            raise LedgerError(
-                f"{self.path} is open in process {self._process[0]}, of which this is a fork: load it again here when it is "
-                "closed there."
-            )
+        refuse_fork(self.path, self._process)
 
     def __reduce__(self) -> NoReturn:
         raise InputError(
