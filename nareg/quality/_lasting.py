@@ -230,5 +230,9 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
 
 def _bends(one: Lasting, other: Lasting, K: np.ndarray) -> bool:
     """Whether two errors are at the same time, at stations that tell of each other."""
-    i, j = one.station, other.station
-    return one.start < other.stop and other.start < one.stop and bool(K[i, j] ** 2 > NEAR**2 * K[i, i] * K[j, j])
+    return one.start < other.stop and other.start < one.stop and tell(K, one.station, other.station)
+
+
+def tell(K: np.ndarray, i: int, j: int) -> bool:
+    """Whether two stations tell of each other."""
+    return bool(K[i, j] ** 2 > NEAR**2 * K[i, i] * K[j, j])

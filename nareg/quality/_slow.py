@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from nareg.quality import _text
 from nareg.quality._clock import Delay, delays
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
-from nareg.quality._lasting import Lasting, lasting
+from nareg.quality._lasting import Lasting, lasting, tell
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._response import Response, responses
@@ -32,23 +32,72 @@ def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
     """Stations in a wrong unit, of another level, exchanged ones, and those with a wrong clock."""
     findings: list[Finding] = []
     residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
-    limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
-    # an exchanged station has another place's level; where the exchange is the clearer fault, it is the one
-    exchanged = {i: e.ratio for e in exchanges(residuals, seen) if e.ratio >= limit for i in (e.first, e.second)}
-
-    def levels(residuals: Residuals, seen: Others) -> list[Response]:
-        return [r for r in responses(residuals, seen) if r.ratio > exchanged.get(r.station, 0.0)]
-
-    residuals, seen = _one_at_a_time(residuals, seen, findings, levels, _level)
-    for _ in range(residuals.n_nodes // 2):
-        swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
-        if not swaps:
-            break
-        findings += _swapped(residuals, swaps[0])
-        residuals = _without(residuals, [swaps[0].first, swaps[0].second])
-        seen = others(residuals)
+    residuals, seen = _levels_and_exchanges(residuals, seen, findings)
     _one_at_a_time(residuals, seen, findings, delays, _clock)
     return findings
+
+
+def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Finding]) -> tuple[Residuals, Others]:
+    """Add stations of another level and exchanged ones, the clearest first: an exchanged station has another place's level."""
+    swaps = _clear(residuals, seen)
+    while True:
+        stations = {finding.station for finding in findings}
+        levels = [response for response in responses(residuals, seen) if response.station not in stations]
+        level = max(levels, key=lambda response: response.order, default=None)
+        if level is not None and not (swaps and swaps[0].ratio > level.ratio):
+            findings.append(_level(residuals, level))
+            residuals = _without(residuals, [level.station])
+            seen = others(residuals)
+            swaps = _clear(residuals, seen)
+        elif swaps:
+            best, *equals = _explaining_most(residuals, swaps)
+            findings += _swapped(residuals, best.swap, [equal.swap for equal in equals])
+            residuals, seen, swaps = best.residuals, best.seen, best.swaps
+        else:
+            return residuals, seen
+
+
+def _clear(residuals: Residuals, seen: Others) -> list[SwappedPair]:
+    """Exchanges that are clear enough, the clearest first."""
+    limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
+    return [swap for swap in exchanges(residuals, seen) if swap.ratio >= limit]
+
+
+class _Explained(NamedTuple):
+    """An exchange, and what remains without its two stations."""
+
+    swap: SwappedPair
+    residuals: Residuals
+    seen: Others
+    swaps: list[SwappedPair]
+
+    @property
+    def left(self) -> float:
+        """Gain that exchanges of the other stations still promise."""
+        return sum(swap.ratio**2 for swap in self.swaps)
+
+
+def _explaining_most(residuals: Residuals, swaps: list[SwappedPair]) -> list[_Explained]:
+    """Of the clearest exchange and those beside it, the one that leaves least to explain, and those that leave as little.
+
+    An exchange of two far places bends what is expected beside both, so that neighbors of the two look exchanged as well.
+    """
+    K = residuals.model.parameters.covariance(residuals.model.space)
+    first, *rest = swaps
+    explained = []
+    for swap in (first, *(e for e in rest if _beside(first, e, K))):
+        without = _without(residuals, [swap.first, swap.second])
+        seen = others(without)
+        explained.append(_Explained(swap, without, seen, _clear(without, seen)))
+    least = min(entry.left for entry in explained)
+    return [entry for entry in explained if entry.left == least]
+
+
+def _beside(one: SwappedPair, other: SwappedPair, K: np.ndarray) -> bool:
+    """Whether two exchanges are at the same time, and each place of one tells of a place of the other."""
+    (a, b), (c, d) = (one.first, one.second), (other.first, other.second)
+    at_once = one.start < other.stop and other.start < one.stop
+    return at_once and ((tell(K, a, c) and tell(K, b, d)) or (tell(K, a, d) and tell(K, b, c)))
 
 
 def _one_at_a_time(
@@ -128,17 +177,19 @@ def _clock(residuals: Residuals, d: Delay) -> Finding:
     return Finding(d.station, "clock", d.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), off)
 
 
-def _swapped(residuals: Residuals, e: SwappedPair) -> list[Finding]:
+def _swapped(residuals: Residuals, e: SwappedPair, equals: list[SwappedPair]) -> list[Finding]:
     findings = []
+    names = residuals.names
+    instead = "".join(f" To exchange {names[o.first]} and {names[o.second]} instead fits by {o.ratio:.1f}." for o in equals)
+    flag = Flag.BAD if e.ratio >= CERTAIN and not equals else Flag.SUSPECT
     for station, partner in ((e.first, e.second), (e.second, e.first)):
         columns = _columns(residuals, station, e.start, e.stop)
         if columns.size == 0:
             continue
         evidence = (
             f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} fit better by "
-            f"{e.ratio:.1f} standard deviations if exchanged with those of {residuals.names[partner]}."
+            f"{e.ratio:.1f} standard deviations if exchanged with those of {names[partner]}.{instead}"
         )
-        flag = Flag.BAD if e.ratio >= CERTAIN else Flag.SUSPECT
         findings.append(Finding(station, "swapped", e.ratio, columns, flag, evidence, np.full(columns.size, WEIGHT * e.ratio)))
     return findings
 

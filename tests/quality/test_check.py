@@ -9,7 +9,7 @@ import nareg
 from nareg.errors import InputError
 from nareg.quality import Flag, check, scores
 from nareg.quality._clock import _lags
-from nareg.spacetime import _times
+from nareg.spacetime import SpaceTimeModel, _times
 
 from ..spacetime.reference import model_of, parameters
 from .conftest import N, T, drawn, known_model
@@ -170,6 +170,35 @@ def test_swapped_from_some_time_on(case, rng, spread):
     assert {s.station for s in quality.suspects} == {0, other}
     assert {s.kind for s in quality.suspects} == {"swapped"}
     assert abs(quality.suspects[0].start - 130) <= (5 if spread else 40)
+
+
+def _exchanged(seed: int, size: int, width: float, others: int, extra: float) -> SpaceTimeModel:
+    """A known model of two clusters and others between; the first of each cluster is noisier, and exchanged from step 100."""
+    rng = np.random.default_rng(seed)
+    clusters = [rng.uniform(0, width, (size, 2)) + np.array([x, 0]) for x in (0, 4)]
+    coordinates = np.vstack([*clusters, rng.uniform(0, 4, (others, 2)) + np.array([0, 2])])
+    _, readings = known_model(np.full((len(coordinates), T), 15.0), coordinates).simulate(rng, n_times=T)
+    readings[[0, size]] += extra * rng.standard_normal((2, T))
+    readings[[0, size], 100:] = readings[[size, 0], 100:]
+    return known_model(readings, coordinates)
+
+
+@pytest.mark.parametrize("extra", [0.0, 0.5])
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_neighbors_of_two_exchanged_stations_are_healthy(seed, extra):
+    quality = check(_exchanged(seed, 8, 0.4, 6, extra))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (8, "swapped")}
+    assert (quality.flags[np.setdiff1d(np.arange(22), [0, 8])] < Flag.BAD).mean() > 0.99
+
+
+def test_an_exchange_that_another_explains_as_well_is_no_proof():
+    """Two stations at either end: exchanging one of each leaves what exchanging the other two leaves."""
+    quality = check(_exchanged(0, 2, 0.3, 18, 0.5))
+    swapped = [s for s in quality.suspects if s.kind == "swapped"]
+    assert len(swapped) == 2
+    assert all("S0" in s.evidence + s.name and "S2" in s.evidence + s.name for s in swapped)
+    assert (quality.flags[[0, 2], 100:] != Flag.BAD).mean() > 0.99
+    assert (quality.flags[[1, 3], 100:] != Flag.BAD).mean() > 0.99
 
 
 def test_flags_and_scores_are_missing_where_readings_are(case):
