@@ -41,7 +41,8 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
     task = _problem.problem(g, signals=np.column_stack([low, high]), noise=0.2, fit=c, needs="test")
     U = _worst.signal_set(uncertainty, task.base.L, **bounds)
     white, root = task.whitened(), np.sqrt(c)
-    solved, matrix = _program.bound_program(white, U, c, np.full(8, 0.3) / c, "clarabel", criterion=criterion)
+    solved = _program.bound_program(white, U, c, np.full(8, 0.3) / c, "CLARABEL", criterion=criterion)
+    matrix = solved.omega
     B = (matrix * white.L if criterion == "prony" else matrix - np.eye(8)) * root
     variance = 0.0 if criterion == "prony" else float(np.sum((matrix @ white.Sigma_matrix) * matrix))
     result = _worst.examine(B, U, variance=variance)

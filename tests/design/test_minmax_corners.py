@@ -78,7 +78,7 @@ def test_without_dense_matrices_the_design_is_the_same(monkeypatch):
     )
 
 
-def test_the_default_works_above_the_limit_of_semidefinite_programs():
+def test_the_default_works_on_hundreds_of_nodes():
     rng = np.random.default_rng(0)
     g = nareg.graphs.sensor(410, rng=rng)
     X = nareg.graphs.heterogeneous_field(g, 30, rng=rng).signals
@@ -87,8 +87,6 @@ def test_the_default_works_above_the_limit_of_semidefinite_programs():
     assert d.status is Status.CONVERGED
     assert d.certificate.details["gap"] <= 1e-3
     assert d.certificate.relaxed_objective <= d.objective <= 2 * d.certificate.relaxed_objective
-    with pytest.raises(TooLargeError, match=r"solver='sdp' on 410 nodes .* use solver='auto'"):
-        minmax(g, **bounds, noise=0.5, solver="sdp")
 
 
 def test_what_stays_impossible_names_what_works():

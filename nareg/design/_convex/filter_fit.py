@@ -16,9 +16,7 @@ import scipy.sparse as sp
 from nareg._linear.threads import few_threads
 from nareg.design._convex import low_rank
 from nareg.design._convex.lyapunov import StepOne, factor
-from nareg.design._convex.program import SupportProgram, gram, linear
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import round_and_refine
 from nareg.design._convex.sparse_problem import AnyProblem, mesh_like
 from nareg.design._risk.descent import ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
@@ -26,11 +24,10 @@ from nareg.design._risk.problem import DesignProblem, local_status
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.progress import ProgressCallback
-from nareg.results import DesignDetails, Status, WeightDesign
+from nareg.results import DesignDetails, WeightDesign
 
 #: Without N x N matrices above this size, where H has low rank.
 DENSE_NODES = 500
-REFERENCES = ("sdp", "clarabel", "scs")
 
 
 @dataclass(frozen=True)
@@ -45,42 +42,13 @@ class FitOptions:
 
 
 def fit_weights_to(
-    task: DesignProblem, white: DesignProblem, H: np.ndarray, low: np.ndarray, high: np.ndarray, options: FitOptions,
+    task: DesignProblem, H: np.ndarray, low: np.ndarray, high: np.ndarray, options: FitOptions,
     groups: Groups | None = None,
 ) -> WeightDesign:  # fmt: skip
     """Step two, (30): weights whose filter is closest to a dense H, packed."""
-    if options.solver in REFERENCES:
-        return _fit_by_sdp(task, white, H, low, high, options)
     step = StepOne(*factor(H), 0.0, np.ones(len(H), dtype=bool))
     groups = Groups(None, len(H)) if groups is None else groups
-    return fit_dense(task, white, step, low, high, groups, options)
-
-
-def _fit_by_sdp(
-    task: DesignProblem, white: DesignProblem, H: np.ndarray, low: np.ndarray, high: np.ndarray, options: FitOptions
-) -> WeightDesign:
-    low_white, high_white = low / task.c, high / task.c
-    objective = fit_criterion(white.L, H)
-    P = H @ H
-    unit = float(np.linalg.norm(white.L, 2))  # Omega o L does not change when L / unit and Omega * unit do
-    L = white.L / unit
-    program = SupportProgram(L, quadratic=gram(L, P), slope=linear(L, P - (H + H.T) / 2))
-    solved = program.solve(low_white * unit, options.solver)
-    omega = solved.omega / unit
-    result, rounding = round_and_refine(omega, objective, low_white, high_white, progress=options.progress)
-    relaxed = 2 * solved.value + 2 * float(np.sum((H - np.eye(len(H))) ** 2))
-    solved_status = solved.status if relaxed <= result.value * (1 + 1e-5) else Status.INACCURATE
-    scale = open_scale(white.mse_along, objective, result.w, low_white, high_white)
-    w = feasible(scale * result.w, low_white, high_white)
-    half = np.sqrt(task.c)
-    return task.pack(
-        options.method, feasible(w * half, low, high), objective(w)[0], local_status(result, solved_status),
-        lower=low, upper=high, solver=solved.solver, solver_status=solved.solver_status,
-        omega=half[:, None] * omega * half, relaxed_objective=relaxed, gradient_norm=result.gradient_norm,
-        details={**options.details, **rounding, "scale_factor": scale},
-        timings={**options.timings, "build": program.build_seconds, "sdp": solved.seconds},
-        settings={"solver": options.solver},
-    )  # fmt: skip
+    return fit_dense(task, task.whitened(), step, low, high, groups, options)
 
 
 def fit_dense(

@@ -20,6 +20,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg._operator import Penalty, penalty
+from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.sparse_problem import AnyProblem, published_bound, sparse_problem
 from nareg.design._minmax.corners import saddle_point
@@ -30,13 +31,14 @@ from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds,
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
+from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
-CORNER_SOLVERS = ("auto", "low-rank", "closed-form", "sdp", "clarabel", "scs")
-SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order")
+CORNER_SOLVERS = ("auto", "low-rank", "closed-form", "sdp")
+SET_SOLVERS = ("auto", "sdp", "first-order")
 #: Without N x N matrices above this size, for the corners under "prony" with independent noise.
 DENSE_NODES = 500
 
@@ -136,17 +138,19 @@ def minmax(
     base = penalty(graph)
     tied = Groups(groups, base.n_nodes)
     if uncertainty != "corners":
-        _checks.choice("solver", solver, SET_SOLVERS)
+        solver = solver_name(solver, own=SET_SOLVERS)
         U = signal_set(uncertainty, base.L, signal_low=signal_low, signal_high=signal_high)
         _refuse_tied(tied, solver)
         return _over_set(base, U, noise, criterion, lower, upper, fit, tied, solver, scale, progress)
-    _checks.choice("solver", solver, CORNER_SOLVERS)
+    solver = solver_name(solver, own=CORNER_SOLVERS)
     x_low, x_high = box_bounds(signal_low, signal_high, base.n_nodes)
     if criterion != "mse" and solver == "closed-form":
         raise InputError("solver='closed-form' is for criterion='mse': use 'low-rank' here.")
     if criterion == "mse" and solver == "low-rank":
         raise InputError("solver='low-rank' is for criterion='prony': use 'closed-form' here.")
     _refuse_tied(tied, solver)
+    if solver not in ("auto", "low-rank", "closed-form"):
+        return _by_program(base, x_low, x_high, noise, criterion, lower, upper, fit, solver, scale, progress)
     data: dict[str, Any] = {"signals": np.column_stack([x_low, x_high]), "noise": noise, "fit": fit, "needs": "minmax"}
     if criterion == "mse":
         return _mse_over_corners(base, data, lower, upper, tied, solver, progress)
@@ -157,6 +161,28 @@ def minmax(
     extremes = np.sqrt(task.c)[:, None] * data["signals"]
     design = prony_over_corners(task, extremes, bound_low, bound_high, tied, solver, scale, progress)
     return _with_worst_of_box(design, base, prony_criterion(task), x_low, x_high)
+
+
+def _by_program(
+    base: Penalty, x_low: np.ndarray, x_high: np.ndarray, noise: Any, criterion: str, lower: Any, upper: Any, fit: Any,
+    solver: str, scale: str, progress: ProgressCallback | None,
+) -> WeightDesign:  # fmt: skip
+    """The corner program by cvxpy; under the true error the filter in closed form, and the fit to it by cvxpy."""
+    name = None if solver == "sdp" else solver
+    corners = {"signal_low": x_low, "signal_high": x_high}
+    bounds = {"lower": lower, "upper": upper, "fit": fit}
+    if criterion != "mse":
+        program = programs.minmax(base.L, **corners, noise=noise, **bounds)
+        design = program.solve(name, scale=scale, progress=progress)
+        return _with_worst_of_box(design, base, prony_criterion(program.task), x_low, x_high)
+    signals = np.column_stack([x_low, x_high])
+    task = problem(base, signals=signals, noise=noise, fit=fit, needs="minmax")
+    H, theta, worst = saddle_point(task.whitened(), np.sqrt(task.c)[:, None] * signals)
+    design = programs.fit(base.L, target=H, signals=signals, noise=noise, **bounds).solve(name, progress=progress)
+    details: DesignDetails = {**design.certificate.details, "worst_mse": worst, "corner_weights": [theta, 1 - theta]}
+    certificate = replace(design.certificate, details=details)
+    design = replace(design, certificate=certificate, method="min-max (corners, mse)")
+    return _with_worst_of_box(design, base, mse_criterion(task), x_low, x_high)
 
 
 def _mse_over_corners(
@@ -172,7 +198,7 @@ def _mse_over_corners(
     H, theta, worst = saddle_point(white, np.sqrt(task.c)[:, None] * data["signals"])
     details: DesignDetails = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
     options = FitOptions(solver, "min-max (corners, mse)", details, {"step one": time.perf_counter() - started}, progress)
-    design = fit_weights_to(task, white, H, bound_low, bound_high, options, groups)
+    design = fit_weights_to(task, H, bound_low, bound_high, options, groups)
     return _with_worst_of_box(design, base, mse_criterion(task), *data["signals"].T)
 
 
@@ -190,7 +216,7 @@ def _with_worst_of_box(
 
 
 def _refuse_tied(groups: Groups, solver: str) -> None:
-    if groups.index is not None and solver in ("sdp", "clarabel", "scs"):
+    if groups.index is not None and solver not in ("auto", "low-rank", "closed-form", "first-order"):
         raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='auto'.")
 
 

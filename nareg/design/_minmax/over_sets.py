@@ -52,10 +52,11 @@ def prony_over_set(
     else:
         starts = starting_weights(task, U, lower, upper, scaled=False)
         if solver != "first-order":
-            solved, omega = bound_program(white, U, task.c, lower / task.c, solver, criterion="prony")
-            relaxed_objective, solved_status = solved.value, solved.status
-            solved_by, message, timings["sdp"] = solved.solver, solved.solver_status + ", ", solved.seconds
-            omega = root[:, None] * omega * root
+            optimum = bound_program(white, U, task.c, lower / task.c, solver, criterion="prony")
+            ending = optimum.ending
+            relaxed_objective, solved_status = optimum.value, ending.status
+            solved_by, message, timings["sdp"] = ending.solver, ending.solver_status + ", ", ending.seconds
+            omega = root[:, None] * optimum.omega * root
             starts = {"rounded": feasible(rank_one(omega)[0], lower, upper), **starts}
         reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     solution = min(reached.values(), key=lambda e: e.bound)
@@ -74,16 +75,17 @@ def mse_over_set(
 ) -> WeightDesign:  # fmt: skip
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
     criterion = mse_criterion(task)
-    if solver in ("sdp", "clarabel", "scs"):
-        white = task.whitened()
-        solved, H = bound_program(white, U, task.c, lower / task.c, solver, criterion="mse")
-        details: DesignDetails = {"worst_mse": solved.value, "sdp_status": solved.solver_status}
-        options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": solved.seconds}, progress)
-        design = fit_weights_to(task, white, H, lower, upper, options)
+    if solver not in ("auto", "first-order"):
+        optimum = bound_program(task.whitened(), U, task.c, lower / task.c, solver, criterion="mse")
+        assert optimum.H is not None
+        ending = optimum.ending
+        details: DesignDetails = {"worst_mse": optimum.value, "sdp_status": ending.solver_status}
+        options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": ending.seconds}, progress)
+        design = fit_weights_to(task, optimum.H, lower, upper, options)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
         certificate = replace(design.certificate, details={**design.certificate.details, **worst_details(worst)})
         settings = {**design.settings, "solver": solver, **set_settings(U)}
-        status = design.status if solved.status.ok else solved.status
+        status = design.status if ending.status.ok else ending.status
         return replace(design, certificate=certificate, settings=settings, status=status)
     starts = starting_weights(task, U, lower, upper, scaled=True)
     reached = exchanges(criterion, U, starts, lower, upper, groups, progress)

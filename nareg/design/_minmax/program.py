@@ -12,9 +12,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._convex.program import Solved, _cvxpy, half, run
+from nareg.design._convex.entries import half
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._risk.problem import DesignProblem
+from nareg.design.programs._program import Optimum
+from nareg.design.programs._solving import run
 from nareg.errors import TooLargeError
 
 #: The bound as an SDP has a matrix inequality of 2 N + 1 rows: with Clarabel 9 s at 40 nodes and minutes at 60,
@@ -24,11 +26,11 @@ CLARABEL_BOUND_NODES, BOUND_NODES = 50, 120
 
 def bound_program(
     white: DesignProblem, U: SignalSet, c: np.ndarray, lower: np.ndarray, solver: str, *, criterion: str
-) -> tuple[Solved, np.ndarray]:
+) -> Optimum:
     """The certified bound minimized as an SDP: over Omega for "prony", over a PSD filter H for "mse".
 
     ``white`` is the problem in the coordinates ``C^1/2 x``, c the data term that led there and ``lower`` the bound on
-    ``Omega_ii`` there. Returns the solved program and its matrix.
+    ``Omega_ii`` there.
     """
     n = white.n_nodes
     if n > BOUND_NODES:
@@ -37,8 +39,9 @@ def bound_program(
             "nodes): use solver='first-order'."
         )
     if solver == "sdp":
-        solver = "clarabel" if n <= CLARABEL_BOUND_NODES else "scs"
-    cp = _cvxpy()
+        solver = "CLARABEL" if n <= CLARABEL_BOUND_NODES else "SCS"
+    import cvxpy as cp  # half a second to import
+
     T = np.sqrt(c)[:, None] * U.columns.toarray()
     size = T.shape[1]
     # one scale for every problem, so that solver tolerances mean the same
@@ -69,5 +72,8 @@ def bound_program(
             corner, cost = corner + mu * (Q / U.smoothness), cost + mu
     block = cp.bmat([[corner, M.T], [M, np.eye(n)]])
     constraints.append((block + block.T) / 2 >> 0)
-    solved = run(cp.Problem(cp.Minimize(cost + variance), constraints), X, solver, n, (strength * unit) ** 2)
-    return solved, solved.omega * (lower.max() if criterion == "prony" else 1.0)
+    problem = cp.Problem(cp.Minimize(cost + variance), constraints)
+    ending = run(problem, solver, {})
+    matrix = (X.value + X.value.T) / 2
+    value = float(problem.value) * (strength * unit) ** 2
+    return Optimum(matrix * lower.max(), value, ending) if criterion == "prony" else Optimum(matrix, value, ending, matrix)

@@ -1,8 +1,8 @@
 """Prony's criterion for the worse of the two corners of a box, as published (32): the program, then weights.
 
 The convex program is solved by a low-rank factor and duality over the corners (:mod:`nareg.design._minmax.corner_program`), or
-as a semidefinite program by cvxpy. Weights then descend at rank one from several starts, and the best of them to the point
-where the corners balance.
+as a semidefinite program (:mod:`nareg.design.programs.minmax`). Weights then descend at rank one from several starts, and the
+best of them to the point where the corners balance.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 from nareg._linear.threads import one_blas_thread
 from nareg.design._convex import low_rank
-from nareg.design._convex.program import SupportProgram, image
 from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse, zero_level
 from nareg.design._convex.row_newton import RowNewton
 from nareg.design._convex.sparse_problem import AnyProblem, mesh_like
@@ -33,7 +32,7 @@ from nareg.design._minmax.corner_program import (
 from nareg.design._minmax.corners import smooth_worst, worst_corner
 from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import local_status
+from nareg.design._risk.problem import DesignProblem, local_status
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 
@@ -50,8 +49,6 @@ def prony_over_corners(
     low_white, high_white = low / half**2, high / half**2
     starts = _starts(extremes, low_white, high_white)
     packer = _Packer(task, L, extremes, half, low, high, scale, solver)
-    if solver in ("sdp", "clarabel", "scs"):
-        return _by_sdp(packer, starts, low_white, high_white, progress)
     perfect = [w for w in starts.values() if groups.index is None and _both_vanish(L, extremes, w)]
     if perfect and solver == "auto":  # no criterion of squares is smaller: one range for all stations, say
         result = DescentResult(perfect[0], 0.0, 0.0, 0, "S x = 0 at both corners")
@@ -149,19 +146,21 @@ def balanced(
     return best
 
 
-def _by_sdp(
-    packer: _Packer, starts: dict[str, np.ndarray], low: np.ndarray, high: np.ndarray, progress: ProgressCallback | None
-) -> WeightDesign:
-    unit = float(low.max())  # homogeneous: solve with the largest bound at one
-    L = packer.L.toarray()
-    program = SupportProgram(L, worst_of=[image(L, x) for x in packer.extremes.T])
-    solved = program.solve(low / unit, packer.solver)
-    smooth = smooth_worst(packer.L, packer.extremes)
-    result, rounding = round_and_refine(solved.omega * unit, smooth, low, high, also=starts, progress=progress)
+def from_optimum(
+    task: DesignProblem, extremes: np.ndarray, low: np.ndarray, high: np.ndarray, omega: np.ndarray, value: float, solver: str,
+    solver_status: str, status: Status, timings: dict[str, float], scale: str, proof: DesignDetails,
+    progress: ProgressCallback | None,
+) -> WeightDesign:  # fmt: skip
+    """Weights from a solved program (32) for two corners in the coordinates ``C^1/2 x``; bounds are on ``w_i^2``."""
+    L, half = low_rank.coordinates(task.base.L, task.c, Groups(None, task.n_nodes))
+    low_white, high_white = low / half**2, high / half**2
+    packer = _Packer(task, L, extremes, half, low, high, scale, solver)
+    smooth, starts = smooth_worst(L, extremes), _starts(extremes, low_white, high_white)
+    matrix = omega / half[:, None] / half
+    result, rounding = round_and_refine(matrix, smooth, low_white, high_white, also=starts, progress=progress)
     return packer.pack(
-        result, solved.status, rounding, solver=solved.solver, solver_status=solved.solver_status,
-        relaxed_objective=solved.value * unit**2, omega=solved.omega * unit,
-        timings={"build": program.build_seconds, "sdp": solved.seconds},
+        result, status, {**rounding, **proof}, solver=solver, solver_status=solver_status, relaxed_objective=value,
+        omega=matrix, timings=timings,
     )  # fmt: skip
 
 

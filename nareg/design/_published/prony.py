@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,10 +17,10 @@ import scipy.sparse as sp
 
 from nareg import _checks
 from nareg._operator import penalty
+from nareg.design import programs
 from nareg.design._convex import low_rank
-from nareg.design._convex.program import Solved, SupportProgram, gram, root
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse, zero_level
+from nareg.design._convex.rounding import bound_starts, scaled_by_mse, zero_level
 from nareg.design._convex.sparse_problem import (
     AnyProblem,
     mesh_like,
@@ -32,7 +32,9 @@ from nareg.design._convex.sparse_problem import (
 )
 from nareg.design._risk.descent import DescentResult, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.problem import local_status, problem
+from nareg.design.programs._program import SCALES
+from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
@@ -41,8 +43,7 @@ from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where signals and independent noise are given.
 DENSE_NODES = 500
-SOLVERS = ("auto", "low-rank", "sdp", "clarabel", "scs")
-SCALES = ("mse", "bound")
+OWN_SOLVERS = ("auto", "low-rank", "sdp")
 #: The norms of the criterion's gradient square the signals' power.
 LARGEST_POWER = 1e100
 
@@ -81,10 +82,10 @@ def prony(
         error by ``C^-1``.
     groups : (N,) array of labels, optional
         Nodes with the same label share a weight (not for the SDP solvers).
-    solver : {"auto", "low-rank", "sdp", "clarabel", "scs"}
+    solver : {"auto", "low-rank", "sdp"} or a solver of cvxpy
         ``"low-rank"`` factors Omega and proves by duality how close the value is to the program's optimum; networks of
-        any size. ``"sdp"`` is the reference by cvxpy, Clarabel up to 100 nodes and SCS above, both at tight tolerances:
-        minutes at 140 nodes. ``"auto"`` is low-rank unless a single known signal makes ``w = s / x`` optimal, which
+        any size. ``"sdp"`` solves :func:`nareg.design.programs.prony` by Clarabel, a name such as ``"SCS"`` by that solver:
+        seconds at 140 nodes. ``"auto"`` is low-rank unless a single known signal makes ``w = s / x`` optimal, which
         needs no solver.
     scale : {"mse", "bound"}
         Multiply the solution of (25) by the factor that minimizes the MSE within the bounds (needs noise), or leave it at
@@ -114,11 +115,11 @@ def prony(
     >>> bool(np.allclose(d.weights * x, (d.weights * x)[0], rtol=1e-2))  # w = s / x
     True
     """
-    _checks.choice("solver", solver, SOLVERS)
+    solver = solver_name(solver, own=OWN_SOLVERS)
     _checks.choice("scale", scale, SCALES)
     base = penalty(graph)
     tied = Groups(groups, base.n_nodes)
-    reference = solver in ("sdp", "clarabel", "scs")
+    reference = solver not in ("auto", "low-rank")
     if reference and groups is not None:
         raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='low-rank'.")
     sparse = signals is not None and second_moment is None and (noise is None or np.ndim(noise) < 2)
@@ -132,38 +133,10 @@ def prony(
     if not low.any():
         return _nothing_to_do(task, low, high)
     if reference:
-        assert isinstance(task, DesignProblem)
-        return _by_sdp(task, low, high, solver, scale, progress)
+        data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+        program = programs.prony(graph, **data, lower=lower, upper=upper)
+        return program.solve(None if solver == "sdp" else solver, scale=scale, progress=progress)
     return _by_low_rank(task, low, high, tied, solver, scale, progress)
-
-
-def _by_sdp(
-    task: DesignProblem, low: np.ndarray, high: np.ndarray, solver: str, scale: str, progress: ProgressCallback | None
-) -> WeightDesign:
-    white = task.whitened()
-    low_white, high_white = low / task.c, high / task.c
-    objective = criterion(white)
-    solved, build_seconds = _solve_sdp(white, low_white, solver)
-    also = bound_starts(root(white.R).T, low_white, high_white)
-    result, rounding = round_and_refine(solved.omega, objective, low_white, high_white, also=also, progress=progress)
-    half = np.sqrt(task.c)
-    w, factor = scaled_by_mse(task, result.w * half, low, high, scale)
-    return task.pack(
-        "prony",
-        w,
-        objective(w / half)[0],
-        local_status(result, solved.status),
-        lower=low,
-        upper=high,
-        solver=solved.solver,
-        solver_status=solved.solver_status,
-        omega=half[:, None] * solved.omega * half,
-        relaxed_objective=solved.value,
-        gradient_norm=result.gradient_norm,
-        details={**rounding, "scale_factor": factor, "objective_before_scaling": objective(result.w)[0]},
-        timings={"build": build_seconds, "sdp": solved.seconds},
-        settings={"solver": solver, "scale": scale},
-    )
 
 
 def _by_low_rank(
@@ -292,27 +265,6 @@ def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
     """``tr(S R S)`` of weights as a sum of squares, which cannot round below zero."""
     SA = w[:, None] * (L @ (w[:, None] * A))
     return float(np.einsum("ir,ir->", SA, SA))
-
-
-def criterion(task: DesignProblem) -> Any:
-    """``tr(S R S)`` and its gradient ``2 (sym(2 S R) o L) w`` as a function of the weights."""
-    L, F = task.L, root(task.R)  # R = F^T F: a sum of squares cannot round below zero
-
-    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
-        S = (w[:, None] * L) * w
-        SF = S @ F.T
-        SR = SF @ F
-        return float(np.sum(SF**2)), 2 * ((SR + SR.T) * L) @ w
-
-    return value_and_gradient
-
-
-def _solve_sdp(task: DesignProblem, low: np.ndarray, solver: str) -> tuple[Solved, float]:
-    # (25) is homogeneous: solve with the largest bound at one and scale back
-    unit = float(low.max())
-    program = SupportProgram(task.L, quadratic=gram(task.L, task.R))
-    solved = program.solve(low / unit, solver)
-    return replace(solved, omega=solved.omega * unit, value=solved.value * unit**2), program.build_seconds
 
 
 def _nothing_to_do(task: AnyProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,9 +24,9 @@ import numpy as np
 from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
-from nareg.design._convex.filter_fit import REFERENCES, FitOptions, fit_dense, fit_low_rank, fit_weights_to
+from nareg.design import programs
+from nareg.design._convex.filter_fit import FitOptions, fit_dense, fit_low_rank
 from nareg.design._convex.lyapunov import dense_step_one, low_rank_step_one
-from nareg.design._convex.program import SDP_NODES, Solved, _cvxpy, half, run
 from nareg.design._convex.sparse_problem import (
     SparseProblem,
     principal_direction,
@@ -35,6 +36,7 @@ from nareg.design._convex.sparse_problem import (
 )
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, problem
+from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError, TooLargeError
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
@@ -43,6 +45,7 @@ from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where H has low rank.
 DENSE_NODES = 500
+OWN_SOLVERS = ("auto", "closed-form", "sdp")
 
 
 @takes_tables("signals")
@@ -77,11 +80,12 @@ def relaxation(
         Data term c for which to design. The relaxation is then done in the coordinates ``C^1/2 x``.
     groups : (N,) array of labels, optional
         Nodes with the same label share a weight (not for the SDP solvers).
-    solver : {"auto", "closed-form", "sdp", "clarabel", "scs"}
+    solver : {"auto", "closed-form", "sdp"} or a solver of cvxpy
         ``"closed-form"`` (and ``"auto"``): step one by eigenvalues, then (30) by a low-rank factor of Omega with a
         proven lower bound, rounded, and refined at rank one from several starts. Networks of any size where there are
         fewer signals than nodes and the noise is the same everywhere or ``fit="noise"``; else up to 3,000 nodes.
-        ``"sdp"``: (30) by cvxpy (Clarabel up to 100 nodes, SCS above), the reference.
+        ``"sdp"``: (30) by :func:`nareg.design.programs.fit` with Clarabel, or by the solver named, such as ``"SCS"``. For (29)
+        itself as a program see :func:`nareg.design.programs.filter_step`.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
@@ -105,13 +109,14 @@ def relaxation(
     >>> d.status.name
     'CONVERGED'
     """
-    _checks.choice("solver", solver, ("auto", "closed-form", *REFERENCES))
+    solver = solver_name(solver, own=OWN_SOLVERS)
+    reference = solver not in ("auto", "closed-form")
     base = penalty(graph)
     tied = Groups(groups, base.n_nodes)
-    if solver in REFERENCES and groups is not None:
+    if reference and groups is not None:
         raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='closed-form'.")
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
-    task = None if solver in REFERENCES else _low_rank_task(base, data)
+    task = None if reference else _low_rank_task(base, data)
     if task is not None:
         refuse_extreme(task, "relaxation")
         low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
@@ -125,6 +130,9 @@ def relaxation(
         return fit_low_rank(task, L, step, candidates, _along(task), low, high, tied, options)
     dense = problem(base, **data, needs="relaxation", noise_required=True)
     refuse_extreme(dense, "relaxation")
+    if reference:
+        bounds = {"lower": lower, "upper": upper}
+        return _by_program(dense, base, data, bounds, None if solver == "sdp" else solver, progress)
     low, high = dense.squared_bounds(lower, upper, default_lower=published_bound(dense))
     white = dense.whitened()
     started = time.perf_counter()
@@ -132,9 +140,20 @@ def relaxation(
         step = dense_step_one(white)
     timings = {"step one": time.perf_counter() - started}
     options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
-    if solver in REFERENCES:
-        return fit_weights_to(dense, white, step.matrix, low, high, options)
     return fit_dense(dense, white, step, low, high, tied, options)
+
+
+def _by_program(
+    task: DesignProblem, base: Penalty, data: dict[str, Any], bounds: dict[str, Any], solver: str | None,
+    progress: ProgressCallback | None,
+) -> WeightDesign:  # fmt: skip
+    """Step two as a semidefinite program; step one in closed form, for (30) magnifies what an SDP solver leaves in H."""
+    started = time.perf_counter()
+    step = dense_step_one(task.whitened())
+    timings = {"step one": time.perf_counter() - started}
+    design = programs.fit(base.L, target=step.matrix, **data, **bounds).solve(solver, progress=progress)
+    certificate = replace(design.certificate, details={**design.certificate.details, "symmetric_limit": step.value})
+    return replace(design, certificate=certificate, timings={**timings, **design.timings})
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
@@ -178,24 +197,3 @@ def _scalar_start(task: SparseProblem, low: np.ndarray, high: np.ndarray) -> np.
 def _along(task: SparseProblem) -> Callable[[np.ndarray], Callable[[float], float]]:
     """The sampled risk along weights of the white coordinates."""
     return lambda w: task.mse_along(np.sqrt(task.c) * w)
-
-
-def relaxation_program(task: DesignProblem, lower: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:
-    """(29) literally, as the SDP of the paper: the reference for :func:`step_one`. Returns also H.
-
-    A (2N) x (2N) matrix inequality: about half a minute at 50 nodes.
-    """
-    n = task.n_nodes
-    if 2 * n > SDP_NODES:
-        raise TooLargeError(f"(29) as an SDP on {n} nodes would take hours: use the Lyapunov equation (step_one).")
-    cp = _cvxpy()
-    omega, H = cp.Variable((n, n), PSD=True), cp.Variable((n, n), PSD=True)
-    S = cp.multiply(task.L, omega)
-    identity = np.eye(n)
-    scale = float(np.trace(task.R)) or 1.0
-    R_half, Sigma_half = half(task.R / scale), half(task.Sigma_matrix / scale)
-    cost = cp.sum_squares((H - identity) @ R_half) + cp.sum_squares(H @ Sigma_half)
-    block = cp.bmat([[identity + S, identity], [identity, H]])
-    problem_ = cp.Problem(cp.Minimize(cost), [(block + block.T) / 2 >> 0, cp.diag(omega) >= lower])
-    solved = run(problem_, omega, solver, n, scale)
-    return solved, np.asarray(H.value)

@@ -1,0 +1,135 @@
+"""Step one of the relaxation (29): the filter with the smallest true error, tied to Omega by a matrix inequality."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nareg._operator import penalty
+from nareg.design._convex.entries import half
+from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._risk.descent import ValueAndGradient
+from nareg.design._risk.problem import problem
+from nareg.design.programs._program import Optimum, Program
+from nareg.progress import ProgressCallback
+from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike
+
+
+def filter_step(
+    graph: GraphLike,
+    *,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    cone: str = "cliques",
+) -> Program:
+    """Build the semidefinite relaxation of the true error (29) as a cvxpy problem.
+
+    ``min ||(H - I) R^1/2||_F^2 + ||H Sigma^1/2||_F^2`` over PSD H and Omega with ``[[I + S, I], [I, H]]`` PSD, the
+    matrix inequality (28). Its ``error`` is the expected squared error at each station, convex in H. :meth:`Program.solve`
+    goes on to the weights whose filter is closest to H (30).
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) operator
+    signals : (N,) or (N, T) array, optional
+        Clean training signals, or the one known signal.
+    second_moment : (N, N) array, optional
+        ``E[x x^T]``; exactly one of the two.
+    noise : number, (N,) or (N, N) array
+        Noise variance(s) or covariance Sigma.
+    lower, upper : number or (N,) array, optional
+        Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14).
+    fit : None, "noise" or (N,) array
+        Data term c; the criterion is then the sum of ``c_i error_i``.
+    cone : {"cliques", "dense"}
+        Omega by its entries on the graph, or as an N x N variable. The inequality of 2 N rows is dense in both.
+
+    Returns
+    -------
+    Program
+
+    References
+    ----------
+    Yang, Coutino, Leus, Isufi 2021, equations (26)-(29).
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> g = nareg.graphs.grid((2, 3))
+    >>> program = nareg.design.programs.filter_step(g, signals=np.linspace(1, 2, 6), noise=0.5)
+    >>> design = program.add(program.error <= 0.4).solve()
+    >>> sorted(program.variables)
+    ['H', 'S', 'error', 'w2']
+    """
+    make = partial(problem, penalty(graph), fit=fit, needs="relaxation", noise_required=True)
+    data = {"signals": signals, "second_moment": second_moment, "noise": noise}
+    return FilterProgram(make, data, lower, upper, cone)
+
+
+class FilterProgram(Program):
+    """A program over the filter H: its error at each station, and the inequality that ties it to Omega."""
+
+    title = "Relaxation of the true error, step one (29)"
+    method = "relaxation"
+    formula = (
+        "minimize    ||(H - I) R^1/2||^2 + ||H Sigma^1/2||^2\n"
+        "subject to  [[I + S, I], [I, H]] PSD,  S = Omega o L\n"
+        "            H, Omega PSD,  Omega_ii >= lower_i"
+    )
+    #: Detail of the certificate that has the optimum of step one.
+    detail = "symmetric_limit"
+    #: H is off by the root of what its error is off.
+    settings: ClassVar[dict[str, dict[str, Any]]] = {"CLARABEL": {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9}}
+
+    def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
+        import cvxpy as cp
+
+        n, identity, root = self.task.n_nodes, np.eye(self.task.n_nodes), np.sqrt(self.task.c)
+        self.unit = float(np.trace(self.task.whitened().R))
+        #: The filter in the coordinates C^1/2 x, where it is symmetric.
+        self.white_H = cp.Variable((n, n), PSD=True, name="H")
+        self.H = self.variables["H"] = cp.multiply(np.outer(1 / root, root), self.white_H)
+        self.white_S = self._omega.times(self.white_L)
+        block = cp.bmat([[identity + self.white_S, identity], [identity, self.white_H]])
+        cost, own = self._error_cost()
+        return cost, own, [(block + block.T) / 2 >> 0]
+
+    def _error_cost(self) -> tuple[Any, list[Any]]:
+        """The error at each station, and the sum of them over the unit."""
+        import cvxpy as cp
+
+        n = self.task.n_nodes
+        self.parameters |= {name: cp.Parameter((n, n), name=name) for name in ("signal", "noise")}
+        errors = cp.hstack([(self.H - np.eye(n)) @ self.parameters["signal"], self.H @ self.parameters["noise"]])
+        self.error = self.variables["error"] = self.unit * cp.hstack([cp.sum_squares(errors[i]) for i in range(n)])
+        return cp.sum_squares(cp.multiply(np.sqrt(self.task.c)[:, None], errors)), []
+
+    def _data_parameters(self) -> None:
+        n = self.task.n_nodes
+        for name, matrix in (("signal", self.task.R), ("noise", self.task.Sigma_matrix)):
+            F = half(matrix / self.unit)
+            self.parameters[name].value = np.pad(F, ((0, 0), (0, n - F.shape[1])))
+
+    def objective(self) -> ValueAndGradient:
+        """The true error (11)."""
+        return self.task.whitened().mse_and_gradient
+
+    def directions(self, optimum: Optimum) -> tuple[list[np.ndarray], float]:
+        """Weights whose filter is close to H, (30): Omega of (29) is arbitrary, for the inequality does not bind."""
+        return [self._finish(optimum, "bound", None).weights], 1.0
+
+    def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
+        assert optimum.H is not None
+        ending = optimum.ending
+        details: Any = {self.detail: optimum.value, "sdp_status": ending.solver_status}
+        options = FitOptions("auto", self.method, details, {"build": self.build_seconds, "sdp": ending.seconds}, progress)
+        design = fit_weights_to(self.task, optimum.H, self.lower, self.upper, options)
+        return design if ending.status.ok else replace(design, status=ending.status)

@@ -1,0 +1,135 @@
+"""Prony's criterion (25): the smallest modified error ``e' = y - (I + S) x``, that is ``tr(S R S)``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from nareg._operator import penalty
+from nareg.design._convex.entries import gram, root
+from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse
+from nareg.design._risk.descent import ValueAndGradient
+from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design.programs._program import Optimum, Point, Program
+from nareg.progress import ProgressCallback
+from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike
+
+
+def prony(
+    graph: GraphLike,
+    *,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    cone: str = "cliques",
+) -> Program:
+    """Build Prony's program (25) as a cvxpy problem.
+
+    ``min tr((Omega o L)^2 R)`` over PSD Omega with ``Omega_ii >= lower_i``, where ``R = E[x x^T]``. With one known signal
+    ``R = x x^T``; with training signals ``X X^T / T``.
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) operator
+    signals : (N,) or (N, T) array, optional
+        Clean training signals, or the one known signal.
+    second_moment : (N, N) array, optional
+        ``E[x x^T]``; exactly one of the two.
+    noise : number, (N,) or (N, N) array, optional
+        Noise variance(s) or covariance; sets the default lower bound and the scale of the weights.
+    lower, upper : number or (N,) array, optional
+        Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14) where the noise is known, else 0; above:
+        none in the program, ``1e8 / lambda_max(L)`` for the weights.
+    fit : None, "noise" or (N,) array
+        Data term c; the criterion is then ``tr(S C^-1 S R)``.
+    cone : {"cliques", "dense"}
+        Omega by its entries on the graph, PSD over cliques of a chordal completion, or as an N x N variable.
+
+    Returns
+    -------
+    Program
+
+    References
+    ----------
+    Yang, Coutino, Leus, Isufi 2021, equation (25).
+
+    Examples
+    --------
+    >>> import cvxpy as cp, numpy as np, nareg
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> program = nareg.design.programs.prony(g, signals=np.linspace(1, 2, 9), noise=0.1)
+    >>> design = program.add(cp.sum(program.w2) <= 12).solve()
+    >>> bool(np.sum(design.weights**2) <= 12 + 1e-6)
+    True
+    """
+    make = partial(problem, penalty(graph), fit=fit, needs="prony")
+    data = {"signals": signals, "second_moment": second_moment, "noise": noise}
+    return PronyProgram(make, data, lower, upper, cone)
+
+
+class PronyProgram(Program):
+    """``min tr(S R S)``, (25)."""
+
+    title = "Prony's criterion (25)"
+    method = "prony"
+    scale_free = True
+    formula = "minimize    tr(S C^-1 S R),  S = Omega o L\nsubject to  Omega PSD,  Omega_ii >= lower_i"
+
+    def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
+        import cvxpy as cp
+
+        m = self._omega.rows.size
+        self.parameters["root"] = cp.Parameter((m, m), name="root")  # of the quadratic form in Omega's entries
+        return cp.sum_squares(self.parameters["root"] @ self._omega.unit_entries), [], []
+
+    def _data_parameters(self) -> None:
+        G = gram(self.white_L, self.task.whitened().R)
+        self.unit = (float(np.abs(G).max()) or 1.0) * self._omega.unit**2
+        F = root(G)
+        padded = np.zeros(G.shape)
+        padded[: len(F)] = F * (self._omega.unit / np.sqrt(self.unit))
+        self.parameters["root"].value = padded
+
+    def _point(self, omega: np.ndarray) -> Point:
+        SR = (omega * self.white_L) @ self.task.whitened().R
+        return Point(float(np.sum(SR * omega * self.white_L)), SR + SR.T)
+
+    def objective(self) -> ValueAndGradient:
+        """``tr(S R S)`` at rank one."""
+        return criterion(self.task.whitened())
+
+    def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
+        white, half = self.task.whitened(), np.sqrt(self.task.c)
+        low, high = self.lower / self.task.c, self.upper / self.task.c
+        objective = criterion(white)
+        also = bound_starts(root(white.R).T, low, high)
+        omega = optimum.omega / half[:, None] / half
+        result, rounding = round_and_refine(omega, objective, low, high, also=also, progress=progress)
+        w, factor = scaled_by_mse(self.task, result.w * half, self.lower, self.upper, scale)
+        ending = optimum.ending
+        return self.task.pack(
+            self.method, w, objective(w / half)[0], local_status(result, ending.status), lower=self.lower, upper=self.upper,
+            solver=ending.solver, solver_status=ending.solver_status, omega=optimum.omega, relaxed_objective=optimum.value,
+            gradient_norm=result.gradient_norm,
+            details={**rounding, **optimum.proof, "scale_factor": factor, "objective_before_scaling": objective(result.w)[0]},
+            timings={"build": self.build_seconds, "sdp": ending.seconds}, settings={"solver": ending.solver, "scale": scale},
+        )  # fmt: skip
+
+
+def criterion(task: DesignProblem) -> ValueAndGradient:
+    """``tr(S R S)`` and its gradient ``2 (sym(2 S R) o L) w`` as a function of the weights."""
+    L, F = task.L, root(task.R)  # R = F^T F: a sum of squares cannot round below zero
+
+    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+        S = (w[:, None] * L) * w
+        SF = S @ F.T
+        SR = SF @ F
+        return float(np.sum(SF**2)), 2 * ((SR + SR.T) * L) @ w
+
+    return value_and_gradient

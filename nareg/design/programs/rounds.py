@@ -1,0 +1,77 @@
+"""Filters that neighbors can compute: linear matrix inequalities on S that bound the factor of a recursion per round.
+
+With ``D = diag(c) + diag(S)`` and M the off-diagonal part of S, a Jacobi round multiplies the error by ``-D^-1 M``, whose
+eigenvalues lie in ``[-rate, rate]`` exactly where
+
+    -rate D <= M <= rate D
+
+in the order of PSD matrices: two inequalities, linear in Omega. The published recursion (19) multiplies it by ``-S``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nareg.design.programs._program import Program
+from nareg.errors import InputError
+
+
+def jacobi(program: Program, rate: float) -> list[Any]:
+    """Constraints under which every Jacobi round shrinks the error by ``rate`` or more.
+
+    Parameters
+    ----------
+    program : Program
+    rate : float
+        Between 0 and 1. An accuracy eps takes about ``log(eps) / log(rate)`` rounds.
+
+    Returns
+    -------
+    list of cvxpy constraints
+        For :meth:`Program.add`.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg.design import programs
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> program = programs.prony(g, signals=np.linspace(1, 2, 9), lower=0.1)
+    >>> design = program.add(*programs.jacobi(program, 0.5)).solve()
+    >>> S, d = design.matrix.toarray(), 1 + design.matrix.diagonal()
+    >>> bool(np.abs(np.linalg.eigvals((S - np.diag(np.diag(S))) / d[:, None])).max() <= 0.5 + 1e-6)
+    True
+    """
+    import cvxpy as cp
+
+    rate = _rate(rate)
+    diagonal = cp.diag(program.S)
+    M = program.S - cp.diag(diagonal)
+    D = rate * (np.diag(program.task.c) + cp.diag(diagonal))
+    return [D + M >> 0, D - M >> 0]
+
+
+def recursion(program: Program, rate: float) -> list[Any]:
+    """Constraint under which every round of recursion (19) shrinks the error by ``rate`` or more: ``norm(S) <= rate``.
+
+    Below 1 it is the paper's condition for (20). It costs far more than :func:`jacobi`, for it excludes large weights.
+
+    Parameters
+    ----------
+    program : Program
+    rate : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    list of cvxpy constraints
+        For :meth:`Program.add`.
+    """
+    return [_rate(rate) * np.eye(program.task.n_nodes) - program.S >> 0]
+
+
+def _rate(rate: float) -> float:
+    if not 0 < rate < 1:
+        raise InputError(f"rate is {rate}: pass a number between 0 and 1, such as 0.9.")
+    return float(rate)
