@@ -5,6 +5,7 @@ prony           the modified error, equation (25)
 filter_step     the true error over the filter H, step one of the relaxation (29)
 fit             the weights closest to a filter, step two (30)
 minmax          the worse of two extreme signals (31)-(32), for either error
+robust          the true error at the worst second moment near a sample's
 ==============  =======================================================================
 
 Each returns a :class:`Program`: ``problem``, ``variables``, ``parameters``, ``add(constraint)``, ``set(data)``, ``solve()``.
@@ -16,6 +17,7 @@ from nareg.design.programs.filter_step import filter_step
 from nareg.design.programs.fit import fit
 from nareg.design.programs.minmax import minmax
 from nareg.design.programs.prony import prony
+from nareg.design.programs.robust import robust
 from nareg.design.programs.rounds import jacobi, recursion
 
-__all__ = ["Program", "filter_step", "fit", "jacobi", "minmax", "prony", "recursion"]
+__all__ = ["Program", "filter_step", "fit", "jacobi", "minmax", "prony", "recursion", "robust"]

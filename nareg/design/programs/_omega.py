@@ -24,6 +24,7 @@ class Omega:
 
         self.L, self.cone, self.unit, self.n = L, cone, unit, len(L)
         self.rows, self.columns = support(L)
+        self.tree = CliqueTree(self.n, self.rows, self.columns)
         if cone == "dense":
             self.variable = cp.Variable((self.n, self.n), PSD=True, name="omega")
             self.unit_entries = self.variable[self.rows, self.columns]
@@ -31,7 +32,6 @@ class Omega:
             self.cone_rows = [self.n]
             self.n_entries = self.rows.size
             return
-        self.tree = CliqueTree(self.n, self.rows, self.columns)
         filled = sorted(self.tree.pairs() - set(zip(self.rows.tolist(), self.columns.tolist(), strict=True)))
         self._rows = np.concatenate([self.rows, np.array([i for i, _ in filled], dtype=int)])
         self._columns = np.concatenate([self.columns, np.array([j for _, j in filled], dtype=int)])

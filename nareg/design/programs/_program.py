@@ -16,6 +16,7 @@ from nareg.design._convex.rounding import rank_one
 from nareg.design._convex.sparse_problem import published_bound, refuse_extreme
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem
+from nareg.design.programs._inequality import MatrixInequality
 from nareg.design.programs._omega import CONES, Omega
 from nareg.design.programs._proof import proven_bound
 from nareg.design.programs._rank_one import Rounded, round_within
@@ -165,7 +166,7 @@ class Program(ABC):
         Parameters
         ----------
         *constraints : cvxpy constraints
-            Convex ones, such as ``cp.sum(program.w2) <= 10``.
+            Convex ones, such as ``cp.sum(program.w2) <= 10``, or those of :func:`jacobi` and :func:`recursion`.
 
         Returns
         -------
@@ -180,6 +181,8 @@ class Program(ABC):
         import cvxpy as cp
 
         for constraint in constraints:
+            if isinstance(constraint, MatrixInequality):
+                continue
             if not isinstance(constraint, cp.constraints.constraint.Constraint):
                 raise InputError(f"constraint is {constraint!r}: pass a cvxpy constraint, such as cp.sum(program.w2) <= 10.")
             if not constraint.is_dcp():
@@ -279,7 +282,7 @@ class Program(ABC):
         ending = run(self.problem, name, {**self.settings.get(name, {}), **options})
         omega = self._omega.value
         assert omega is not None
-        H = None if self.white_H is None else (self.white_H.value + self.white_H.value.T) / 2
+        H = self._filter()
         value = float(self.problem.value) * self.unit
         return Optimum(omega, value, ending, H, self._proof(omega, value))
 
@@ -342,6 +345,12 @@ class Program(ABC):
         return list(self._constraints)
 
     @property
+    def added_constraints(self) -> list[Any]:
+        """The same as cvxpy constraints."""
+        parts = [c.constraints if isinstance(c, MatrixInequality) else [c] for c in self._constraints]
+        return [constraint for part in parts for constraint in part]
+
+    @property
     def base_constraints(self) -> list[Any]:
         """The program's own constraints but those that hold at rank one: Omega PSD, and (28)."""
         return [*self._limits, *self._own]
@@ -363,7 +372,7 @@ class Program(ABC):
     def _rebuild(self) -> None:
         import cvxpy as cp
 
-        constraints = [*self.base_constraints, *self._tie, *self._omega.constraints, *self._constraints]
+        constraints = [*self.base_constraints, *self._tie, *self._omega.constraints, *self.added_constraints]
         self.problem = cp.Problem(cp.Minimize(self.cost), constraints)
         if not self._constraints:  # its own variables: those of another program are refused by their owner
             for variable in self.problem.variables():
@@ -380,6 +389,10 @@ class Program(ABC):
 
         own = [c.shape[0] for c in (*self._own, *self._tie) if isinstance(c, cp.constraints.PSD)]
         return [*self._omega.cone_rows, *own]
+
+    def _filter(self) -> np.ndarray | None:
+        """The filter of the coordinates C^1/2 x after a solve."""
+        return None if self.white_H is None else (self.white_H.value + self.white_H.value.T) / 2
 
     def _unknowns(self) -> int:
         return int(self.problem.size_metrics.num_scalar_variables)

@@ -93,16 +93,13 @@ class _Steps:
             then = self.judge(new)
             if progress is not None:
                 progress(Progress("weights within the constraints", rounds, ROUNDS, values={"objective": then[1]}))
-            moved = float(np.abs(new - w).max() / np.abs(w).max())
+            still = max(now[0], then[0]) <= AIM and abs(then[1] - now[1]) <= 1e-6 * abs(now[1])
             if _better(then, now):
-                small = now[0] <= AIM and then[1] >= now[1] * (1 - 1e-9)
                 w, now, region = new, then, min(2 * region, 1.0)
-                if small or moved < 1e-9:
-                    break
             else:
                 region /= 4
-                if region < 1e-6:
-                    break
+            if still or region < 1e-6:
+                break
             price *= GROWTH
         return w, now, rounds
 
@@ -123,7 +120,7 @@ class _Steps:
             S = np.asarray(program.white_S.value)
             missed = missed + cp.sum(cp.abs(program.white_H - H + H @ (program.white_S - S) @ H))
         width = region * (np.abs(v) + 1e-2 * np.abs(v).max())
-        constraints = [*program.base_constraints, *program.added, w <= v + width, w >= v - width]
+        constraints = [*program.base_constraints, *program.added_constraints, w <= v + width, w >= v - width]
         try:
             run(cp.Problem(cp.Minimize(program.cost + price * cost * missed), constraints), self.solver, self.options)
         except (InputError, SolverError):

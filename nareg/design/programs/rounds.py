@@ -10,15 +10,14 @@ in the order of PSD matrices: two inequalities, linear in Omega. The published r
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from nareg.design.programs._inequality import MatrixInequality
 from nareg.design.programs._program import Program
 from nareg.errors import InputError
 
 
-def jacobi(program: Program, rate: float) -> list[Any]:
+def jacobi(program: Program, rate: float) -> list[MatrixInequality]:
     """Constraints under which every Jacobi round shrinks the error by ``rate`` or more.
 
     Parameters
@@ -29,7 +28,7 @@ def jacobi(program: Program, rate: float) -> list[Any]:
 
     Returns
     -------
-    list of cvxpy constraints
+    list of matrix inequalities
         For :meth:`Program.add`.
 
     Examples
@@ -49,10 +48,14 @@ def jacobi(program: Program, rate: float) -> list[Any]:
     diagonal = cp.diag(program.S)
     M = program.S - cp.diag(diagonal)
     D = rate * (np.diag(program.task.c) + cp.diag(diagonal))
-    return [D + M >> 0, D - M >> 0]
+    tree = program.matrix.tree
+    return [
+        MatrixInequality(D + M, tree, f"-{rate:g} D <= M, D = C + diag(S), M = S - diag(S)"),
+        MatrixInequality(D - M, tree, f"M <= {rate:g} D"),
+    ]
 
 
-def recursion(program: Program, rate: float) -> list[Any]:
+def recursion(program: Program, rate: float) -> list[MatrixInequality]:
     """Constraint under which every round of recursion (19) shrinks the error by ``rate`` or more: ``norm(S) <= rate``.
 
     Below 1 it is the paper's condition for (20). It costs far more than :func:`jacobi`, for it excludes large weights.
@@ -65,10 +68,12 @@ def recursion(program: Program, rate: float) -> list[Any]:
 
     Returns
     -------
-    list of cvxpy constraints
+    list of matrix inequalities
         For :meth:`Program.add`.
     """
-    return [_rate(rate) * np.eye(program.task.n_nodes) - program.S >> 0]
+    rate = _rate(rate)
+    expression = rate * np.eye(program.task.n_nodes) - program.S
+    return [MatrixInequality(expression, program.matrix.tree, f"S <= {rate:g} I")]
 
 
 def _rate(rate: float) -> float:

@@ -1,0 +1,293 @@
+"""Filters for signals that are known from a small sample only: the worst second moment in a ball, noise in an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nareg import _checks
+from nareg._operator import Penalty, penalty
+from nareg.design._convex.entries import half
+from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._risk.descent import ValueAndGradient, descend
+from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design.programs._ambiguity import BALLS, worst_moment
+from nareg.design.programs._program import Optimum, Program
+from nareg.design.programs.filter_step import FilterProgram
+from nareg.errors import InputError
+from nareg.progress import ProgressCallback
+from nareg.results import DesignDetails, WeightDesign
+from nareg.typing import ArrayLike, GraphLike
+
+#: The program has inequalities of two rows per node where the noise differs between nodes.
+MATRIX_NODES = 60
+
+
+def robust(
+    graph: GraphLike,
+    *,
+    signals: ArrayLike | None = None,
+    measurements: ArrayLike | None = None,
+    noise: ArrayLike,
+    noise_high: ArrayLike | None = None,
+    radius: float,
+    ball: str = "frobenius",
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+) -> Program:
+    """Build the program of the smallest worst error over second moments near the sample's, and noise in an interval.
+
+    ``min_H max_R tr((H - I)^2 R) + tr(H^2 Sigma)`` over all R with ``||R - R_hat||_F <= radius``, or all whose Gaussian
+    signals are within ``radius`` of the sample's in Wasserstein's distance. The maximum is replaced by its dual, which is
+    exact. :meth:`Program.solve` fits weights to H (30), and descends on the worst error itself.
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) operator
+    signals : (N,) or (N, T) array, optional
+        Clean training signals: ``R_hat = X X^T / T``.
+    measurements : (N, T) array, optional
+        Noisy ones: ``R_hat = Y Y^T / T - noise``, without its negative part; exactly one of the two.
+    noise : number or (N,) array
+        Noise variance(s); the least possible where ``noise_high`` is given.
+    noise_high : number or (N,) array, optional
+        The largest possible noise variance(s).
+    radius : float
+        Of the ball: in units of the second moment (Frobenius), or of the signal times sqrt(N) (Wasserstein).
+    ball : {"frobenius", "wasserstein"}
+    lower, upper : number or (N,) array, optional
+        Bounds on the squared weights; none below by default.
+
+    Returns
+    -------
+    Program
+        The design's ``objective`` is the worst error of its weights, ``certificate.details`` has it between
+        ``"worst_case_lower"``, the error at one moment of the ball, and ``"worst_case_upper"``, proven by the dual.
+        ``"worst_mse"`` is that of the best symmetric filter, which no weights beat.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> x = np.random.default_rng(0).standard_normal((9, 5)).cumsum(axis=0)
+    >>> design = nareg.design.programs.robust(g, signals=x, noise=0.5, radius=2.0).solve()
+    >>> details = design.certificate.details
+    >>> bool(details["worst_mse"] <= details["worst_case_lower"] <= details["worst_case_upper"] * (1 + 1e-9))
+    True
+    """
+    _checks.choice("ball", ball, BALLS)
+    make = partial(_sample_problem, penalty(graph))
+    data = {
+        "signals": signals, "measurements": measurements, "noise": noise, "noise_high": noise_high, "radius": radius,
+    }  # fmt: skip
+    return RobustProgram(make, data, 0.0 if lower is None else lower, upper, ball)
+
+
+def _sample_problem(
+    base: Penalty, *, signals: Any, measurements: Any, noise: Any, noise_high: Any, radius: Any
+) -> DesignProblem:
+    if (signals is None) == (measurements is None):
+        raise InputError("robust needs exactly one of signals (clean) and measurements (noisy).")
+    _checks.number("radius", radius, low=0.0)
+    largest = noise if noise_high is None else noise_high
+    task = problem(
+        base, signals=measurements if signals is None else signals, noise=largest, needs="robust", noise_required=True
+    )
+    assert task.Sigma is not None
+    if task.Sigma.ndim > 1:
+        raise InputError("noise is a covariance: pass a variance per station.")
+    return task
+
+
+@dataclass(frozen=True)
+class _Scenario:
+    """A sample's second moment and the noise that goes with it."""
+
+    R: np.ndarray
+    noise: np.ndarray
+
+
+class RobustProgram(FilterProgram):
+    """``min_H max_k max_(R near R_k) tr((H - I)^2 R) + tr(H^2 Sigma_k)``."""
+
+    title = "True error at the worst second moment near the sample's"
+    method = "robust"
+    formula = (
+        "minimize    max over R, Sigma of tr((H - I)^2 R) + tr(H^2 Sigma)\n"
+        "            R in a ball around the sample's, Sigma at an end of its interval"
+    )
+    detail = "worst_mse"
+    settings: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def __init__(self, make: Any, data: dict[str, Any], lower: Any, upper: Any, ball: str) -> None:
+        self.ball = ball
+        super().__init__(make, data, lower, upper, "cliques")
+
+    @property
+    def scenarios(self) -> list[_Scenario]:
+        """The ends of the noise interval; of clean signals the upper end alone, for the error grows with the noise."""
+        assert self.task.Sigma is not None
+        high, n = self.task.Sigma, self.task.n_nodes
+        if self._data["measurements"] is None:
+            return [_Scenario(self.task.R, high)]
+        ends = [_checks.noise("noise", self._data["noise"], n), high]
+        return [
+            _Scenario(_positive(self.task.R - np.diag(end)), end) for end in (ends if np.any(ends[0] != high) else ends[:1])
+        ]
+
+    def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
+        import cvxpy as cp
+
+        scenarios, n = self.scenarios, self.task.n_nodes
+        self.unit = float(np.trace(self.task.R))
+        self.equal_noise = all(np.ptp(s.noise) <= 1e-12 * s.noise.max() for s in scenarios)
+        if not self.equal_noise:
+            _refuse_matrices(n)
+        self.parameters["radius"] = cp.Parameter(nonneg=True, name="radius")
+        self.parameters["radius_square"] = cp.Parameter(nonneg=True, name="radius_square")
+        worst = cp.Variable(name="t")
+        own = self._spectral(len(scenarios), worst) if self.equal_noise else self._matrices(len(scenarios), worst)
+        return worst, own, []
+
+    def _spectral(self, count: int, worst: Any) -> list[Any]:
+        """With equal noise the optimal H has the eigenvectors of R_hat, so that its eigenvalues are the unknowns.
+
+        R_hat, the ball and the noise do not change when an eigenvector changes sign, and the worst error is convex: the mean
+        of H over all signs is no worse, and is diagonal in this basis.
+        """
+        import cvxpy as cp
+
+        n = self.task.n_nodes
+        self.h = cp.Variable(n, name="h")
+        square = cp.Variable(n, nonneg=True)
+        own: list[Any] = [cp.square(1 - self.h) <= square]
+        for k in range(count):
+            r = self.parameters[f"moment {k}"] = cp.Parameter(n, nonneg=True, name=f"moment {k}")
+            noise = self.parameters[f"noise {k}"] = cp.Parameter(nonneg=True, name=f"noise {k}")
+            variance = cp.sum_squares(noise * self.h)
+            if self.ball == "frobenius":
+                bias = r @ square + self.parameters["radius"] * cp.norm(square, 2)
+            else:
+                gamma, ratio = cp.Variable(nonneg=True), cp.Variable(n, nonneg=True)
+                own += [cp.quad_over_lin(gamma, gamma - square[i]) <= ratio[i] for i in range(n)]
+                bias = gamma * (self.parameters["radius_square"] - cp.sum(r)) + r @ ratio
+            own.append(bias + variance <= worst)
+        return own
+
+    def _matrices(self, count: int, worst: Any) -> list[Any]:
+        """The program in N x N matrices, with ``X >= (H - I)^2`` by Schur's complement."""
+        import cvxpy as cp
+
+        n, identity = self.task.n_nodes, np.eye(self.task.n_nodes)
+        self.white_H = cp.Variable((n, n), PSD=True, name="H")
+        self.white_S = self._omega.times(self.white_L)
+        self.H = self.variables["H"] = self.white_H
+        X = cp.Variable((n, n), PSD=True, name="X")
+        block = cp.bmat([[X, self.white_H - identity], [self.white_H - identity, identity]])
+        own: list[Any] = [(block + block.T) / 2 >> 0]
+        for k in range(count):
+            R = self.parameters[f"moment {k}"] = cp.Parameter((n, n), symmetric=True, name=f"moment {k}")
+            root = self.parameters[f"root {k}"] = cp.Parameter((n, n), name=f"root {k}")
+            noise = self.parameters[f"noise {k}"] = cp.Parameter((n, n), diag=True, name=f"noise {k}")
+            variance = cp.sum_squares(self.white_H @ noise)
+            if self.ball == "frobenius":
+                bias = cp.trace(R @ X) + self.parameters["radius"] * cp.norm(X, "fro")
+            else:
+                gamma, Z = cp.Variable(nonneg=True), cp.Variable((n, n), PSD=True)
+                inner = cp.bmat([[gamma * identity - X, gamma * root], [gamma * root.T, Z]])
+                own.append((inner + inner.T) / 2 >> 0)
+                bias = gamma * (self.parameters["radius_square"] - cp.trace(R)) + cp.trace(Z)
+            own.append(bias + variance <= worst)
+        return own
+
+    def _data_parameters(self) -> None:
+        radius, unit = float(self._data["radius"]), self.unit
+        scaled = radius / (unit if self.ball == "frobenius" else np.sqrt(unit))
+        self.parameters["radius"].value, self.parameters["radius_square"].value = scaled, scaled**2
+        for k, scenario in enumerate(self.scenarios):
+            if self.equal_noise:
+                values, self.basis = np.linalg.eigh(scenario.R / unit)
+                self.parameters[f"moment {k}"].value = values.clip(0)
+                self.parameters[f"noise {k}"].value = float(np.sqrt(scenario.noise[0] / unit))
+            else:
+                F = half(scenario.R / unit)
+                self.parameters[f"moment {k}"].value = scenario.R / unit
+                self.parameters[f"root {k}"].value = np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
+                self.parameters[f"noise {k}"].value = np.diag(np.sqrt(scenario.noise / unit))
+
+    def _filter(self) -> np.ndarray:
+        if self.equal_noise:
+            return (self.basis * self.h.value) @ self.basis.T
+        return super()._filter()
+
+    def add(self, *constraints: Any) -> Program:
+        """Add constraints over the filter, where the noise differs between stations; see :meth:`Program.add`."""
+        if self.equal_noise:
+            raise InputError(
+                "constraints: with equal noise the eigenvalues of H are the only unknowns: use filter_step instead."
+            )
+        return super().add(*constraints)
+
+    def worst(self, w: np.ndarray) -> tuple[float, float, DesignProblem]:
+        """The worst error of weights: at a moment of the ball, its dual bound, and the problem at that moment."""
+        H = self.task.filter_matrix(w)[1]
+        E = H - np.eye(len(H))
+        X = E @ E.T
+        ends = []
+        for scenario in self.scenarios:
+            moment, bias = worst_moment(X, scenario.R, float(self._data["radius"]), self.ball)
+            variance = float(np.sum(H**2 * scenario.noise))
+            ends.append(
+                (float(np.sum(X * moment)) + variance, bias + variance, replace(self.task, R=moment, Sigma=scenario.noise))
+            )
+        return max(ends, key=lambda end: end[1])
+
+    def objective(self) -> ValueAndGradient:
+        """The worst error of weights; its gradient is that at the worst moment (Danskin)."""
+        return lambda w: self.worst(w)[2].mse_and_gradient(w)
+
+    def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
+        assert optimum.H is not None
+        ending = optimum.ending
+        options = FitOptions("auto", self.method, {}, {}, progress)
+        objective = self.objective()
+        starts = {"fit to H": fit_weights_to(self.task, optimum.H, self.lower, self.upper, options).weights}
+        starts["one weight"] = self._one_weight()
+        reached = {name: descend(objective, w, self.lower, self.upper, progress=progress) for name, w in starts.items()}
+        best = min(reached.values(), key=lambda d: d.value)
+        below, above, _ = self.worst(best.w)
+        details: DesignDetails = {
+            "worst_mse": optimum.value, "worst_case_lower": below, "worst_case_upper": above,
+            "sdp_status": ending.solver_status, "starts": {name: d.value for name, d in reached.items()},
+        }  # fmt: skip
+        return self.task.pack(
+            self.method, best.w, above, local_status(best, ending.status), lower=self.lower, upper=self.upper,
+            solver=ending.solver, solver_status=best.message, gradient_norm=best.gradient_norm, details=details,
+            timings={"build": self.build_seconds, "sdp": ending.seconds},
+            settings={"radius": float(self._data["radius"]), "ball": self.ball},
+        )  # fmt: skip
+
+    def _one_weight(self) -> np.ndarray:
+        """The best of single weights for the worst error, on a grid."""
+        largest = float(self.task.spectrum[0][-1]) or 1.0
+        ones = np.ones(self.task.n_nodes)
+        low, high = np.sqrt(self.lower), np.sqrt(self.upper)
+        candidates = [np.clip(np.sqrt(s / largest) * ones, low, high) for s in np.geomspace(1e-3, 1e3, 31)]
+        return min(candidates, key=lambda w: self.worst(w)[1])
+
+
+def _positive(R: np.ndarray) -> np.ndarray:
+    """The nearest PSD matrix."""
+    values, vectors = np.linalg.eigh(R)
+    return (vectors * values.clip(0)) @ vectors.T
+
+
+def _refuse_matrices(n: int) -> None:
+    if n > MATRIX_NODES:
+        raise InputError(
+            f"noise differs between stations: the program then has matrices of {2 * n} rows; pass one variance, or a part of "
+            "the network (graph.subgraph)."
+        )
