@@ -319,6 +319,18 @@ def test_expected_error_is_the_mean_over_draws(rng):
     assert abs(row["sampled"] - row["nmse"]) < 4 * row["sampled_error"] < 0.02 * row["nmse"]
 
 
+def test_four_draws_tell_how_far_their_mean_may_be_off(rng):
+    """Means of four draws over all signals would: the quotient of two such errors has three degrees of freedom."""
+    g = graphs.sensor(12, rng=rng)
+    H, X, variance = _methods.matrix(g, 0.7), _methods.equal_power(rng.standard_normal((12, 2000))), np.full(2000, 0.5)
+    # ||b + H z||^2 of Gaussian z of variance v has the variance 4 v ||H' b||^2 + 2 v^2 ||H' H||_F^2
+    of_each = 4 * variance * np.sum((H.T @ (H @ X - X)) ** 2, axis=0) + 2 * variance**2 * np.sum((H.T @ H) ** 2)
+    exact = np.sqrt(np.mean(of_each / np.sum(X**2, axis=0) ** 2) / (4 * 2000))
+    for _ in range(20):
+        assert _methods.errors(H, X, variance, 4, rng)["sampled_error"] == pytest.approx(exact, rel=0.1)
+    assert np.isnan(_methods.errors(H, X, variance, 1, rng)["sampled_error"])
+
+
 @dataclass(frozen=True)
 class _Other:
     """Settings that no figure has."""
