@@ -27,7 +27,7 @@ TINY = {
     "fig3": {"n_graphs": 2, "draws": 40, "observed": (10, 20, 30), "n_nodes": 30, "frequencies": 10},
     "fig4": {"stations": (32,), "snr_db": (-5.0, 0.0), "other_units": ("50 km",), "draws": 4, "every": 40, "oracle_every": 2},
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 8, "every": 40},
-    "fig6": {"dataset": "au-weather", "snr_db": (-5.0, 0.0, 5.0), "observed": (10, 30), "subsets": 2, "draws": 4, "every": 10},
+    "fig6": {"snr_db": (-5.0, 0.0, 5.0), "observed": (10, 30), "subsets": 2, "draws": 4, "every": 10},
     "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
     "choices": {"networks": ("molene",), "few": True, "repeats": 2},
     "beyond": {
@@ -158,7 +158,7 @@ TINY = {
     "time-stream": {"snr_db": (0.0,), "fitted": 60, "draws": 1},
     "time-edges": {"networks": ("molene",), "snr_db": (0.0,), "blocks": 10, "most_times": 80, "repeats": 1},
 }
-NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING, *_main.TIME} - {
+NEEDS_DATA = {"fig4", "fig5", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING, *_main.TIME} - {
     "time-us",
     "time-learning",
     "time-stream",
@@ -276,9 +276,9 @@ def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
 
 
 def test_settings_are_changed_by_name_and_checked():
-    settings = _engine.load("fig6").full
-    new = _main.changed(settings, ["dataset=noaa-hourly", "snr_db=-5,0.5", "draws=3"])
-    assert (new.dataset, new.snr_db, new.draws, new.seed) == ("noaa-hourly", (-5.0, 0.5), 3, settings.seed)
+    settings = _engine.load("fig4").full
+    new = _main.changed(settings, ["unit=50 km", "snr_db=-5,0.5", "unit_snr_db=0.5", "draws=3"])
+    assert (new.unit, new.snr_db, new.draws, new.seed) == ("50 km", (-5.0, 0.5), 3, settings.seed)
     assert _main.changed(_engine.load("choices").full, ["few=true"]).few is True
     for wrong, said in [("drawz=3", "draws"), ("draws", "name=value"), ("draws=many", "int"), ("snr_db=a,b", "list of float")]:
         with pytest.raises(InputError, match=said):
