@@ -277,8 +277,8 @@ def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
 
 def test_settings_are_changed_by_name_and_checked():
     settings = _engine.load("fig4").full
-    new = _main.changed(settings, ["unit=50 km", "snr_db=-5,0.5", "unit_snr_db=0.5", "draws=3"])
-    assert (new.unit, new.snr_db, new.draws, new.seed) == ("50 km", (-5.0, 0.5), 3, settings.seed)
+    new = _main.changed(settings, ["unit=10 km", "snr_db=-5,0.5", "unit_snr_db=0.5", "draws=3"])
+    assert (new.unit, new.snr_db, new.draws, new.seed) == ("10 km", (-5.0, 0.5), 3, settings.seed)
     assert _main.changed(_engine.load("choices").full, ["few=true"]).few is True
     for wrong, said in [("drawz=3", "draws"), ("draws", "name=value"), ("draws=many", "int"), ("snr_db=a,b", "list of float")]:
         with pytest.raises(InputError, match=said):
