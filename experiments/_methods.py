@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Row, mean_and_error
+from experiments._figure import Row
 from nareg import baselines, filters
 from nareg.graph import Graph
 
@@ -120,8 +120,9 @@ def errors(H: np.ndarray, X: np.ndarray, variance: np.ndarray, draws: int, rng: 
         for d in range(draws):
             Y = X + np.sqrt(variance) * rng.standard_normal((n, T))
             sampled[d] = np.sum((H @ Y - X) ** 2, axis=0) / power
-        # over draws, each a mean over all signals: their errors are independent
-        row["sampled"], row["sampled_error"] = mean_and_error(sampled.mean(axis=1))
+        # each signal's own draws tell its spread: T (draws - 1) degrees of freedom, where means over all signals have draws - 1
+        spreads = sampled.var(axis=0, ddof=1) if draws > 1 else np.nan
+        row["sampled"], row["sampled_error"] = float(sampled.mean()), float(np.sqrt(np.mean(spreads) / (draws * T)))
     return row
 
 

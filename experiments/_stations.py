@@ -19,11 +19,12 @@ NOT_LISTED = ("Tregunc", "Plovan", "Saint-Joachim", "Morlaix", "Guiscriff")
 NI, NI_THREE, BEST, EXACT = "one weight (NI rule)", "one weight, 3 x the rule", "one weight, best", "exact"
 PRONY, SDR, SDR_EQUAL = "Prony", "relaxation, noise of one instance", "relaxation, signals of equal power"
 MM_PRONY, MM_THREE, MM_SDR, PAIR = "min-max Prony", "min-max Prony, 3 x the bound", "min-max relaxation", "one global pair"
+MM_BEST = "min-max Prony, best scale"
 KRR, KRR_BEST, LIMIT, ORACLE = "kernel ridge", "kernel ridge, best parameters", "LMMSE limit", "oracle Prony"
 #: Color and line of a method, the same in every figure.
 STYLES = {
     NI: "C7-", NI_THREE: "C7--", BEST: "k-", EXACT: "C2-", PRONY: "C3-", "Prony, scale by MSE": "C3--", SDR: "C0-",
-    SDR_EQUAL: "C0--", MM_PRONY: "C3-", f"{MM_PRONY}, {PAIR}": "C3:", MM_THREE: "C3--", MM_SDR: "C0-",
+    SDR_EQUAL: "C0--", MM_PRONY: "C3-", f"{MM_PRONY}, {PAIR}": "C3:", MM_THREE: "C3--", MM_BEST: "C3-.", MM_SDR: "C0-",
     f"{MM_SDR}, {PAIR}": "C0:", KRR: "C5-", KRR_BEST: "C5--", LIMIT: "k:", ORACLE: "C1--",
 }  # fmt: skip
 
@@ -63,6 +64,17 @@ def large(name: str) -> Stations:
     """The complete stations of a network with their seven nearest neighbors."""
     network = datasets.load(name).complete()
     return Stations(network.graph, network.signals - network.signals.mean())
+
+
+def noaa() -> Stations:
+    """The 109 stations with the published graph: weights ``exp(-(km / 600)^2)`` to seven neighbors, normalized.
+
+    Every weight is divided by the root of both stations' sums over their seven neighbors.
+    """
+    network = datasets.load("noaa-109")
+    near = Graph.from_knn(network.coordinates, 7, metric="haversine", scale=600).adjacency.toarray()
+    sums = np.sort(near, axis=1)[:, -7:].sum(axis=1)
+    return Stations(Graph(near / np.sqrt(np.outer(sums, sums))), network.signals - network.signals.mean())
 
 
 def distances(coordinates: np.ndarray) -> np.ndarray:

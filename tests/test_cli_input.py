@@ -79,13 +79,23 @@ def test_datasets_commands(tmp_path):
     wide = run("datasets", "list", columns=200).stdout
     for words in ("│ cora ", "│ 0.1 MB ", "License: ODC-BY", "Cite: Menne", "`nareg datasets fetch NAME` downloads"):
         assert words in wide
-    shown = run("datasets", "info", "noaa-109").stdout
+    shown = run("datasets", "info", "cora").stdout
     for words in (
-        "from: https://raw.githubusercontent.com/andrea-cavallo-98/STVNN/",
-        "git blob 6f148ced776999a6",
-        "fetch noaa-109",
+        "from: https://raw.githubusercontent.com/kimiyoung/planetoid/",
+        "digest of its arrays ",
+        "datasets fetch cora",
     ):
         assert words in shown
+    shown = run("datasets", "info", "noaa-109").stdout
+    for words in (
+        "climate normals 1981-2010",
+        "not measurements of 2010",
+        "hold the same series",
+        "public domain",
+        "bundled sha256",
+    ):
+        assert words in shown
+    assert "fetch" not in shown
 
 
 def test_datasets_fetch_writes_what_load_reads(data_root, tmp_path):
@@ -98,7 +108,7 @@ def test_datasets_fetch_writes_what_load_reads(data_root, tmp_path):
     assert done.stdout.strip() == f"ready: {tmp_path / 'planetoid' / 'citeseer.npz'}"
     data = nareg.datasets.load("citeseer", root=tmp_path)
     assert data.graph == nareg.datasets.load("citeseer", root=data_root).graph
-    assert run("datasets", "fetch", "noaa-hourly", "--folder", tmp_path).returncode == 2
+    assert run("datasets", "fetch", "noaa-109", "--folder", tmp_path).returncode == 2
 
 
 def test_neither_inputs_nor_settings_of_a_design_are_lost(station_files, tmp_path):

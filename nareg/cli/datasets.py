@@ -48,7 +48,7 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
         "source": entry.source,
         "license": entry.license,
         "cite": entry.citation,
-        "get it": entry.how_to_get or f"run `nareg datasets fetch {entry.name}` ({entry.size})",
+        "get it": entry.how_to_get or ("" if entry.bundled else f"run `nareg datasets fetch {entry.name}` ({entry.size})"),
     }
     for label, text in rows.items():
         if text:
@@ -62,14 +62,11 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
         console.print(f"  note: {escape(note)}", soft_wrap=True)
 
 
-_KINDS = {"arrays": "digest of its arrays", "git": "git blob"}
-
-
 def _check(name: str, digest: str | None) -> str:
     """How nareg checks a file before it uses it."""
     if digest is not None:
-        kind, colon, value = digest.rpartition(":")
-        return f"{_KINDS[kind]} {value}" if colon else f"sha256 {value}"
+        kind, _, value = digest.rpartition(":")
+        return f"digest of its arrays {value}" if kind else f"sha256 {value}"
     return "checked by a digest of its temperatures" if name == "molene" else "your own file, no checksum"
 
 

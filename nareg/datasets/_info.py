@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from nareg._array_files import read_npz
-from nareg.datasets._digests import ARRAYS, GIT, git_blob, of_arrays, of_file
+from nareg.datasets._digests import ARRAYS, of_arrays, of_file
 from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError, brief
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -26,8 +26,8 @@ class DatasetInfo:
     shape : str
         Nodes, times and what is missing, in words.
     files : dict
-        Path under the data folder -> digest: ``"arrays:..."`` of the arrays in an ``.npz`` file, ``"git:..."`` the file's name
-        in git, or its sha256; None where there is none to compare with.
+        Path under the data folder -> digest: ``"arrays:..."`` of the arrays in an ``.npz`` file, or the file's sha256; None
+        where there is none to compare with.
     how_to_get : str
         What to do when the files are absent.
     size : str
@@ -84,7 +84,7 @@ def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
         raise not_found(entry, root)
     expected = entry.files.get(relative)
     if expected is not None and not expected.startswith(ARRAYS):
-        actual = git_blob(path) if expected.startswith(GIT) else of_file(path)
+        actual = of_file(path)
         if actual != expected:
             raise _differs(path, actual, expected)
     return path

@@ -10,19 +10,16 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from nareg._array_files import read_npy
 from nareg.datasets import _graph_loaders, radomeh
 from nareg.datasets._graph_entries import ENTRIES
-from nareg.datasets._info import BUNDLED, DatasetInfo, arrays, data_root, locate, not_found
+from nareg.datasets._info import BUNDLED, DatasetInfo, arrays, data_root, not_found
 from nareg.datasets.network import SensorNetwork, build
 from nareg.datasets.node_classification import NodeClassification
 from nareg.datasets.registry import info
-from nareg.errors import UNREADABLE, DatasetCorruptError, TooLargeError
-from nareg.io import read_readings, read_stations
 
 #: Names of sensor networks, and of graphs whose nodes have classes, so that an editor knows what ``load`` returns.
 SensorName = Literal[
-    "us-weather", "au-weather", "molene", "sea-surface-temperature", "pm25-california", "aqi36", "noaa-109", "noaa-hourly"
+    "us-weather", "au-weather", "molene", "sea-surface-temperature", "pm25-california", "aqi36", "noaa-109"
 ]  # fmt: skip
 GraphName = Literal[
     "cora", "citeseer", "pubmed", "cornell", "texas", "wisconsin", "actor", "amazon-photo", "coauthor-cs", "coauthor-physics",
@@ -43,7 +40,7 @@ def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetw
     Parameters
     ----------
     name : str
-        One of :func:`names`. ``"us-weather"`` ships with the package.
+        One of :func:`names`. ``"us-weather"`` and ``"noaa-109"`` ship with the package.
     root : path, optional
         Data folder. Default: ``$NAREG_DATA``, else the user's cache.
 
@@ -163,59 +160,11 @@ def _aqi36(entry: DatasetInfo, root: Path) -> SensorNetwork:
 
 
 def _noaa_109(entry: DatasetInfo, root: Path) -> SensorNetwork:
-    values_file, weights_file = (locate(entry, relative, root) for relative in entry.files)
-    try:
-        values, weights = read_npy(values_file), read_npy(weights_file)
-    except TooLargeError:
-        raise
-    except UNREADABLE as error:
-        raise DatasetCorruptError(
-            f"{values_file.parent}: {error}. Delete it and run `nareg datasets fetch noaa-109`."
-        ) from None
-    n = len(weights)
-    if (
-        weights.shape != (n, n)
-        or values.ndim != 2
-        or values.shape[0] != n
-        or {values.dtype.kind, weights.dtype.kind} - set("fiu")
-    ):
-        raise DatasetCorruptError(
-            f"{values_file} has shape {values.shape} for weights of {weights.shape}, stations x hours are expected: run "
-            "`nareg datasets fetch noaa-109`."
-        )
+    data = arrays(entry, next(iter(entry.files)), root)
+    readings = data["temperature_f_tenths"] / 10
     return build(
-        entry.name, values.T, np.isfinite(values.T), np.arange(values.shape[1]), "unit not stated",
-        None, None, [f"station {i}" for i in range(n)],
-        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
-        distances=distances_of_weights(weights.astype(np.float64)),
-    )  # fmt: skip
-
-
-def distances_of_weights(weights: np.ndarray) -> np.ndarray:
-    """Distances (N, N) whose Gaussian kernel ``exp(-d^2)`` the weights are, but for a factor: the largest weight is at 0.
-
-    The matrix of the 109 stations passes for distances at its source, but its logarithm is, to .03 of 57 in the mean, minus a
-    squared distance in the plane plus a term of either station. Its largest entries are the nearest pairs.
-    """
-    off = ~np.eye(len(weights), dtype=bool)
-    if not (weights[off] > 0).all():
-        raise DatasetCorruptError("a weight between two stations is not positive: run `nareg datasets fetch noaa-109`.")
-    distances = np.zeros(weights.shape)
-    distances[off] = np.sqrt(np.log(weights[off].max()) - np.log(weights[off]))
-    return distances
-
-
-def _noaa_hourly(entry: DatasetInfo, root: Path) -> SensorNetwork:
-    stations_file, readings_file = (root / f for f in entry.files)
-    if not (stations_file.is_file() and readings_file.is_file()):
-        raise not_found(entry, root)
-    stations = read_stations(stations_file)
-    table = read_readings(readings_file, stations.names)
-    if stations.metric != "haversine":
-        raise DatasetCorruptError(f"{stations_file} has no latitude and longitude columns (degrees): add them.")
-    return build(
-        entry.name, table.values.T, np.isfinite(table.values.T), np.array(table.times), "°C",
-        stations.coordinates[:, 0], stations.coordinates[:, 1], list(stations.names),
+        entry.name, readings, np.isfinite(readings), np.arange(len(readings)), "°F",
+        data["coordinates"][:, 0], data["coordinates"][:, 1], data["station_names"].tolist(),
         source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
     )  # fmt: skip
 
@@ -228,6 +177,5 @@ _LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork | NodeClassifica
     "pm25-california": _pm25,
     "aqi36": _aqi36,
     "noaa-109": _noaa_109,
-    "noaa-hourly": _noaa_hourly,
     **{entry.name: _graph_loaders.LOADERS.get(entry.name, _graph_loaders.prepared) for entry in ENTRIES},
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +23,7 @@ class SensorNetwork:
     name : str
     graph : Graph
         Each station joined with its ``neighbors`` nearest on the sphere, Gaussian kernel of the mean
-        neighbor distance (:meth:`Graph.from_knn` with its defaults); of ``distances`` where there are any.
+        neighbor distance (:meth:`Graph.from_knn` with its defaults).
     signals : (N, T) float64 array
         Readings in ``units``; NaN where there is none.
     observed : (N, T) bool array
@@ -38,8 +37,6 @@ class SensorNetwork:
         All measured values, for data sets whose authors hide some readings; ``signals`` has only the others.
     held_out : (N, T) bool array or None
         Hidden readings on which published results are scored, against ``reference``.
-    distances : (N, N) float64 array or None
-        Distances between stations, for data sets that have them in the place of coordinates.
     """
 
     name: str
@@ -54,21 +51,11 @@ class SensorNetwork:
     neighbors: int
     reference: np.ndarray | None = None
     held_out: np.ndarray | None = None
-    distances: np.ndarray | None = None
 
     @property
     def coordinates(self) -> np.ndarray:
-        """(N, 2) latitude and longitude in degrees; the graph's.
-
-        Raises
-        ------
-        InputError
-            If only distances between the stations are known.
-        """
-        if self.graph.coordinates is None:
-            raise InputError(
-                f"{self.name} has no coordinates: use .distances, and Graph.from_distances in the place of from_knn."
-            )
+        """(N, 2) latitude and longitude in degrees; the graph's."""
+        assert self.graph.coordinates is not None
         return self.graph.coordinates
 
     @property
@@ -108,15 +95,13 @@ class SensorNetwork:
         if index.size <= self.neighbors:
             raise InputError(f"stations selects {index.size}: select more than {self.neighbors}, to join neighbors.")
         names = tuple(self.names[i] for i in index)
-        distances = None if self.distances is None else self.distances[np.ix_(index, index)]
         return replace(
             self,
-            graph=_joined(None if self.distances is not None else self.coordinates[index], distances, self.neighbors, names),
+            graph=Graph.from_knn(self.coordinates[index], self.neighbors, metric="haversine", names=names),
             signals=self.signals[index],
             observed=self.observed[index],
             reference=None if self.reference is None else self.reference[index],
             held_out=None if self.held_out is None else self.held_out[index],
-            distances=distances,
         )
 
     def complete(self) -> SensorNetwork:
@@ -155,36 +140,27 @@ class SensorNetwork:
         return f"SensorNetwork({self.name!r}, {self.n_nodes} stations, {self.n_times} times, {missing} missing, {self.units})"
 
 
-def _joined(coordinates: np.ndarray | None, distances: np.ndarray | None, neighbors: int, names: Sequence[str]) -> Graph:
-    """The graph of nearest stations, by their distances or, where none are given, on the sphere."""
-    if distances is not None:
-        return Graph.from_distances(distances, neighbors, names=names)
-    assert coordinates is not None
-    return Graph.from_knn(coordinates, neighbors, metric="haversine", names=names)
-
-
 def build(
     name: str,
     readings: np.ndarray,
     observed: np.ndarray,
     times: np.ndarray,
     units: str,
-    latitude: np.ndarray | None,
-    longitude: np.ndarray | None,
+    latitude: np.ndarray,
+    longitude: np.ndarray,
     names: list[str],
     *,
     source: str,
     license: str,
     citation: str,
     neighbors: int,
-    distances: np.ndarray | None = None,
 ) -> SensorNetwork:
-    """Assemble a network from (T, N) readings, as files store them, and places or the distances between them."""
-    coordinates = None if latitude is None or longitude is None else np.column_stack([latitude, longitude]).astype(np.float64)
+    """Assemble a network from (T, N) readings, as files store them, and places."""
+    coordinates = np.column_stack([latitude, longitude]).astype(np.float64)
     signals = np.where(observed, readings, np.nan).T.astype(np.float64)
     return SensorNetwork(
         name=name,
-        graph=_joined(coordinates, distances, neighbors, names),
+        graph=Graph.from_knn(coordinates, neighbors, metric="haversine", names=names),
         signals=signals,
         observed=np.ascontiguousarray(observed.T),
         times=times,
@@ -193,5 +169,4 @@ def build(
         license=license,
         citation=citation,
         neighbors=neighbors,
-        distances=distances,
     )

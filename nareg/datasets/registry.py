@@ -90,34 +90,19 @@ _ALL = (
     ),
     DatasetInfo(
         name="noaa-109",
-        title="Hourly temperature, 109 US stations",
-        source="NOAA, by way of the repositories andrea-cavallo-98/STVNN (values) and zowie128/ML4GD-WPF (weights)",
-        license="public domain (US government); the repositories state none",
-        citation="Yang, Coutino, Leus, Isufi 2021, Section V-C",
-        shape="109 stations, 8759 hours",
-        files={
-            "noaa_109/NOA_109_data.npy": "git:6f148ced776999a694ea7a3ac9503a299c9f8d32",
-            "noaa_109/distance.npy": "git:d5a5b89afef4ca0848171ee157b51db273f67bf7",
-        },
-        size="7.7 MB",
+        title="Hourly climate normals 1981-2010 of the temperature at 109 US stations",
+        source="NOAA, U.S. Climate Normals 1981-2010, hourly; by way of the repository bioannidis/kernelsOnGraphs",
+        license="public domain (work of the US government), NOAA/NCEI no-warranty notice (bundled/NOTICE.md)",
+        citation="Arguez, A. et al. (2012), NOAA's 1981-2010 U.S. Climate Normals: An Overview, Bulletin of the American "
+        "Meteorological Society 93, doi:10.1175/BAMS-D-11-00197.1",
+        shape="109 stations, 8759 hours, nothing missing",
+        files={"noaa_109.npz": "cb6e7b99846b60cd799bdc16ec8bdcaf0c21b2667137d4b58f2eca5e1f63de7b"},
+        bundled=True,
         notes=(
-            "no coordinates are known; distance.npy (NOA_109_original_adj.npy at its source) is called distances by some, but "
-            "holds weights of a Gaussian kernel: nareg takes d = sqrt(log(largest weight / weight))",
-            "the unit is not stated",
-        ),
-    ),
-    DatasetInfo(
-        name="noaa-hourly",
-        title="Hourly temperature, 109 US stations (a user's own file)",
-        source="NOAA climate normals 1981-2010 in some papers, called 2010 in others",
-        license="public domain (US government)",
-        citation="Yang, Coutino, Leus, Isufi 2021, Section V-C",
-        shape="109 stations, 8759 hours",
-        files={"noaa_hourly/stations.csv": None, "noaa_hourly/readings.csv": None},
-        how_to_get=(
-            "no public copy with coordinates was found; put two CSV files there: stations.csv with the columns "
-            "station, latitude, longitude (degrees), and readings.csv with a column time and one column per station "
-            "(degrees Celsius, empty where missing)"
+            "climate normals, not measurements of 2010 as papers say: each value is the average of 1981-2010 at one hour of "
+            "the year, in local time",
+            "stations 36 and 37 (counted from 0) hold the same series, Fresno's",
+            "coordinates are NOAA's; at 21 stations they are moved by up to 0.08 degrees, so that they give the published weights",
         ),
     ),
 )

@@ -40,7 +40,13 @@ def test_bundled_network_needs_no_folder(monkeypatch, tmp_path):
 
 def test_notice_and_citation_lie_beside_the_bundled_data():
     notice = (registry.BUNDLED / "NOTICE.md").read_text()
-    for phrase in ("doi:10.7289/V5D21VHZ", "without warranty", "Licence Ouverte"):
+    for phrase in (
+        "doi:10.7289/V5D21VHZ",
+        "without warranty",
+        "Licence Ouverte",
+        "doi:10.1175/BAMS-D-11-00197.1",
+        "17 U.S.C. 105",
+    ):
         assert phrase in notice
 
 
@@ -89,7 +95,7 @@ def test_root_comes_from_the_argument_then_the_environment(monkeypatch, tmp_path
         nareg.datasets.load("molene", root=tmp_path / "b")
 
 
-@pytest.mark.parametrize("name", [n for n in nareg.datasets.names() if n != "us-weather"])
+@pytest.mark.parametrize("name", [n for n in nareg.datasets.names() if not nareg.datasets.info(n).bundled])
 def test_absent_data_sets_say_what_to_put_where(name, tmp_path):
     with pytest.raises(DatasetNotFoundError, match=f"data set '{name}' is not here: expected .*To get it: "):
         nareg.datasets.load(name, root=tmp_path)
@@ -115,24 +121,6 @@ def test_a_changed_file_is_refused(tmp_path):
         DatasetCorruptError, match=r"has digest \w{12}..., expected 9e485392e46c.*: delete it and download it again"
     ):
         nareg.datasets.load("molene", root=tmp_path)
-
-
-def test_noaa_hourly_reads_a_users_own_files(tmp_path, rng):
-    folder = tmp_path / "noaa_hourly"
-    folder.mkdir()
-    names = [f"S{i}" for i in range(12)]
-    rows = [f"{n},{30 + rng.random() * 15:.4f},{-120 + rng.random() * 40:.4f}" for n in names]
-    (folder / "stations.csv").write_text("station,latitude,longitude\n" + "\n".join(rows))
-    values = rng.standard_normal((5, 12)).round(2)
-    lines = [
-        f"2010-01-01T{t:02d}," + ",".join("" if (t, i) == (2, 3) else str(v) for i, v in enumerate(row))
-        for t, row in enumerate(values)
-    ]
-    (folder / "readings.csv").write_text("time," + ",".join(names) + "\n" + "\n".join(lines))
-    network = nareg.datasets.load("noaa-hourly", root=tmp_path)
-    assert (network.n_nodes, network.n_times) == (12, 5)
-    assert np.argwhere(~network.observed).tolist() == [[3, 2]]
-    np.testing.assert_array_equal(network.signals[:, 0], values[0])
 
 
 # -- the original archive ---------------------------------------------------------------------------------

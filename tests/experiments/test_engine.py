@@ -27,7 +27,7 @@ TINY = {
     "fig3": {"n_graphs": 2, "draws": 40, "observed": (10, 20, 30), "n_nodes": 30, "frequencies": 10},
     "fig4": {"stations": (32,), "snr_db": (-5.0, 0.0), "other_units": ("50 km",), "draws": 4, "every": 40, "oracle_every": 2},
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 8, "every": 40},
-    "fig6": {"dataset": "au-weather", "snr_db": (-5.0, 0.0, 5.0), "observed": (10, 30), "subsets": 2, "draws": 4, "every": 10},
+    "fig6": {"snr_db": (-5.0, 0.0, 5.0), "observed": (10, 30), "subsets": 2, "draws": 4, "every": 10},
     "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
     "choices": {"networks": ("molene",), "few": True, "repeats": 2},
     "beyond": {
@@ -158,7 +158,7 @@ TINY = {
     "time-stream": {"snr_db": (0.0,), "fitted": 60, "draws": 1},
     "time-edges": {"networks": ("molene",), "snr_db": (0.0,), "blocks": 10, "most_times": 80, "repeats": 1},
 }
-NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING, *_main.TIME} - {
+NEEDS_DATA = {"fig4", "fig5", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING, *_main.TIME} - {
     "time-us",
     "time-learning",
     "time-stream",
@@ -276,9 +276,9 @@ def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
 
 
 def test_settings_are_changed_by_name_and_checked():
-    settings = _engine.load("fig6").full
-    new = _main.changed(settings, ["dataset=noaa-hourly", "snr_db=-5,0.5", "draws=3"])
-    assert (new.dataset, new.snr_db, new.draws, new.seed) == ("noaa-hourly", (-5.0, 0.5), 3, settings.seed)
+    settings = _engine.load("fig4").full
+    new = _main.changed(settings, ["unit=10 km", "snr_db=-5,0.5", "unit_snr_db=0.5", "draws=3"])
+    assert (new.unit, new.snr_db, new.draws, new.seed) == ("10 km", (-5.0, 0.5), 3, settings.seed)
     assert _main.changed(_engine.load("choices").full, ["few=true"]).few is True
     for wrong, said in [("drawz=3", "draws"), ("draws", "name=value"), ("draws=many", "int"), ("snr_db=a,b", "list of float")]:
         with pytest.raises(InputError, match=said):
@@ -317,6 +317,18 @@ def test_expected_error_is_the_mean_over_draws(rng):
     row = _methods.errors(_methods.matrix(g, 0.7), X, np.linspace(0.1, 1.0, 5), 4000, rng)
     assert row["bias"] + row["variance"] == pytest.approx(row["nmse"])
     assert abs(row["sampled"] - row["nmse"]) < 4 * row["sampled_error"] < 0.02 * row["nmse"]
+
+
+def test_four_draws_tell_how_far_their_mean_may_be_off(rng):
+    """Means of four draws over all signals would: the quotient of two such errors has three degrees of freedom."""
+    g = graphs.sensor(12, rng=rng)
+    H, X, variance = _methods.matrix(g, 0.7), _methods.equal_power(rng.standard_normal((12, 2000))), np.full(2000, 0.5)
+    # ||b + H z||^2 of Gaussian z of variance v has the variance 4 v ||H' b||^2 + 2 v^2 ||H' H||_F^2
+    of_each = 4 * variance * np.sum((H.T @ (H @ X - X)) ** 2, axis=0) + 2 * variance**2 * np.sum((H.T @ H) ** 2)
+    exact = np.sqrt(np.mean(of_each / np.sum(X**2, axis=0) ** 2) / (4 * 2000))
+    for _ in range(20):
+        assert _methods.errors(H, X, variance, 4, rng)["sampled_error"] == pytest.approx(exact, rel=0.1)
+    assert np.isnan(_methods.errors(H, X, variance, 1, rng)["sampled_error"])
 
 
 @dataclass(frozen=True)

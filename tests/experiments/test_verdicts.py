@@ -1,4 +1,4 @@
-"""Verdicts say what was run: made-up graphs and substitutes by that name, absent data sets by theirs."""
+"""Verdicts say what was run: made-up graphs by that name, absent data sets by theirs."""
 
 from __future__ import annotations
 
@@ -108,22 +108,30 @@ def test_flips_come_out_with_other_settings_than_printed():
         assert verdict(gnn_flips.judge(s, rows), "better").finding is Finding.REPRODUCED
 
 
-def test_a_substitute_is_not_noaa():
+@pytest.mark.parametrize(
+    ("gains", "ratios", "findings"),
+    [
+        ((5.0, 4.0), (0.49, 0.45), (Finding.REPRODUCED, Finding.REPRODUCED)),
+        ((2.0, 1.0), (0.45, 0.49), (Finding.IN_PART, Finding.IN_PART)),  # less than 3 dB; smaller, but not the more so
+        ((0.3, 0.2), (1.1, 1.2), (Finding.NOT, Finding.NOT)),
+    ],
+)
+def test_the_large_network_is_judged_by_decibels_and_by_ratios(gains, ratios, findings):
     s = replace(fig6.FIGURE.quick, snr_db=(-5.0, 0.0, 5.0), observed=(10, 50))
-    methods = (fig6.NI, fig6.MM_PRONY, fig6.MM_THREE, fig6.NI_THREE, fig6.BEST, fig6.KRR, fig6.KRR_BEST)
+    methods = (fig6.NI, fig6.MM_PRONY, fig6.MM_THREE, fig6.MM_BEST, fig6.NI_THREE, fig6.BEST, fig6.KRR, fig6.KRR_BEST)
+    gain, ratio = dict(zip(s.snr_db, gains, strict=False)), dict(zip(s.observed, ratios, strict=True))
     rows = [
-        {"part": "denoising", "method": method, "snr_db": x, "nmse": 10 ** (-(x + (4 + k) * (method == fig6.MM_PRONY)) / 10)}
-        for method in methods for x, k in zip(s.snr_db, (1, 0, 0), strict=True)
+        {"part": "denoising", "method": m, "snr_db": x, "nmse": 10 ** (-(x + gain.get(x, 0) * (m == fig6.MM_PRONY)) / 10),
+         "spread": 1.2}
+        for m in methods for x in s.snr_db
     ]  # fmt: skip
     rows += [
-        {"part": "interpolation", "method": method, "observed": m, "nmse": (0.5 - m / 1000) if method == fig6.MM_PRONY else 1.0}
-        for method in methods for m in s.observed for _ in range(s.subsets)
+        {"part": "interpolation", "method": m, "observed": k, "nmse": ratio[k] if m == fig6.MM_PRONY else 1.0}
+        for m in methods for k in s.observed for _ in range(s.subsets)
     ]  # fmt: skip
-    on_it = fig6.judge(replace(s, dataset=fig6.OWN), rows)
-    assert verdict(on_it, "interpolation").stated == "reproduced"
-    for one in fig6.judge(s, rows):
-        assert one.on == "on a substitute, not run on NOAA's own file"
-        assert one.finding is not Finding.REPRODUCED
+    found = fig6.judge(s, rows)
+    assert tuple(one.stated for one in found) == findings
+    assert f"{gains[0]:+.1f} at -5 dB, {gains[1]:+.1f} at 0 dB" in verdict(found, "three-db").measured
 
 
 def test_data_sets_of_the_figures_that_are_absent_are_named():

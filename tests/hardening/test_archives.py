@@ -123,14 +123,15 @@ def test_a_download_of_another_checksum_is_removed(algorithm, tmp_path):
     assert not (tmp_path / "file").exists()
 
 
-def test_a_bundled_file_of_another_checksum_is_refused(tmp_path, monkeypatch):
-    info = nareg.datasets.info("us-weather")
+@pytest.mark.parametrize("network", ["us-weather", "noaa-109"])
+def test_a_bundled_file_of_another_checksum_is_refused(network, tmp_path, monkeypatch):
+    info = nareg.datasets.info(network)
     for name in info.files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"PK\x05\x06" + bytes(18))
     monkeypatch.setattr("nareg.datasets._info.BUNDLED", tmp_path)
     with pytest.raises(DatasetCorruptError, match="has digest"):
-        nareg.datasets.load("us-weather")
+        nareg.datasets.load(network)
 
 
 def test_declared_shapes_of_a_source_are_compared_with_the_file(tmp_path):

@@ -9,7 +9,6 @@ from functools import partial
 from nareg.datasets._sources import geom_gcn, metattack, planetoid, shchur, stations
 from nareg.datasets._sources.delivery import (
     Deliver,
-    as_they_are,
     converted,
     counted,
     from_package,
@@ -111,17 +110,6 @@ def _aqi36() -> Source:
     return Source(tuple(_github("LMZZML/PriSTI", commit, f"{folder}/{name}") for name in names), converted(stations.aqi36))
 
 
-def _noaa() -> Source:
-    values = _github(
-        "andrea-cavallo-98/STVNN", HEAD, "Data/NOA_109_data.npy", git="6f148ced776999a694ea7a3ac9503a299c9f8d32"
-    )  # fmt: skip
-    weights = _github(
-        "zowie128/ML4GD-WPF", "5d904d33e6becd8313584801469cea7e06c5b2e6", "gmm_code/lab2_NOAA/NOA_109_original_adj.npy",
-        name="distance.npy", git="d5a5b89afef4ca0848171ee157b51db273f67bf7",
-    )  # fmt: skip
-    return Source((values, weights), as_they_are)
-
-
 def _ogb(archive: str, megabytes: int) -> Source:
     url = f"https://snap.stanford.edu/ogb/data/nodeproppred/{archive}"
     return Source((Remote(archive, url, limit=megabytes * _MB),), unpacked)
@@ -160,7 +148,6 @@ SOURCES = {
     "sea-surface-temperature": _graph_trss("temperature_C", "sea_surface_temperature_experiment"),
     "pm25-california": _graph_trss("pm25", "PM2_5_concentration_experiment"),
     "aqi36": _aqi36(),
-    "noaa-109": _noaa(),
     **{name: _planetoid(name) for name in ("cora", "citeseer", "pubmed")},
     **{name: _geom_gcn(name) for name in ("cornell", "texas", "wisconsin")},
     "actor": _geom_gcn("film"),

@@ -1,4 +1,4 @@
-"""How downloaded files become files of the data folder: converted, as they are, unpacked, or copied from a package.
+"""How downloaded files become files of the data folder: converted, unpacked, or copied from a package.
 
 Each is a function of the registry entry, the folder of the downloads, and the data folder. It checks before it writes.
 """
@@ -48,12 +48,6 @@ def converted(*convert: Callable[[Path], Arrays]) -> Deliver:
                 np.savez_compressed(handle, **prepared)
 
     return deliver
-
-
-def as_they_are(entry: DatasetInfo, raw: Path, root: Path) -> None:
-    """Files that the loader reads as they come; their digests were checked when they arrived."""
-    for relative in entry.files:
-        move(raw / Path(relative).name, root / relative)
 
 
 #: Sets that no digest is known of: nodes, undirected edges, features.

@@ -70,4 +70,4 @@ def test_the_registry_has_the_digests_of_the_prepared_files(name, data_root):
         if expected.startswith("arrays:"):
             assert _digests.of_arrays(read_npz(path)) == expected
         else:
-            assert (_digests.git_blob if expected.startswith("git:") else _digests.of_file)(path) == expected
+            assert _digests.of_file(path) == expected

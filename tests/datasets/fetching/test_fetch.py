@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.datasets import _digests, fetching, registry
+from nareg.datasets import fetching, registry
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
 
 
@@ -120,8 +120,6 @@ def test_a_failed_download_leaves_no_folder(site, tmp_path, monkeypatch):
 def test_what_cannot_be_fetched_says_what_to_do(tmp_path):
     with pytest.raises(InputError, match="ships with nareg"):
         nareg.datasets.fetch("us-weather", tmp_path)
-    with pytest.raises(InputError, match=r"'noaa-hourly' cannot be fetched: .*two CSV files"):
-        nareg.datasets.fetch("noaa-hourly", tmp_path)
     with pytest.raises(InputError, match=r"'ogbn-papers100M' cannot be fetched: unpack OGB's papers100M-bin"):
         nareg.datasets.fetch("ogbn-papers100M", tmp_path)
 
@@ -152,26 +150,3 @@ def test_every_source_has_a_size_and_speaks_tls():
     for source in fetching.SOURCES.values():
         assert len({remote.name for remote in source.files}) == len(source.files)
         assert all(remote.url.startswith("https://") for remote in source.files)
-
-
-def test_files_that_are_taken_as_they_are(site, tmp_path, monkeypatch, rng):
-    """The 109 stations: two files, each checked by the name that git gives it."""
-    raw = tmp_path / "raw"
-    raw.mkdir()
-    places = rng.standard_normal((12, 2))
-    weights = np.exp(-((places[:, None] - places) ** 2).sum(axis=-1))
-    np.fill_diagonal(weights, 0)
-    np.save(raw / "distance.npy", weights)
-    np.save(raw / "NOA_109_data.npy", rng.standard_normal((12, 30)))
-    site.serve(monkeypatch, "noaa-109", raw)
-    with pytest.raises(DatasetCorruptError, match=r"NOA_109_data\.npy has digest git:\w+, expected git:6f148ced776999a694ea"):
-        nareg.datasets.fetch("noaa-109", tmp_path / "data")
-    source, entry = fetching.SOURCES["noaa-109"], registry.REGISTRY["noaa-109"]
-    actual = [_digests.git_blob(raw / remote.name) for remote in source.files]
-    files = tuple(dataclasses.replace(remote, digest=d) for remote, d in zip(source.files, actual, strict=True))
-    monkeypatch.setitem(fetching.SOURCES, "noaa-109", dataclasses.replace(source, files=files))
-    changed = dataclasses.replace(entry, files=dict(zip(entry.files, actual, strict=True)))
-    monkeypatch.setitem(registry.REGISTRY, "noaa-109", changed)
-    nareg.datasets.fetch("noaa-109", tmp_path / "data")
-    assert nareg.datasets.load("noaa-109", root=tmp_path / "data").n_times == 30
-    assert sorted(p.name for p in (tmp_path / "data").rglob("*")) == ["NOA_109_data.npy", "distance.npy", "noaa_109"]
