@@ -15,6 +15,7 @@ def worst_moment(X: np.ndarray, R: np.ndarray, radius: float, ball: str) -> tupl
     Wasserstein, for Gaussian signals of mean zero: with gamma above every eigenvalue of X
 
         max <X, R'> = min_gamma  gamma (radius^2 - tr R) + gamma^2 tr(R (gamma I - X)^-1)
+                    = min_gamma  gamma radius^2 + tr(R X) + tr(R X (gamma I - X)^-1 X)
 
     (Nguyen, Shafieezadeh-Abadeh, Kuhn, Mohajerin Esfahani 2023), attained by ``M R M``, ``M = gamma (gamma I - X)^-1``.
     """

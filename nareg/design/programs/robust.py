@@ -171,9 +171,10 @@ class RobustProgram(FilterProgram):
             if self.ball == "frobenius":
                 bias = r @ square + self.parameters["radius"] * cp.norm(square, 2)
             else:
-                gamma, ratio = cp.Variable(nonneg=True), cp.Variable(n, nonneg=True)
-                own += [cp.quad_over_lin(gamma, gamma - square[i]) <= ratio[i] for i in range(n)]
-                bias = gamma * (self.parameters["radius_square"] - cp.sum(r)) + r @ ratio
+                gamma = cp.Variable(nonneg=True)
+                root = self.parameters[f"root {k}"] = cp.Parameter(n, nonneg=True, name=f"root {k}")
+                ratios = [cp.quad_over_lin(root[i] * square[i], gamma - square[i]) for i in range(n)]
+                bias = gamma * self.parameters["radius_square"] + r @ square + cp.sum(cp.hstack(ratios))
             own.append(bias + variance <= worst)
         return own
 
@@ -197,9 +198,9 @@ class RobustProgram(FilterProgram):
                 bias = cp.trace(R @ X) + self.parameters["radius"] * cp.norm(X, "fro")
             else:
                 gamma, Z = cp.Variable(nonneg=True), cp.Variable((n, n), PSD=True)
-                inner = cp.bmat([[gamma * identity - X, gamma * root], [gamma * root.T, Z]])
+                inner = cp.bmat([[gamma * identity - X, X @ root], [root.T @ X, Z]])
                 own.append((inner + inner.T) / 2 >> 0)
-                bias = gamma * (self.parameters["radius_square"] - cp.trace(R)) + cp.trace(Z)
+                bias = gamma * self.parameters["radius_square"] + cp.trace(R @ X) + cp.trace(Z)
             own.append(bias + variance <= worst)
         return own
 
@@ -211,6 +212,8 @@ class RobustProgram(FilterProgram):
             if self.equal_noise:
                 values, self.basis = np.linalg.eigh(scenario.R / unit)
                 self.parameters[f"moment {k}"].value = values.clip(0)
+                if self.ball == "wasserstein":
+                    self.parameters[f"root {k}"].value = np.sqrt(values.clip(0))
                 self.parameters[f"noise {k}"].value = float(np.sqrt(scenario.noise[0] / unit))
             else:
                 F = half(scenario.R / unit)
@@ -226,9 +229,7 @@ class RobustProgram(FilterProgram):
     def add(self, *constraints: Any) -> Program:
         """Add constraints over the filter, where the noise differs between stations; see :meth:`Program.add`."""
         if self.equal_noise:
-            raise InputError(
-                "constraints: with equal noise the eigenvalues of H are the only unknowns: use filter_step instead."
-            )
+            raise InputError("constraints: with equal noise the unknowns are eigenvalues of H: use filter_step.")
         return super().add(*constraints)
 
     def worst(self, w: np.ndarray) -> tuple[float, float, DesignProblem]:
