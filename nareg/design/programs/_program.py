@@ -91,9 +91,7 @@ class Program(ABC):
         self.lower, self.upper = self._squared_bounds()
         #: L in the coordinates C^1/2 x, where the same Omega gives the penalty.
         self.white_L = self.task.L / root[:, None] / root
-        strength = float(self.lower.max())
-        unit = strength if strength > 0 else 1 / (float(np.linalg.norm(self.white_L, 2)) or 1.0)
-        self._omega = Omega(self.task.L, cone, unit)
+        self._omega = Omega(self.task.L, cone, self.strength)
         self.w2 = self._omega.diagonal
         self.S = self._omega.times(self.task.L)
         self.variables: dict[str, Any] = {"S": self.S, "w2": self.w2}
@@ -321,6 +319,12 @@ class Program(ABC):
         for expression in sorted(names, key=len, reverse=True):
             texts = [text.replace(expression, names[expression]) for text in texts]
         return texts
+
+    @property
+    def strength(self) -> float:
+        """The size of squared weights to expect: the largest lower bound, or what makes the norm of S one."""
+        largest = float(self.lower.max())
+        return largest if largest > 0 else 1 / (float(np.linalg.norm(self.white_L, 2)) or 1.0)
 
     @property
     def data(self) -> dict[str, Any]:

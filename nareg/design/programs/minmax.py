@@ -118,8 +118,8 @@ class CornerProgram(Program):
     def _data_parameters(self) -> None:
         corners = _corners(self)
         size = float(np.abs(self.white_L).max() * np.abs(corners).max()) or 1.0
-        self.parameters["corners"].value = corners / size
-        self.unit = (size * self._omega.unit) ** 2
+        self.parameters["corners"].value = corners / size * (self._omega.unit / self.strength)
+        self.unit = (size * self.strength) ** 2
 
     def _point(self, omega: np.ndarray) -> Point:
         share = np.maximum([np.max(constraint.dual_value) for constraint in self._own], 0.0)

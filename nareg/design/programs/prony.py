@@ -90,7 +90,7 @@ class PronyProgram(Program):
 
     def _data_parameters(self) -> None:
         G = gram(self.white_L, self.task.whitened().R)
-        self.unit = (float(np.abs(G).max()) or 1.0) * self._omega.unit**2
+        self.unit = (float(np.abs(G).max()) or 1.0) * self.strength**2
         F = root(G)
         padded = np.zeros(G.shape)
         padded[: len(F)] = F * (self._omega.unit / np.sqrt(self.unit))
