@@ -1,17 +1,16 @@
-"""Nodes and features removed one by one from Cora (Table 7), and with other alphas (Figure 5; how often they train anew)."""
+"""Nodes and features removed one by one from Cora (Table 7), and with other alphas (Figure 5)."""
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from experiments import _unlearning as u
-from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 
-FEATURES, NODES, ALPHA, BUDGET = "features", "nodes", "alpha", "budget"
+FEATURES, NODES, ALPHA = "features", "nodes", "alpha"
 #: Table 7, Cora: accuracy after 0, 200, ... 800 removals, seconds of a removal, of propagation in it.
 PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...], float, float]]] = {
     FEATURES: {
@@ -31,15 +30,13 @@ EVERY = 200
 @dataclass(frozen=True)
 class Settings:
     """``nareg`` removes every node by itself, the others ``timed`` of every 200. alpha eps = 0.1 and delta = 1 / nodes as
-    published; which alphas the paper does not say. It has five trials. ``small`` alphas have eps = 1, so that the budget
-    falls with them.
+    published; which alphas the paper does not say. It has five trials.
     """
 
     methods: tuple[str, ...] = (u.OURS, u.RETRAINED, u.CGU)
     removals: int = 800
     timed: int = 3
     alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
-    small: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1)
     trials: int = 3
     seed: int = 0
     device: str | None = None
@@ -53,8 +50,7 @@ def points(s: Settings) -> list[Point]:
     varied = [
         {"what": ALPHA, "method": u.OURS, "alpha": alpha, "trial": trial} for alpha in s.alphas for trial in range(s.trials)
     ]
-    fewer = [{"what": BUDGET, "method": u.OURS, "alpha": alpha, "trial": trial} for alpha in s.small for trial in range(s.trials)]
-    return table + varied + fewer
+    return table + varied
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
@@ -62,8 +58,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     rng = np.random.default_rng([s.seed, point["trial"]])
     order = rng.permutation(data.train)[: s.removals]
     options: dict[str, Any] = {}
-    if what in (ALPHA, BUDGET):
-        options = {"alpha": alpha, "eps": 0.1 / alpha if what == ALPHA else 1.0, "delta": 1 / data.labels.size}
+    if what == ALPHA:
+        options = {"alpha": alpha, "eps": 0.1 / alpha, "delta": 1 / data.labels.size}
     model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), device=s.device, **options)
 
     def remove(nodes: np.ndarray) -> Any:
@@ -108,22 +104,11 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         Verdict("alpha", grade(falls), f"Accuracy before and after {s.removals} removals: "
                 + "; ".join(f"α {a:g}: {first:.1f}, {end:.1f}" for a, (first, end) in last.items()) + " %.",
                 "It has to fall from each alpha to the next, to within half a point, and by a point in all."),
-        _retraining(s, rows),
     ]  # fmt: skip
-
-
-def _retraining(s: Settings, rows: list[Row]) -> Verdict:
-    """How often a model is trained anew by its alpha, the privacy the same."""
-    counts = [sum(u.known(rows, "retrained", what=BUDGET, alpha=alpha)) for alpha in s.small]
-    removed = [sum(u.known(rows, "timed", what=BUDGET, alpha=alpha)) for alpha in s.small]
-    falls = [a >= b for a, b in itertools.pairwise(counts)] + [counts[0] > counts[-1]]
-    told = "; ".join(f"α {a:g}: {k} of {n}" for a, k, n in zip(s.small, counts, removed, strict=True))
-    verdict = Verdict("retraining", grade([all(falls)]), f"Nodes removed one by one, ε = 1; trained anew after: {told}.")
-    return instead(verdict, u.EXACT)
 
 
 FIGURE = Figure(
     "unlearning-requests", "Nodes and features removed one by one", Settings(),
-    Settings(methods=(u.OURS, u.RETRAINED), removals=20, timed=1, alphas=(0.1, 1.0), small=(1e-4, 1e-1), trials=1),
+    Settings(methods=(u.OURS, u.RETRAINED), removals=20, timed=1, alphas=(0.1, 1.0), trials=1),
     points, compute, draw, judge, **u.PARTS,
 )  # fmt: skip
