@@ -32,8 +32,8 @@ PARTS = {
     "herta": ("HERTA",),
     "unlearning": ("ScaleGUN",),
     "others": (
-        "our reading of NGC / RNGC", "our reading of HERTA", "each model's own", "GADC, ICML 2024", "the benchmark",
-        "Giraldo et al. 2022",
+        "our reading of Yang et al. 2021", "our reading of NGC / RNGC", "our reading of HERTA", "each model's own",
+        "GADC, ICML 2024", "the benchmark", "Giraldo et al. 2022",
     ),
     "aims": ("nareg",),
 }  # fmt: skip

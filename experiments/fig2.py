@@ -190,7 +190,10 @@ def _as_solved(s: Settings, rows: list[Row]) -> str:
     mine = [row for row in rows if row["graph"] < s.solved]
     if not mine:
         return ""
-    f = {name: np.array([np.mean(column(mine, "nmse", method=name, snr_db=x)) for x in s.snr_db]) for name in (SDR, BOUND, SOLVED)}
+    f = {
+        name: np.array([np.mean(column(mine, "nmse", method=name, snr_db=x)) for x in s.snr_db])
+        for name in (SDR, BOUND, SOLVED)
+    }
     low, scales = np.array(s.snr_db) < 0, np.array(column(mine, "scale", method=SOLVED))
     over = {name: f[name] / f[SDR] for name in (BOUND, SOLVED)}
     return (

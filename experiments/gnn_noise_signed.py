@@ -23,7 +23,9 @@ def lead(cells: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
     rivals = [m for m in cells[0] if m in n.EIGHT and m not in (n.NGC, n.RNGC)] if cells else []
     result = {}
     for rival in rivals:
-        gaps = [(cell[n.RNGC].mean - cell[rival].mean, hypot(cell[n.RNGC].half_width, cell[rival].half_width)) for cell in cells]
+        gaps = [
+            (cell[n.RNGC].mean - cell[rival].mean, hypot(cell[n.RNGC].half_width, cell[rival].half_width)) for cell in cells
+        ]
         result[rival] = sum(gap > 0 for gap, _ in gaps), sum(gap > width for gap, width in gaps)
     return result
 

@@ -193,8 +193,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             "rank",
             finding(RANK, *ONE.values()),
             " ".join(sentence(name, "1 + second over first eigenvalue") for name in (RANK, *ONE.values())),
-            "With one known signal, as in Section V-A, a rank-one solution exists, and an interior-point solver returns it; with "
-            "a second moment of several it is an exception, and weights have to be rounded and made feasible again.",
+            "With one known signal, as in Section V-A, a rank-one solution exists, which solvers may return; with a second "
+            "moment of several it is an exception, and weights have to be rounded and made feasible again.",
         ),
         Verdict(
             "box",

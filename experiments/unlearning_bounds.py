@@ -156,14 +156,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     printed, told_printed = violated(PRINTED)
     charged, told_charged = violated(CHARGED)
     why = "What is charged here, for comparison: " + told_charged
-    looser = {
-        f"{kind} {r_max:g}": [r[WORST] / r[PRINTED] for r in chosen(rows, kind=kind, r_max=r_max)]
-        for kind in s.kinds for r_max in s.r_max
-    }  # fmt: skip
-    told_looser = "; ".join(f"{name}: {min(ratios):.2g} to {max(ratios):.2g}" for name, ratios in looser.items())
     return [
         Verdict("worst-case", grade(worst), told_worst),
-        Verdict("looser", grade(min(ratios) > 1 for ratios in looser.values()), f"Worst case over data-dependent: {told_looser}."),
         Verdict("data-dependent", grade(printed), told_printed, why + ("" if all(charged) else " VIOLATED.")),
     ]
 

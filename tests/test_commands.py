@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import re
 import shlex
@@ -36,7 +37,7 @@ ON_STATIONS = (
     "nareg datasets list",
     "nareg datasets export us-weather",
 )
-#: The same, in a folder with a graph and numbers of its nodes. A graph is not written over another: each conversion begins anew.
+#: The same, in a folder with a graph and numbers of its nodes. Each conversion to a graph begins anew.
 ON_A_GRAPH = (
     "nareg convert readings.csv readings.npy --float32",
     "nareg convert edges.csv.gz network.graph --nodes 1000000 --float32",
@@ -116,7 +117,7 @@ def test_commands_that_are_not_run_name_what_is_there():
         if words[:2] == ["nareg", "reproduce"]:
             names = [word for word in words[2:] if not word.startswith("-") and word in (*_main.FIGURES, *_main.GROUPS)]
             assert words[2] in names, command
-            for text in (value for word, value in zip(words, words[1:], strict=False) if word == "--set"):
+            for text in (value for word, value in itertools.pairwise(words) if word == "--set"):
                 (name,) = names
                 _main.changed(_engine.load(name).full, [text])
         elif words[0] == "python" and words[1] != "-c":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import _claims, gnn_noise_signed
+from experiments import _claims, gnn_noise_signed, unlearning_bounds
 from experiments._figure import Finding, grade
 from nareg.gnn.comparison import Summary
 
@@ -86,7 +87,9 @@ def test_shallow_ngc_and_rngc_fall_behind_the_most_on_cora():
     text = part("gnn-reproduction.md", "gnn-depth")
     gains = {name: [float(g) for g in re.findall(rf"{name} R?NGC \+([\d.]+)", text)] for name in CITATION}
     assert all(len(values) == 2 for values in gains.values())
-    assert said("elsewhere", "shallow-pubmed")["finding"] == grade(p >= max(c, d) for c, d, p in zip(*gains.values(), strict=True))
+    assert said("elsewhere", "shallow-pubmed")["finding"] == grade(
+        p >= max(c, d) for c, d, p in zip(*gains.values(), strict=True)
+    )
     words = " ".join(f"{min(gains[name]):.0f} to {max(gains[name]):.0f}" for name in ("pubmed", "cora"))
     assert re.findall(r"\d+ to \d+", said("elsewhere", "shallow-pubmed")["because"]) == re.findall(r"\d+ to \d+", words)
 
@@ -122,3 +125,12 @@ def test_cgu_and_ceu_propagate_as_retraining_does_and_are_dense_beside():
     assert min(over) > 10
     assert f"{min(over):.0f} to {max(over):.0f} times as long; {min(anew):.1f} to {max(anew):.1f} times" in one["because"]
     assert f"{min(beside):.0f} to {max(beside):.0f} times as long" in said("elsewhere", "beside-propagation")["because"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", unlearning_bounds.FIGURE.full.kinds)
+@pytest.mark.parametrize("r_max", [0.0, 1e-2])
+def test_worst_case_bounds_are_looser_than_data_dependent_ones(kind, r_max, data_root):
+    few = replace(unlearning_bounds.FIGURE.full, removals=3)
+    for row in unlearning_bounds.compute(few, {"kind": kind, "r_max": r_max}):
+        assert row[unlearning_bounds.WORST] > row[unlearning_bounds.PRINTED] > row[unlearning_bounds.TRUE]
