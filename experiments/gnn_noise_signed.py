@@ -33,8 +33,8 @@ def lead(cells: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
 def judge_lead(cells: Sequence[dict[str, Any]]) -> tuple[Finding, str]:
     """The finding, for which each rival is a part of the claim, and the counts."""
     counts = lead(cells)
-    told = ", ".join(f"{rival} in {above} ({beyond})" for rival, (above, beyond) in counts.items())
-    text = f"RNGC's mean is above that of a rival (beyond the 95 % intervals of both), of {len(cells)} cells: {told}. "
+    listed = ", ".join(f"{rival} in {above} ({beyond})" for rival, (above, beyond) in counts.items())
+    text = f"RNGC's mean is above that of a rival (beyond the 95 % intervals of both), of {len(cells)} cells: {listed}. "
     return grade(beyond == len(cells) for _, beyond in counts.values()), text
 
 
