@@ -203,10 +203,11 @@ def attacked(rows: list[Row]) -> str:
 
 
 def _labels(group: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Whether claims name their paper, and the heading above them: of one paper, or of several and this project's aims."""
+    """Whether claims name their paper, and the heading above them: of one paper, or of several, our readings and aims."""
     aims = any(v["section"] == "aim" for v in record["verdicts"])
-    header = "claim or aim" if aims or group == "time" else "the paper says"
-    return {"papers": aims or group in ("gnn", "time"), "header": header}
+    ours = any(v["paper"].startswith("our reading") for v in record["verdicts"])
+    header = "claim or aim" if aims or group == "time" else "claim or reading" if ours else "the paper says"
+    return {"papers": aims or ours or group in ("gnn", "time"), "header": header}
 
 
 def _on_its_device(settings: Any, record: dict[str, Any]) -> Any:

@@ -144,6 +144,8 @@ def _judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     ours = {"Prony": f[PRONY], "relaxation": f[SDR], MM_PRONY: b[MM_PRONY], MM_SDR: b[MM_SDR]}
     ridge_of = {"Prony": f, "relaxation": f, MM_PRONY: b, MM_SDR: b}
     over = {key: np.concatenate([v / ridge_of[name][key] for name, v in ours.items()]) for key in (KRR, KRR_BEST)}
+    over_ni = {name: v / ridge_of[name][NI] for name, v in ours.items()}
+    alike = np.abs(np.log(list(over_ni.values()))) < np.log(1.3)
     like = np.abs(np.log(f[PRONY] / f[NI])) < np.log(1.3)
     worse = f[PRONY][top] > 1.05 * f[NI][top]
     better = f[SDR] < f[PRONY]
@@ -163,9 +165,28 @@ def _judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         ),
         Verdict(
             "krr",
-            grade([*(over[KRR] < 1), *(over[KRR_BEST] < 1)]),
-            f"Learned and min-max designs have {span(over[KRR])} times the NMSE of kernel ridge with the published parameters, "
-            f"{span(over[KRR_BEST])} times with its best ones.",
+            grade(over[KRR] < 1),
+            f"Learned and min-max designs have {span(over[KRR])} times the NMSE of kernel ridge with the published parameters.",
+            f"With its best ones {span(over[KRR_BEST])} times.",
+        ),
+        Verdict(
+            "krr-best",
+            grade(f[KRR] < 1.05 * f[KRR_BEST]),
+            f"NMSE of kernel ridge at {', '.join(f'{x:g}' for x in s.snr_db)} dB: {_listed(f[KRR])} with the published "
+            f"parameters, {_listed(f[KRR_BEST])} with those that suit these signals best.",
+        ),
+        Verdict(
+            "like-ni",
+            grade(alike.ravel()),
+            "NMSE over that of NI: " + ", ".join(f"{name} {span(v)}" for name, v in over_ni.items()) + ".",
+            "Alike is within a factor of 1.3.",
+        ),
+        Verdict(
+            "ni-high-snr",
+            grade(v[top] > 0.95 for v in over_ni.values()),
+            f"At {s.snr_db[top]:g} dB, over the NMSE of NI: "
+            + ", ".join(f"{name} {v[top]:.3g}" for name, v in over_ni.items()) + ".",
+            f"The best single weight has {f[BEST][top] / f[NI][top]:.3g} times that of NI.",
         ),
         Verdict(
             "prony-like-ni",
@@ -199,6 +220,11 @@ def _judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             f"for one weight of three times the rule; the best single weight, {fall[BEST]:.2f}, does not saturate.",
         ),
     ]  # fmt: skip
+
+
+def _listed(values: np.ndarray) -> str:
+    """Values in the order of the SNRs."""
+    return ", ".join(f"{value:#.3g}" for value in values)
 
 
 FIGURE = Figure(

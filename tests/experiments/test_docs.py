@@ -90,7 +90,8 @@ def test_pages_are_written_from_what_was_run(tmp_path):
         stated = {
             "figure": name, "title": "t", "commit": f"c{k}", "settings": {"seed": k},
             "fingerprint": fingerprint(figure, figure.full), "versions": versions(figure),
-            "verdicts": [{"text": f"claim {k}", "finding": "reproduced", "on": "", "section": "5", "measured": "m", "why": ""}],
+            "verdicts": [{"text": f"claim {k}", "finding": "reproduced", "on": "", "paper": "ScaleGUN", "section": "5",
+                          "measured": "m", "why": ""}],
         }  # fmt: skip
         (out / f"{name}.json").write_text(json.dumps(stated))
         (out / f"{name}.csv").write_text("a\n1\n")

@@ -23,7 +23,7 @@ from nareg.errors import InputError, NaregError
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
     "fig1": {"n_graphs": 2, "n_scales": 5},
-    "fig2": {"n_graphs": 2, "draws": 40, "snr_db": (-5.0, 0.0, 5.0), "n_nodes": 30, "frequencies": 10},
+    "fig2": {"n_graphs": 2, "draws": 40, "snr_db": (-5.0, 0.0, 5.0), "n_nodes": 30, "frequencies": 10, "solved": 1},
     "fig3": {"n_graphs": 2, "draws": 40, "observed": (10, 20, 30), "n_nodes": 30, "frequencies": 10},
     "fig4": {"stations": (32,), "snr_db": (-5.0, 0.0), "other_units": ("50 km",), "draws": 4, "every": 40, "oracle_every": 2},
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 8, "every": 40},
@@ -39,7 +39,7 @@ TINY = {
         "tv_signals": 2,
         "kriging_signals": 4,
     },
-    "theory": {"n_points": 2, "cases": 40, "boxes": 2, "programs": 1},
+    "theory": {"n_points": 2, "cases": 40, "boxes": 2, "programs": 1, "known": 1, "known_nodes": 12, "known_frequencies": 5},
     "gnn-clean": {"datasets": ("cora",), "models": ("MLP", "GCN", "SGC"), "runs": 1, "epochs": 3},
     "gnn-rows": {"datasets": ("cora",), "levels": (1.0,), "models": ("NGC", "RNGC"), "runs": 1, "epochs": 3},
     "gnn-noise": {"datasets": ("cora",), "levels": (0.3,), "models": ("GCN", "S2GC", "NGC", "RNGC"), "runs": 2, "epochs": 3},

@@ -88,3 +88,24 @@ def test_the_hessian_under_cross_entropy_is_a_rescaled_one_for_one_node_and_clas
     assert spreads[0] == pytest.approx(1)
     assert 1.1 < spreads[1] < spreads[2]
     assert spreads[2] > 2
+
+
+def test_the_gradient_of_algorithm_1_is_autograd_s_where_both_solves_have_the_same_graph(rng):
+    """Appendix E. As printed the first solve has a sparsified graph, and the gradient is another one."""
+    torch = pytest.importorskip("torch")
+    graph = graphs.erdos_renyi(40, 0.5, rng=rng)
+    L, X, Y = graph.laplacian().toarray(), rng.standard_normal((40, 5)), rng.standard_normal((20, 3))
+    kept = graph.adjacency.toarray() * (np.add.outer(np.arange(40), np.arange(40)) % 3 > 0)
+    sparse = np.diag(kept.sum(axis=1)) - kept
+    W, lam, train = rng.standard_normal((5, 3)), 2.0, np.arange(20)
+
+    def gradient(first):
+        R = np.zeros((40, 3))
+        R[train] = np.linalg.solve(np.eye(40) + lam * first, X @ W)[train] - Y
+        return X.T @ np.linalg.solve(np.eye(40) + lam * L, R)
+
+    V = torch.tensor(W, requires_grad=True)
+    outputs = torch.linalg.solve(torch.eye(40, dtype=torch.float64) + lam * torch.tensor(L), torch.tensor(X) @ V)
+    (0.5 * (outputs[train] - torch.tensor(Y)).square().sum()).backward()
+    np.testing.assert_allclose(gradient(L), V.grad.numpy(), rtol=1e-9)
+    assert abs(gradient(sparse) - V.grad.numpy()).max() > 0.01 * abs(gradient(L)).max()
