@@ -34,8 +34,6 @@ PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 SMOOTHNESS = 30.0
 #: The search ends when the held-out risk has not fallen for so many penalties.
 PATIENCE = 2
-#: Descent steps for each penalty of the search, and for the final fit.
-SEARCH_STEPS, FINAL_STEPS, FREE_STEPS = 8, 200, 500
 #: From this penalty on the objective has several minima: the last fit starts from the single weight, too.
 LOOSE = 0.001
 #: Norm of the gradient in u, times sqrt(N), over the risk, at which a descent has converged.
@@ -146,7 +144,7 @@ class PenaltyPath:
         single = PathEnd(self.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
         if folds == []:
             return single
-        mu, u, max_iterations = 0.0, self.coordinates.first, FREE_STEPS
+        mu, u, max_iterations = 0.0, self.coordinates.first, self.coordinates.steps.free
         penalties: tuple[float, ...] = PENALTIES
         if warm is not None:
             mu, penalties = warm.penalty, (warm.penalty,)
@@ -158,7 +156,7 @@ class PenaltyPath:
                 return PathEnd(self.weights(best.u), Status.INTERRUPTED, "interrupted")
             if not best.worthwhile:
                 return single
-            mu, u, max_iterations = best.mu, best.u, FINAL_STEPS
+            mu, u, max_iterations = best.mu, best.u, self.coordinates.steps.final
         ends = [self.run(risk, mu, u, max_iterations)]
         if folds is not None and mu <= LOOSE and ends[0].message != "interrupted":
             ends.append(self.run(risk, mu, self.coordinates.first, max_iterations))
@@ -177,7 +175,7 @@ class PenaltyPath:
         constant = sum(fold.constant for fold in folds) / len(folds)
         for mu in penalties:
             for k, fold in enumerate(folds):
-                result = self.run(fold.train, mu, points[k], SEARCH_STEPS)
+                result = self.run(fold.train, mu, points[k], self.coordinates.steps.search)
                 points[k] = result.w
                 if result.message == "interrupted":
                     return replace(best, u=result.w, interrupted=True)
