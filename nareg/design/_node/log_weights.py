@@ -12,6 +12,7 @@ from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.rate_limit import RateLimit
+from nareg.design._risk.selection import DENSE_NODES
 
 #: No weight goes below this share of the single one.
 SMALLEST = 1e-8
@@ -85,9 +86,7 @@ class LogWeights:
         return self.groups.tied(function)
 
 
-def log_weights(
-    start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, promise: NodeRate | None
-) -> Coordinates:
+def log_weights(start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, promise: NodeRate | None) -> Coordinates:
     """Coordinates around the start, in which a rate that was promised is kept."""
     free = LogWeights(start, low, high, groups)
     return free if promise is None else LimitedLogWeights.of(free, promise)
@@ -99,7 +98,11 @@ class LimitedLogWeights:
 
     free: LogWeights
     limit: RateLimit
-    steps: Steps = Steps(search=24, final=1500, free=1500)
+
+    @property
+    def steps(self) -> Steps:
+        final = 1500 if self.free.start.size <= DENSE_NODES else 300  # a step on a large network takes seconds
+        return Steps(search=24, final=final, free=final)
 
     @classmethod
     def of(cls, free: LogWeights, promise: NodeRate) -> LimitedLogWeights:

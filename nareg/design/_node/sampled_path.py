@@ -144,7 +144,9 @@ def design_sampled(
         details={**path.details(), **promised, "solves": solves, **(details or {})},
         timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
         settings={
-            "solver": "sampled", "n_probes": task.sampling.n_probes, **({} if task.rate is None else {"rate": task.rate})
+            "solver": "sampled",
+            "n_probes": task.sampling.n_probes,
+            **({} if task.rate is None else {"rate": task.rate}),
         },  # fmt: skip
     )
 

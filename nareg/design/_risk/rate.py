@@ -118,7 +118,8 @@ class NodeRate:
 
     def estimate(self, w: np.ndarray) -> float:
         """The factor, to about 1e-7 of it."""
-        value = extreme_eigenvalue(self.coupling(w), "LA", tol=1e-7, start=np.ones(w.size))
+        B = self.coupling(w)
+        value = extreme_eigenvalue(B, "LA", tol=1e-7, start=np.ones(w.size)) if B.data.any() else 0.0
         if value is None:
             raise SolverError("the Jacobi factor of these weights did not converge: pass rate=None, or design on a part.")
         return max(value, 0.0)

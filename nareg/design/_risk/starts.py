@@ -15,9 +15,7 @@ SINGLE_RANGE = (1e-8, 1e4)
 SINGLE_COLUMNS = 32
 
 
-def best_scalar(
-    task: DesignProblem, low: np.ndarray, high: np.ndarray, largest: float = np.inf
-) -> tuple[np.ndarray, float]:
+def best_scalar(task: DesignProblem, low: np.ndarray, high: np.ndarray, largest: float = np.inf) -> tuple[np.ndarray, float]:
     """The single weight up to ``largest`` with the smallest risk, moved into the bounds node by node, and its risk."""
     first, last = extreme_frequencies(task.spectrum[0])
     typical = float(np.mean(task.c))
