@@ -224,8 +224,8 @@ def _refuse_rate(rate: float, criterion: str, unknowns: int, backend: SolverBack
         )
     if unknowns > DENSE_UNKNOWNS or backend != "scipy":
         raise TooLargeError(
-            f"rate is {rate:g}: edge designs keep a rate on up to {DENSE_UNKNOWNS} nodes and edges together (here {unknowns}) and "
-            "backend='scipy'; use nareg.design.exact or blind, or a part of the network (graph.subgraph)."
+            f"rate is {rate:g}: edge designs keep a rate on up to {DENSE_UNKNOWNS} nodes and edges together (here {unknowns}) "
+            "and backend='scipy'; use nareg.design.exact or blind, or a part of the network (graph.subgraph)."
         )
 
 

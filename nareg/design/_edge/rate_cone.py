@@ -16,7 +16,7 @@ which does not change with the scale of ``C + S``; nu falls in steps. With ``Z =
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -186,12 +186,12 @@ def newton_at_rate(
     max_iterations: int, progress: ProgressCallback | None = None,
 ) -> Reached:  # fmt: skip
     """:func:`newton` in the cone (None: anywhere), with barriers that cost less and less."""
-    options = {"nonnegative": nonnegative, "max_iterations": max_iterations, "progress": progress}
+    descend = partial(newton, nonnegative=nonnegative, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
     if cone is None:
-        return newton(objective, start, tolerance=tolerance, **options)
+        return descend(objective, start)
     u, steps = start, 0
     for part in TIGHT:
-        reached = newton(barrier(objective, cone, u, part), u, tolerance=tolerance, **options)
+        reached = descend(barrier(objective, cone, u, part), u)
         u, steps = reached.point.u, steps + reached.iterations
         if reached.message == "interrupted":
             break

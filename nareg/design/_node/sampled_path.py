@@ -18,8 +18,8 @@ from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
 from nareg.design._node.sampling import Sampling
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
-from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
+from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.starts import best_single, carried_single
 from nareg.errors import InputError
@@ -147,7 +147,7 @@ def design_sampled(
             "solver": "sampled",
             "n_probes": task.sampling.n_probes,
             **({} if task.rate is None else {"rate": task.rate}),
-        },  # fmt: skip
+        },
     )
 
 

@@ -50,7 +50,7 @@ def checked_rate(rate: Any) -> float | None:
     number = _checks.number("rate", rate)
     if not 0 < number < 1:
         raise InputError(
-            f"rate is {number:g}: the factor of a round lies between 0 and 1; pass say 0.9, which takes some 200 rounds to 1e-8."
+            f"rate is {number:g}: the factor of a round lies between 0 and 1; pass say 0.9, which takes 200 rounds to 1e-8."
         )
     return number
 
@@ -91,8 +91,8 @@ class NodeRate:
                 "weights; pass a larger rate, or a data term at more nodes."
             )
         raise InputError(
-            f"rate is {self.rate:g}: the smallest weights that lower allows have the factor {least:.6g}; pass a larger rate, or "
-            f"a smaller lower (it is {self.low.min():g} to {self.low.max():g})."
+            f"rate is {self.rate:g}: the smallest weights that lower allows have the factor {least:.6g}; pass a larger rate, "
+            f"or a smaller lower (it is {self.low.min():g} to {self.low.max():g})."
         )
 
     @cached_property
