@@ -45,7 +45,7 @@ def assert_promised(graph, d, readings, rate):
         solution = denoise(graph, d, readings, method="jacobi", tol=float(accuracy))
         assert solution.status.name == "CONVERGED"
         assert solution.rounds <= rounds
-        assert solution.messages == solution.rounds * 2 * graph.n_edges
+        assert solution.messages <= solution.rounds * 2 * graph.n_edges
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_large_networks(kind, design):
     if kind == "grid":
         g = nareg.graphs.grid((100, 100))
     else:
-        g = nareg.Graph.from_networkx(__import__("networkx").barabasi_albert_graph(2000, 3, seed=0))
+        g = nareg.Graph.from_networkx(pytest.importorskip("networkx").barabasi_albert_graph(2000, 3, seed=0))
     X = nareg.graphs.heterogeneous_field(g, 12, rng=rng).signals
     noise, Y = noisy(X, 0)
     data = {"signals": X} if design is exact else {"measurements": Y}
@@ -262,7 +262,11 @@ X9 = np.ones((9, 20)) + np.eye(9, 20)
         (lambda g: exact(g, signals=X9, noise=1.0, rate=np.nan), InputError, "rate is nan"),
         (lambda g: exact(g, signals=X9, noise=1.0, rate="0.9"), InputError, "rate is '0.9', a number"),
         (lambda g: exact(g, signals=X9, noise=1.0, rate=True), InputError, "rate is True, a number"),
-        (lambda g: exact(g, signals=X9, noise=1.0, rate=0.3, lower=2.0), InputError, "rate is 0.3: .*lower allows.*smaller lower"),
+        (
+            lambda g: exact(g, signals=X9, noise=1.0, rate=0.3, lower=2.0),
+            InputError,
+            "rate is 0.3: .*lower allows.*smaller lower",
+        ),
         (
             lambda g: exact(g, signals=X9, noise=1.0, rate=0.3, fit=np.r_[1.0, np.zeros(8)]),
             InputError,

@@ -101,7 +101,7 @@ class LimitedLogWeights:
 
     @property
     def steps(self) -> Steps:
-        final = 1500 if self.free.start.size <= DENSE_NODES else 300  # a step on a large network takes seconds
+        final = 1500 if self.free.start.size <= DENSE_NODES else 150  # a step on a large network takes seconds
         return Steps(search=24, final=final, free=final)
 
     @classmethod

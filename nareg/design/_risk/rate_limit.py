@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import SuperLU, splu
 
+from nareg._linear.factorization import Factor, factorize
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.rate import NodeRate
@@ -69,19 +69,24 @@ class RateLimit:
         return self.promise.c > 0
 
     @cached_property
-    def _without_data(self) -> SuperLU | None:
-        """Factor of ``rate I - P`` at nodes without data; None where all have some."""
-        hidden = ~self._observed
+    def _without_data(self) -> Factor | None:
+        """Factor of ``rate diag(d) - A`` at nodes without data; None where all have some."""
+        hidden, promise = ~self._observed, self.promise
         if not hidden.any():
             return None
-        return splu(sp.csc_array(self.promise.rate * sp.eye_array(int(hidden.sum())) - self.P[hidden][:, hidden]))
+        return factorize(sp.csr_array(sp.diags_array(promise.rate * promise.degrees[hidden]) - promise.A[hidden][:, hidden]))
+
+    @cached_property
+    def _data_beside(self) -> sp.csr_array:
+        """Rows of A of the nodes without data, columns of those with."""
+        return self.promise.A[~self._observed][:, self._observed]
 
     def _vector(self, y: np.ndarray) -> np.ndarray:
         """``x = exp(y)``, solved for where there are no data."""
         x = np.exp(y)
         if self._without_data is not None:
             seen = self._observed
-            x[~seen] = np.maximum(self._without_data.solve(self.P[~seen][:, seen] @ x[seen]), 1e-300)
+            x[~seen] = np.maximum(self._without_data.solve(self._data_beside @ x[seen]), 1e-300)
         return x
 
     def caps(self, y: np.ndarray) -> Caps:
@@ -110,7 +115,7 @@ class RateLimit:
         x, seen = caps.x, self._observed
         by_x = (self.P.T @ (by_ratio / x)) - by_ratio * caps.ratios / x
         if self._without_data is not None:
-            by_x[seen] += self.P[~seen][:, seen].T @ self._without_data.solve(by_x[~seen], trans="T")
+            by_x[seen] += self._data_beside.T @ self._without_data.solve(by_x[~seen])
             by_x[~seen] = 0.0
         return by_x * x
 
