@@ -132,6 +132,9 @@ class DesignDetails(TypedDict, total=False):
         Min-max designs: the worst case, between two bounds; for a design of two corners also that of their box.
     n_probes, smallest_eigenvalue_K
         Random probes of the noise; the smallest eigenvalue of ``C + S``.
+    jacobi_factor, jacobi_rounds
+        Designs with a rate: a proven bound on the factor of a Jacobi round, and the rounds that are promised, by relative
+        residual.
     """
 
     strength: float
@@ -180,6 +183,8 @@ class DesignDetails(TypedDict, total=False):
     corner_weights: list[float]
     n_probes: int
     smallest_eigenvalue_K: float
+    jacobi_factor: float
+    jacobi_rounds: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -286,6 +291,10 @@ class WeightDesign:
             f"  {c.solver}: {c.solver_status}",
             "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.timings.items()),
         ]
+        rounds = c.details.get("jacobi_rounds")
+        if rounds is not None:
+            shown = ", ".join(f"{count} to {accuracy}" for accuracy, count in rounds.items())
+            lines.append(f"  Jacobi rounds, each with the factor {c.details['jacobi_factor']:.6g}: {shown}")
         silent = c.details.get("left_out")
         if silent:
             shown = ", ".join(map(str, silent[:5])) + (", ..." if len(silent) > 5 else "")

@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from nareg.design._edge.newton import LikelihoodObjective, NewtonPoint, Reached, newton
+from nareg.design._edge.newton import LikelihoodObjective, NewtonPoint, Reached
+from nareg.design._edge.rate_cone import RateCone, newton_at_rate
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.shrinkage import (
     Choice,
@@ -44,11 +45,15 @@ class DenseDesign:
     support: Support
     by_risk: bool
     nonnegative: bool
+    rate: float | None = None
 
     def family(self, R: np.ndarray) -> Family:
         """Objectives for a training second moment and every amount of shrinkage."""
-        build = risk_family if self.by_risk else likelihood_family
-        return build(replace(self.task, R=R), self.support, self.support.of_operator(self.task.base.L))
+        task, L = replace(self.task, R=R), self.support.of_operator(self.task.base.L)
+        if not self.by_risk:
+            return likelihood_family(task, self.support, L)
+        cone = None if self.rate is None else RateCone(self.support, task.c, self.rate)
+        return risk_family(task, self.support, L, cone)
 
     def judge(self, R: np.ndarray) -> Plain:
         """The plain objective for a second moment."""
@@ -109,8 +114,9 @@ class DenseDesign:
         except KeyboardInterrupt:
             choice = Choice(1.0, family.start, interrupted=True)
         descends = choice.worthwhile and choice.amount < 1.0
-        reached = newton(
+        reached = newton_at_rate(
             family.at(choice.amount),
+            family.cone,
             choice.start if descends else family.start,
             nonnegative=self.nonnegative,
             tolerance=TOLERANCE,

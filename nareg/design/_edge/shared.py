@@ -55,7 +55,9 @@ class SharedSupport(Support):
         return reduced
 
     def products(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        lower = super().products(*pairs)
+        return self.reduced_products(super().products(*pairs))
+
+    def reduced_products(self, lower: np.ndarray) -> np.ndarray:
         full = lower + np.tril(lower, -1).T
         return np.tril(self.Z.T @ (self.Z.T @ full).T)
 

@@ -24,8 +24,10 @@ from scipy.optimize import minimize
 
 from nareg._linear.held_out import standard_error
 from nareg.design._edge.newton import ConeObjective, LikelihoodObjective, NewtonPoint, Proximal, RiskObjective, newton
+from nareg.design._edge.rate_cone import INSIDE, LOOSE, RateCone, barrier
 from nareg.design._edge.support import Support
 from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
 
@@ -54,6 +56,8 @@ class Family:
     #: A convex relative whose minimum, times the factor, is a good start; the risk of S is not convex.
     relative: Callable[[float], LikelihoodObjective] | None = None
     factor: float = 1.0
+    #: Where a rate keeps the unknowns, or None.
+    cone: RateCone | None = None
 
     def at(self, amount: float) -> ConeObjective:
         """The objective blended by this amount."""
@@ -72,7 +76,10 @@ class Family:
         objective, relative = self.at(amount), self.relative(amount)
         ridge = relative.support.identity / float(np.diagonal(relative.R).mean())  # L alone is singular
         start = self.start / self.factor + ridge
-        trial, plain = objective.at(_rough(relative, start, nonnegative) * self.factor), objective.at(self.start)
+        u = _rough(relative, None, start, nonnegative) * self.factor
+        if self.cone is not None:
+            u = self.start + self.cone.share(u - self.start, self.start) * (u - self.start)
+        trial, plain = objective.at(u), objective.at(self.start)
         assert plain is not None
         return trial.u if trial is not None and trial.value < plain.value else self.start
 
@@ -124,10 +131,11 @@ def data_scale(c: np.ndarray, variance: np.ndarray) -> float:
     return float(np.mean((c * variance)[c > 0])) or 1.0
 
 
-def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:
+def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray, cone: RateCone | None) -> Family:
     """Risks for a training second moment."""
     low, high = task.squared_bounds(None, None, default_lower=None)
-    w, _ = best_scalar(task, low, high)
+    promise = None if cone is None else NodeRate(task.base, task.c, INSIDE * cone.rate, low, high)
+    w, _ = best_scalar(task, low, high, np.inf if promise is None else promise.largest_single)
     strength = float(np.min(w)) ** 2
     values, vectors = task.spectrum
     null = values <= 1e-9 * values[-1]
@@ -149,7 +157,7 @@ def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -
         a = max(amount, AMOUNTS[-1])  # with fewer signals than nodes the likelihood has no maximum without a model
         return LikelihoodObjective(support, (1 - a) * task.R + a * R0)
 
-    return Family(data, prior, strength * L_unknowns, relative if likely else None, scale)
+    return Family(data, prior, strength * L_unknowns, relative if likely else None, scale, cone)
 
 
 def likelihood_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:
@@ -190,7 +198,7 @@ def choose(
     points = [family.first(AMOUNTS[0], nonnegative=nonnegative) for family in families]
     best: tuple[float, float, np.ndarray, list[np.ndarray]] | None = None
     for amount in AMOUNTS:
-        points = [_rough(family.at(amount), u, nonnegative) for family, u in zip(families, points, strict=True)]
+        points = [_rough(family.at(amount), family.cone, u, nonnegative) for family, u in zip(families, points, strict=True)]
         values = np.array([_value(judge, u) for judge, u in zip(judges, points, strict=True)])
         if best is not None and values.mean() >= best[0]:
             break
@@ -208,8 +216,10 @@ def choose(
     return Choice(amount, np.mean(points, axis=0), False, held_out, float(scalar.mean()), error)
 
 
-def _rough(objective: ConeObjective, start: np.ndarray, nonnegative: bool) -> np.ndarray:
+def _rough(objective: ConeObjective, cone: RateCone | None, start: np.ndarray, nonnegative: bool) -> np.ndarray:
     """A point near the minimum; Ctrl-C is raised again."""
+    if cone is not None:
+        objective = barrier(objective, cone, start, LOOSE)
     reached = newton(objective, start, nonnegative=nonnegative, tolerance=1e-4, enough=ROUGH, max_iterations=ROUGH_ITERATIONS)
     if reached.message == "interrupted":
         raise KeyboardInterrupt

@@ -97,6 +97,10 @@ class Support:
         second_end = np.concatenate([np.full_like(nodes, self.n), self.j])
         return kernels.rank_one_products(first_end, second_end, first, second)
 
+    def reduced_products(self, lower: np.ndarray) -> np.ndarray:
+        """Lower triangle of a symmetric matrix by the unknowns from that by the number of every node and edge."""
+        return lower
+
     def product_diagonal(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Diagonal of :meth:`products`."""
         return self.gather(A) * self.gather(B)

@@ -25,6 +25,7 @@ from nareg.design._node.sampling import Sampling
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, fit_weights
+from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
@@ -47,6 +48,7 @@ def blind(
     upper: ArrayLike | None = None,
     fit: ArrayLike | Literal["noise"] | None = None,
     groups: ArrayLike | None = None,
+    rate: float | None = None,
     solver: Literal["auto", "dense", "sampled"] = "auto",
     sampling: Sampling | None = None,
     backend: SolverBackend = "scipy",
@@ -70,6 +72,9 @@ def blind(
         Data term for which to design.
     groups : (N,) array of labels, optional
         Nodes with the same label share a weight.
+    rate : number between 0 and 1, optional
+        Limit of the factor by which a round of ``denoise(method="jacobi")`` reduces the residual, with all readings there
+        (:func:`nareg.design.exact`).
     solver : {"auto", "dense", "sampled"}
         ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3); ``"sampled"`` needs independent noise, and
         has no N x N matrix. Auto: dense up to 500 nodes.
@@ -114,6 +119,7 @@ def blind(
     """
     base = penalty(graph)
     n = base.n_nodes
+    rate = checked_rate(rate)
     solver = chosen_solver(solver, backend)
     sampling = (sampling or Sampling()).started()
     tied = Groups(groups, n)
@@ -123,6 +129,11 @@ def blind(
         given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
         live = seen.any(axis=1)
         if not live.all():
+            if rate is not None:
+                raise InputError(
+                    f"rate is {rate:g} and {int((~live).sum())} stations have no reading at all: leave them out "
+                    "(graph.subgraph), or pass rate=None."
+                )
             options = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
             return without_silent(blind, base, Y, seen, given, options)
     independent = noise is None or np.ndim(noise) < 2
@@ -145,8 +156,9 @@ def blind(
         details |= gap_details(base, seen)
     if sampled:
         return blind_sampled(
-            base, Y, Sigma, fit, lower, upper, tied, sampling, progress, details, completion=completion, backend=backend
-        )
+            base, Y, Sigma, fit, lower, upper, tied, sampling, progress, details, completion=completion, backend=backend,
+            rate=rate,
+        )  # fmt: skip
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
@@ -167,7 +179,7 @@ def blind(
         return signal_fold(train, Y[:, left_out], task.covariance_with_filtered, constant=-power)
 
     folds = [fold(*parts) for parts in sampling.split(T, DENSE_FOLDS)]
-    return design_dense("blind", task, folds, low, high, tied, progress=progress, details=details)
+    return design_dense("blind", task, folds, low, high, tied, progress=progress, rate=rate, details=details)
 
 
 def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) -> float:
@@ -179,7 +191,7 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 def blind_sampled(
     base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
     sampling: Sampling, progress: ProgressCallback | None, details: DesignDetails,
-    warm: Warm | None = None, completion: Completion | None = None, backend: SolverBackend = "scipy",
+    warm: Warm | None = None, completion: Completion | None = None, backend: SolverBackend = "scipy", rate: float | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
     started = time.perf_counter()
@@ -191,5 +203,5 @@ def blind_sampled(
         return blind_columns(readings, variance, c, Z)
 
     stored = None if fit is None else c
-    task = SampledTask(base, c, stored, columns, T, groups, sampling, hold_out=True, warm=warm, backend=backend)
+    task = SampledTask(base, c, stored, columns, T, groups, sampling, hold_out=True, warm=warm, backend=backend, rate=rate)
     return design_sampled("blind", task, lower, upper, started=started, progress=progress, details=details)

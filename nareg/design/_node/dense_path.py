@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import squares
 from nareg.design._risk.starts import best_scalar
 from nareg.progress import ProgressCallback
@@ -45,22 +47,26 @@ def design_dense(
     groups: Groups,
     *,
     progress: ProgressCallback | None,
+    rate: float | None = None,
     details: DesignDetails | None = None,
 ) -> WeightDesign:
     """The path of penalties on dense matrices."""
     low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
-    start, start_risk = best_scalar(task, low, high)
-    path = PenaltyPath(task.base.L, start, start_risk, low, high, groups, progress)
+    promise = None if rate is None else NodeRate(task.base, task.c, rate, low, high)
+    start, start_risk = best_scalar(task, low, high, np.inf if promise is None else promise.largest_single)
+    path = PenaltyPath(task.base.L, log_weights(start, low, high, groups, promise), start, start_risk, groups, progress)
     end = path.follow(task.mse_and_gradient, folds)
+    w, promised = (end.w, DesignDetails()) if promise is None else promise.certified(end.w, task.mse)
     return task.pack(
         method,
-        end.w,
-        task.mse(end.w),
+        w,
+        task.mse(w),
         end.status,
         lower=low,
         upper=high,
         solver="L-BFGS-B (scipy)",
         solver_status=end.message,
         gradient_norm=end.gradient_norm,
-        details={**path.details(), **(details or {})},
+        details={**path.details(), **promised, **(details or {})},
+        settings={} if rate is None else {"rate": rate},
     )

@@ -18,6 +18,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg._operator import Penalty, penalty
+from nareg.design._node.at_rate import at_rate
 from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, signal_fold
 from nareg.design._node.penalty_path import Warm
 from nareg.design._node.sampled_path import SampledTask, checked_columns, chosen_solver, design_sampled
@@ -26,6 +27,7 @@ from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.newton import polish
 from nareg.design._risk.problem import STATIONARY, problem
+from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
@@ -33,7 +35,7 @@ from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, alike_on_all_ranks
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 #: Relative projected gradient of a descent above which Newton steps follow.
@@ -53,6 +55,7 @@ def exact(
     fit: ArrayLike | Literal["noise"] | None = None,
     starts: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    rate: float | None = None,
     solver: Literal["auto", "dense", "sampled"] = "auto",
     sampling: Sampling | None = None,
     backend: SolverBackend = "scipy",
@@ -77,6 +80,8 @@ def exact(
         Further starting weights, for example those of other designs (dense solver).
     groups : (N,) array of labels, optional
         Nodes with the same label share a weight: fewer unknowns where there are few training signals.
+    rate : number between 0 and 1, optional
+        Limit of the factor by which a round of ``denoise(method="jacobi")`` reduces the residual. See Notes.
     solver : {"auto", "dense", "sampled"}
         ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3) and starts also from the inverse of the
         principal signal; ``"sampled"`` needs signals and independent noise, and has no N x N matrix. Auto: dense
@@ -97,6 +102,14 @@ def exact(
         has the ``penalty`` that they prefer, ``held_out_risk`` and ``held_out_error`` (:func:`nareg.design.blind`).
         Elsewhere ``"starts"`` holds the value reached from every start: the problem is not convex, and the best is returned.
 
+    Notes
+    -----
+    With ``rate`` the spectral radius of ``D^-1/2 M D^-1/2`` is at most the rate, where D is the diagonal of ``C + S`` and M the
+    rest of it. Neighbors then compute the filter in a number of rounds that is known beforehand.
+    ``certificate.details["jacobi_factor"]`` is a proven bound on that radius. ``["jacobi_rounds"]`` has the rounds after which
+    the relative residual is below 1e-3, 1e-6 and 1e-8 (the ``tol`` of :func:`nareg.filters.denoise`), whatever the readings.
+    Where ``fit`` of ``denoise`` is another than the design's, or readings are missing, the promise does not hold.
+
     Examples
     --------
     >>> import numpy as np, nareg
@@ -106,8 +119,13 @@ def exact(
     >>> d = nareg.design.exact(g, signals=x, noise=0.5)
     >>> bool(d.objective < one.objective)
     True
+    >>> quick = nareg.design.exact(g, signals=x, noise=0.5, rate=0.5)
+    >>> solution = nareg.filters.denoise(g, quick, x, method="jacobi")
+    >>> solution.rounds <= quick.certificate.details["jacobi_rounds"]["1e-08"]
+    True
     """
     base = penalty(graph)
+    rate = checked_rate(rate)
     n = base.n_nodes
     solver = chosen_solver(solver, backend)
     sampling = (sampling or Sampling()).started()
@@ -120,7 +138,7 @@ def exact(
     if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
-        return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress, backend=backend)
+        return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress, backend=backend, rate=rate)
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
@@ -134,7 +152,7 @@ def exact(
             signal_fold(replace(task, R=_moment(X[:, trained])), X[:, left_out], task.variance)
             for trained, left_out in sampling.split(X.shape[1], DENSE_FOLDS)
         ]
-        return design_dense("exact", task, folds, low, high, tied, progress=progress)
+        return design_dense("exact", task, folds, low, high, tied, progress=progress, rate=rate)
     w_scalar, scalar_risk = best_scalar(task, low, high)
     candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
     candidates |= {f"given {i}": start for i, start in enumerate(extra)}
@@ -152,7 +170,11 @@ def exact(
     status = Status.CONVERGED if negligible or best.gradient_norm < STATIONARY else Status.MAX_ITERATIONS
     if any(d.message == "interrupted" for d in reached.values()):
         status = Status.INTERRUPTED
-    w = tied.expand(best.w)
+    w, details = tied.expand(best.w), DesignDetails(best_scalar_risk=scalar_risk)
+    if rate is not None:
+        promise = NodeRate(task.base, task.c, rate, *map(tied.expand, bounds))
+        end = at_rate(task, promise, tied, best, status, extra, progress)
+        w, best, reached, status, details = end.w, end.best, end.reached, end.status, end.details
     return task.pack(
         "exact",
         w,
@@ -166,9 +188,10 @@ def exact(
         details={
             "starts": {name: d.value for name, d in reached.items()},
             "iterations": sum(d.iterations for d in reached.values()),
-            "best_scalar_risk": scalar_risk,
             "degrees_of_freedom": tied.count,
+            **details,
         },
+        settings={} if rate is None else {"rate": rate},
     )
 
 
@@ -190,6 +213,7 @@ def _moment(X: np.ndarray) -> np.ndarray:
 def exact_sampled(
     base: Penalty, signals: Any, noise: Any, fit: Any, lower: Any, upper: Any, groups: Groups,
     sampling: Sampling, progress: ProgressCallback | None, warm: Warm | None = None, backend: SolverBackend = "scipy",
+    rate: float | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
     started = time.perf_counter()
@@ -205,7 +229,7 @@ def exact_sampled(
 
     hold_out = _holds_out(sampling.hold_out, X, n)
     stored = None if fit is None else c
-    task = SampledTask(base, c, stored, columns, X.shape[1], groups, sampling, hold_out, warm, backend)
+    task = SampledTask(base, c, stored, columns, X.shape[1], groups, sampling, hold_out, warm, backend, rate)
     return design_sampled("exact", task, lower, upper, started=started, progress=progress)
 
 

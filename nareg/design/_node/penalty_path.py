@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._linear.held_out import standard_error, worthwhile
+from nareg.design._node.log_weights import SMALLEST, Coordinates
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.selection import STANDARD_ERRORS
@@ -33,14 +34,10 @@ PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 SMOOTHNESS = 30.0
 #: The search ends when the held-out risk has not fallen for so many penalties.
 PATIENCE = 2
-#: Descent steps for each penalty of the search, and for the final fit.
-SEARCH_STEPS, FINAL_STEPS, FREE_STEPS = 8, 200, 500
 #: From this penalty on the objective has several minima: the last fit starts from the single weight, too.
 LOOSE = 0.001
 #: Norm of the gradient in u, times sqrt(N), over the risk, at which a descent has converged.
 STATIONARY = 1e-3
-#: No weight goes below this share of the single one.
-SMALLEST = 1e-8
 
 
 @dataclass(frozen=True)
@@ -87,14 +84,13 @@ class _Best:
 
 @dataclass
 class PenaltyPath:
-    """Descents in u around the single weights ``start``, between bounds ``low`` and ``high`` on ``w_i^2``."""
+    """Descents in u around the single weights ``start``; ``u = log(w / start)`` unless a rate limits the weights."""
 
     L: sp.csr_array
+    coordinates: Coordinates
     start: np.ndarray
     #: Risk of the start, which makes penalties the same in every unit.
     start_risk: float
-    low: np.ndarray
-    high: np.ndarray
     groups: Groups
     progress: ProgressCallback | None
     #: Descent steps of all paths so far, and where the last one ended: what an interrupt between descents keeps.
@@ -103,13 +99,12 @@ class PenaltyPath:
     selection: DesignDetails = field(default_factory=DesignDetails)
 
     def __post_init__(self) -> None:
-        self.bounds = _log_bounds(self.start, self.low, self.high, self.groups)
         self.roughness = _roughness(self.L)
         self.unit = abs(self.start_risk) / self.start.size
 
     def weights(self, u: np.ndarray) -> np.ndarray:
-        """The nodes' weights for the groups' u."""
-        return self.start * np.exp(self.groups.expand(u))
+        """The nodes' weights for u."""
+        return self.start * np.exp(self.coordinates.spread(u))
 
     def run(self, risk: ValueAndGradient, mu: float, u: np.ndarray, max_iterations: int) -> DescentResult:
         """Descend from u for at most so many steps."""
@@ -120,16 +115,15 @@ class PenaltyPath:
             if self.progress is not None:
                 self.progress(replace(now, step=self.steps))
 
-        def penalized(u: np.ndarray) -> tuple[float, np.ndarray]:
-            spread = self.groups.expand(u)
+        def penalized(spread: np.ndarray) -> tuple[float, np.ndarray]:
             w = self.start * np.exp(spread)
             value, gradient = risk(w)
             pull = mu * self.unit * (spread + SMOOTHNESS * (self.roughness @ spread))
-            return value + float(spread @ pull), self.groups.reduce(gradient * w + 2.0 * pull)
+            return value + float(spread @ pull), gradient * w + 2.0 * pull
 
         length = float(np.sqrt(self.start.size))
         result = descend_between(
-            penalized, u, *self.bounds,
+            self.coordinates.of_unknowns(penalized), u, *self.coordinates.bounds,
             unit=length, length=length, stationary=STATIONARY, max_iterations=max_iterations, progress=counted,
         )  # fmt: skip
         self.reached = self.weights(result.w)
@@ -150,22 +144,22 @@ class PenaltyPath:
         single = PathEnd(self.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
         if folds == []:
             return single
-        mu, u, max_iterations = 0.0, np.zeros(self.bounds[0].size), FREE_STEPS
+        mu, u, max_iterations = 0.0, self.coordinates.first, self.coordinates.steps.free
         penalties: tuple[float, ...] = PENALTIES
         if warm is not None:
             mu, penalties = warm.penalty, (warm.penalty,)
             ratio = np.divide(warm.weights, self.start, out=np.ones_like(self.start), where=self.start > 0)
-            u = np.clip(self.groups.reduce_start(np.log(np.maximum(ratio, SMALLEST))), *self.bounds)
+            u = np.clip(self.groups.reduce_start(np.log(np.maximum(ratio, SMALLEST))), *self.coordinates.bounds)
         if folds is not None:
             best = self._search(folds, penalties, u)
             if best.interrupted:
                 return PathEnd(self.weights(best.u), Status.INTERRUPTED, "interrupted")
             if not best.worthwhile:
                 return single
-            mu, u, max_iterations = best.mu, best.u, FINAL_STEPS
+            mu, u, max_iterations = best.mu, best.u, self.coordinates.steps.final
         ends = [self.run(risk, mu, u, max_iterations)]
         if folds is not None and mu <= LOOSE and ends[0].message != "interrupted":
-            ends.append(self.run(risk, mu, np.zeros_like(u), max_iterations))
+            ends.append(self.run(risk, mu, self.coordinates.first, max_iterations))
         last = min(ends, key=lambda end: end.value)
         if any(end.message == "interrupted" for end in ends):
             status = Status.INTERRUPTED
@@ -181,7 +175,7 @@ class PenaltyPath:
         constant = sum(fold.constant for fold in folds) / len(folds)
         for mu in penalties:
             for k, fold in enumerate(folds):
-                result = self.run(fold.train, mu, points[k], SEARCH_STEPS)
+                result = self.run(fold.train, mu, points[k], self.coordinates.steps.search)
                 points[k] = result.w
                 if result.message == "interrupted":
                     return replace(best, u=result.w, interrupted=True)
@@ -220,21 +214,6 @@ class PenaltyPath:
             "iterations": self.steps,
             "degrees_of_freedom": self.groups.count,
         }
-
-
-def _log_bounds(start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds on u; a node whose weight must be zero does not bound its group."""
-    free = start > 0
-    square = np.where(free, start, 1.0) ** 2
-    smallest = np.where(free, 0.5 * np.log(np.maximum(low / square, SMALLEST**2)), -np.inf)
-    largest = np.where(free, 0.5 * np.log(np.maximum(high, 1e-300) / square), np.inf)
-    if groups.index is None:
-        return smallest, largest
-    below, above = np.full(groups.count, -np.inf), np.full(groups.count, np.inf)
-    np.maximum.at(below, groups.index, smallest)
-    np.minimum.at(above, groups.index, largest)
-    groups.refuse_crossed(below, above)
-    return below, above
 
 
 def _roughness(L: sp.csr_array) -> sp.csr_array:

@@ -13,11 +13,13 @@ import numpy as np
 from nareg import _checks
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
 from nareg.design._node.sampling import Sampling
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
+from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.starts import best_single, carried_single
 from nareg.errors import InputError
@@ -51,6 +53,7 @@ class SampledTask:
     hold_out: bool
     warm: Warm | None = None
     backend: SolverBackend = "scipy"
+    rate: float | None = None
 
 
 def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
@@ -101,8 +104,13 @@ def design_sampled(
     folds = _folds(task, risk, Z) if task.hold_out else None
     columns = risk.arranged(task.columns(np.arange(task.n_times), Z))
     clock = [time.perf_counter()]
-    start = best_single(risk, columns, low, high) if warm is None else carried_single(risk, columns, low, high, warm.scalar)
-    path = PenaltyPath(base.L, start, risk.value(start, columns), low, high, groups, progress)
+    promise = None if task.rate is None else NodeRate(base, c, task.rate, low, high)
+    if warm is None:
+        start = best_single(risk, columns, low, high, np.inf if promise is None else promise.largest_single)
+    else:
+        start = carried_single(risk, columns, low, high, warm.scalar)
+    coordinates = log_weights(start, low, high, groups, promise)
+    path = PenaltyPath(base.L, coordinates, start, risk.value(start, columns), groups, progress)
     clock.append(time.perf_counter())
 
     def all_columns(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -110,6 +118,9 @@ def design_sampled(
         return risk.value_and_gradient(w, columns)
 
     end = path.follow(all_columns, folds, warm)
+    w, promised = end.w, DesignDetails()
+    if promise is not None:
+        w, promised = promise.certified(w, partial(risk.value, columns=columns))
     clock.append(time.perf_counter())
     solves: dict[str, float] = {
         "columns": risk.systems.columns,
@@ -119,8 +130,8 @@ def design_sampled(
     }
     return pack(
         method,
-        end.w,
-        risk.value(end.w, columns),
+        w,
+        risk.value(w, columns),
         end.status,
         base=base,
         fit=task.fit,
@@ -130,9 +141,13 @@ def design_sampled(
         solver="L-BFGS-B (scipy) on sampled risk" + risk.systems.label,
         solver_status=end.message,
         gradient_norm=end.gradient_norm,
-        details={**path.details(), "solves": solves, **(details or {})},
+        details={**path.details(), **promised, "solves": solves, **(details or {})},
         timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
-        settings={"solver": "sampled", "n_probes": task.sampling.n_probes},
+        settings={
+            "solver": "sampled",
+            "n_probes": task.sampling.n_probes,
+            **({} if task.rate is None else {"rate": task.rate}),
+        },
     )
 
 

@@ -86,6 +86,21 @@ def rank_one_products(i, j, first, second):  # type: ignore[no-untyped-def]
 
 
 @parallel
+def two_by_two_products(i, j, Z, own, sign):  # type: ignore[no-untyped-def]
+    """``tr(Z E_k Z E_m)``, lower triangle: E_k is ``own`` at (i, i) and (j, j) and ``sign`` at (i, j) and (j, i)."""
+    size = i.size
+    out = np.zeros((size, size))
+    for k in prange(size):
+        first, second = Z[i[k]], Z[j[k]]
+        for m in range(k + 1):
+            a, b, c, d = first[i[m]], first[j[m]], second[i[m]], second[j[m]]
+            straight = own * (a * a + b * b + c * c + d * d) + 2.0 * sign * (a * b + c * d)
+            crossed = own * (a * c + b * d) + sign * (b * c + a * d)
+            out[k, m] = own * straight + 2.0 * sign * crossed
+    return out
+
+
+@parallel
 def neighbor_blocks(indptr, indices, starts, A):  # type: ignore[no-untyped-def]
     """``R = A A^T`` between the neighbors of every node, one square block after the other."""
     n, r = A.shape

@@ -15,15 +15,18 @@ SINGLE_RANGE = (1e-8, 1e4)
 SINGLE_COLUMNS = 32
 
 
-def best_scalar(task: DesignProblem, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
-    """The single weight with the smallest risk, moved into the bounds node by node, and the risk of that."""
+def best_scalar(task: DesignProblem, low: np.ndarray, high: np.ndarray, largest: float = np.inf) -> tuple[np.ndarray, float]:
+    """The single weight up to ``largest`` with the smallest risk, moved into the bounds node by node, and its risk."""
     first, last = extreme_frequencies(task.spectrum[0])
     typical = float(np.mean(task.c))
     ones = np.ones(task.n_nodes)
     span = np.sqrt(1e-4 * typical / last), np.sqrt(1e4 * typical / first)
     # where a node has no data term K tends to a singular matrix with the weight
     search = minimize_widely if (task.c > 0).all() else minimize_scale
-    w = search(task.mse_along(ones), *span)[0]
+    along = task.mse_along(ones)
+    w = search(along, *span)[0]
+    if w > largest:
+        w = minimize_scale(along, 1e-3 * largest, largest)[0]
     weights = feasible(w * ones, low, high)
     return weights, task.mse(weights)
 
@@ -43,16 +46,18 @@ def inverse_signal(task: DesignProblem, high: np.ndarray) -> np.ndarray:
     return s * direction
 
 
-def best_single(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The single weight with the smallest risk, moved into the bounds node by node."""
+def best_single(
+    risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high: np.ndarray, largest: float = np.inf
+) -> np.ndarray:
+    """The single weight up to ``largest`` with the smallest risk, moved into the bounds node by node."""
     subset = columns.subset(SINGLE_COLUMNS)
     ones = np.ones(low.size)
-    middle = balanced_weight(risk)
+    middle = min(balanced_weight(risk), largest)
 
     def value(log_w: float) -> float:
         return risk.value(feasible(np.exp(log_w) * ones, low, high), subset)
 
-    first, last = np.log(middle * np.array(SINGLE_RANGE))
+    first, last = np.log(np.minimum(middle * np.array(SINGLE_RANGE), largest))
     log_w = descend_in_steps(value, float(np.log(middle)), first, last, accuracy=0.01)
     risk.systems.forget()  # single weights beyond the best may have needed a factor that the design does not
     return feasible(np.exp(log_w) * ones, low, high)
