@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,8 @@ from nareg.design._convex.sparse_problem import (
 )
 from nareg.design._risk.descent import DescentResult, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import local_status, problem
+from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design.programs._program import SCALES
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
@@ -44,6 +45,8 @@ from nareg.typing import ArrayLike, GraphLike
 #: Without N x N matrices above this size, where signals and independent noise are given.
 DENSE_NODES = 500
 OWN_SOLVERS = ("auto", "low-rank", "sdp")
+#: The default lower bound leaves single weights at a rate so much room.
+BELOW_SINGLE = 0.9
 #: The norms of the criterion's gradient square the signals' power.
 LARGEST_POWER = 1e100
 
@@ -61,6 +64,7 @@ def prony(
     groups: ArrayLike | None = None,
     solver: str = "auto",
     scale: str = "mse",
+    rate: float | None = None,
     progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Prony's design of node weights, equation (25), a semidefinite program.
@@ -90,6 +94,9 @@ def prony(
     scale : {"mse", "bound"}
         Multiply the solution of (25) by the factor that minimizes the MSE within the bounds (needs noise), or leave it at
         the bound as published.
+    rate : number between 0 and 1, optional
+        Weights for which every Jacobi round leaves at most this part of the error, by :func:`nareg.design.programs.jacobi`. The
+        default lower bound is then no larger than the largest single weight that keeps the rate.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
@@ -117,6 +124,7 @@ def prony(
     """
     solver = solver_name(solver, own=OWN_SOLVERS)
     _checks.choice("scale", scale, SCALES)
+    rate = checked_rate(rate)
     base = penalty(graph)
     tied = Groups(groups, base.n_nodes)
     reference = solver not in ("auto", "low-rank")
@@ -130,6 +138,11 @@ def prony(
         task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="prony")
     refuse_extreme(task, "prony", largest=LARGEST_POWER)
     low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    if rate is not None:
+        if groups is not None:
+            raise InputError("groups: rate gives every node its own weight: leave one of them out.")
+        task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="prony")
+        return _at_rate(task, rate, lower is None, low, high, solver, scale, progress)
     if not low.any():
         return _nothing_to_do(task, low, high)
     if reference:
@@ -137,6 +150,30 @@ def prony(
         program = programs.prony(graph, **data, lower=lower, upper=upper)
         return program.solve(None if solver == "sdp" else solver, scale=scale, progress=progress)
     return _by_low_rank(task, low, high, tied, solver, scale, progress)
+
+
+def _at_rate(
+    task: DesignProblem, rate: float, default_lower: bool, low: np.ndarray, high: np.ndarray, solver: str, scale: str,
+    progress: ProgressCallback | None,
+) -> WeightDesign:  # fmt: skip
+    """The program with the inequalities of the rate, its weights brought to the rate exactly, and the promise checked."""
+    if default_lower:
+        single = NodeRate(task.base, task.c, rate, np.zeros_like(low), high).largest_single
+        low = np.minimum(low, (BELOW_SINGLE * single) ** 2)
+    promise = NodeRate(task.base, task.c, rate, low, high)
+    data: dict[str, Any] = {"second_moment": task.R, "noise": task.Sigma, "fit": task.fit}
+    program = programs.prony(task.base.L, **data, lower=low, upper=None)
+    program.add(*programs.jacobi(program, rate))
+    design = program.solve(None if solver in OWN_SOLVERS else solver, scale=scale, progress=progress)
+    criterion = program.objective()
+    half = np.sqrt(task.c)
+    error = task.mse if scale == "mse" and task.Sigma is not None else lambda w: criterion(w / half)[0]
+    w, promised = promise.certified(design.weights, error)
+    details: DesignDetails = {**design.certificate.details, **promised, "constraint_violation": 0.0}
+    certificate = replace(design.certificate, details=details)
+    settings = {**design.settings, "rate": rate}
+    objective = criterion(w / half)[0]
+    return replace(design, weights=w, objective=objective, certificate=certificate, settings=settings)
 
 
 def _by_low_rank(

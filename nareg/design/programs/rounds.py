@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nareg.design._risk.rate import checked_rate
 from nareg.design.programs._inequality import MatrixInequality
 from nareg.design.programs._program import Program
 from nareg.errors import InputError
@@ -44,7 +45,7 @@ def jacobi(program: Program, rate: float) -> list[MatrixInequality]:
     """
     import cvxpy as cp
 
-    rate = _rate(rate)
+    rate = _checked(rate)
     diagonal = cp.diag(program.S)
     M = program.S - cp.diag(diagonal)
     D = rate * (np.diag(program.task.c) + cp.diag(diagonal))
@@ -71,12 +72,13 @@ def recursion(program: Program, rate: float) -> list[MatrixInequality]:
     list of matrix inequalities
         For :meth:`Program.add`.
     """
-    rate = _rate(rate)
+    rate = _checked(rate)
     expression = rate * np.eye(program.task.n_nodes) - program.S
     return [MatrixInequality(expression, program.matrix.tree, f"S <= {rate:g} I")]
 
 
-def _rate(rate: float) -> float:
-    if not 0 < rate < 1:
-        raise InputError(f"rate is {rate}: pass a number between 0 and 1, such as 0.9.")
-    return float(rate)
+def _checked(rate: float) -> float:
+    number = checked_rate(rate)
+    if number is None:
+        raise InputError("rate is None: pass a number between 0 and 1, such as 0.9.")
+    return number
