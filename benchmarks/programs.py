@@ -21,7 +21,7 @@ from nareg.design import programs
 DECIBELS = (-15, -10, -5, 0, 5, 10, 15)
 DAYS = (10, 30, 91)
 #: Radii tried, over the root mean square distance of the sample's second moment from the true one (Gaussian days).
-RADII = (0.0, 0.25, 0.5, 1.0, 2.0)
+RADII = (0.0, 0.03, 0.1, 0.25, 0.5, 1.0)
 
 
 def us() -> tuple[nareg.Graph, np.ndarray]:

@@ -145,5 +145,8 @@ def _factor(program: Program, w: np.ndarray, scale: str) -> float:
         inside = (s**2 * square >= program.lower * (1 - 1e-12)).all() and (s**2 * square <= program.upper * (1 + 1e-12)).all()
         return bool(inside) and violation(program, s * w) <= least
 
-    factors = [s for s in np.geomspace(1e-3, 1e3, 121) if allowed(float(s))]
-    return float(min([1.0, *factors], key=error))
+    best, width = 1.0, np.log(1e3)
+    for _ in range(4):  # a coarse search, and finer ones around its best: what is allowed may end at an edge
+        trials = [s for s in best * np.exp(np.linspace(-width, width, 61)) if allowed(float(s))]
+        best, width = float(min([best, *trials], key=error)), width / 20
+    return best
