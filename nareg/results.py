@@ -124,8 +124,8 @@ class DesignDetails(TypedDict, total=False):
         Whether the noise was estimated, and the sum of its variances.
     readings, missing, left_out
         Readings with gaps: how many there are and are not, and stations without any.
-    rank_one_share, rank, rounded_objective, scale_factor, objective_before_scaling
-        The relaxation's matrix, and how weights were made from it.
+    rank_one_share, rank, rounded_objective, scale_factor, objective_before_scaling, constraint_violation
+        The relaxation's matrix, how weights were made from it, and by how much they miss an added constraint at worst.
     low_rank_objective, dual_bound, gap, dual_proof, gradient_norm, symmetric_limit, sdp_status
         How well the relaxation was solved.
     worst_mse, worst_case_lower, worst_case_upper, box_worst_case_lower, box_worst_case_upper, worst_signal, corner_weights
@@ -167,6 +167,7 @@ class DesignDetails(TypedDict, total=False):
     rounded_objective: float
     scale_factor: float
     objective_before_scaling: float
+    constraint_violation: float
     low_rank_objective: float
     dual_bound: float | None
     gap: float | None

@@ -169,10 +169,9 @@ def _by_program(
 ) -> WeightDesign:  # fmt: skip
     """The corner program by cvxpy; under the true error the filter in closed form, and the fit to it by cvxpy."""
     name = None if solver == "sdp" else solver
-    corners = {"signal_low": x_low, "signal_high": x_high}
-    bounds = {"lower": lower, "upper": upper, "fit": fit}
+    bounds: dict[str, Any] = {"lower": lower, "upper": upper, "fit": fit}
     if criterion != "mse":
-        program = programs.minmax(base.L, **corners, noise=noise, **bounds)
+        program = programs.minmax(base.L, signal_low=x_low, signal_high=x_high, noise=noise, **bounds)
         design = program.solve(name, scale=scale, progress=progress)
         return _with_worst_of_box(design, base, prony_criterion(program.task), x_low, x_high)
     signals = np.column_stack([x_low, x_high])

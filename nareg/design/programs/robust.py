@@ -221,7 +221,7 @@ class RobustProgram(FilterProgram):
                 self.parameters[f"root {k}"].value = np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
                 self.parameters[f"noise {k}"].value = np.diag(np.sqrt(scenario.noise / unit))
 
-    def _filter(self) -> np.ndarray:
+    def _filter(self) -> np.ndarray | None:
         if self.equal_noise:
             return (self.basis * self.h.value) @ self.basis.T
         return super()._filter()

@@ -213,3 +213,68 @@ def test_programs_beyond_memory_are_refused_before_they_are_built(monkeypatch):
     g = nareg.graphs.grid((20, 20))
     with pytest.raises(TooLargeError, match=r"400 nodes, 760 edges.*use solver='auto'"):
         programs.prony(g, signals=np.ones(400), noise=1.0)
+
+
+# -- a promised rate through the design function ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.9])
+def test_prony_keeps_a_rate_and_promises_rounds(small, rate):
+    g, X, _ = small
+    d = nareg.design.prony(g, signals=X, noise=0.5, rate=rate)
+    S = d.matrix.toarray()
+    D = 1 + np.diag(S)
+    factor = np.abs(np.linalg.eigvals((S - np.diag(np.diag(S))) / D[:, None])).max()
+    details = d.certificate.details
+    assert factor <= details["jacobi_factor"] <= rate
+    result = nareg.filters.denoise(g, d, X[:, 0], method="jacobi", tol=1e-8)
+    assert result.iterations <= details["jacobi_rounds"]["1e-08"]
+    # a single weight at this rate that is somewhat smaller is feasible: the error is no larger
+    single = [
+        nareg.design.risk(g, np.full(5, w), signals=X, noise=0.5).mse
+        for w in np.geomspace(0.01, 10, 60)
+        if np.abs(np.linalg.eigvals(jacobi_matrix(g, w))).max() <= rate
+    ]
+    assert nareg.design.risk(g, d, signals=X, noise=0.5).mse <= 1.05 * min(single)
+
+
+def jacobi_matrix(g, w):
+    S = w**2 * g.laplacian().toarray()
+    return (S - np.diag(np.diag(S))) / (1 + np.diag(S))[:, None]
+
+
+def test_prony_refuses_a_rate_that_lower_forbids(small):
+    g, X, _ = small
+    with pytest.raises(InputError, match=r"rate is 0.1: the smallest weights that lower allows"):
+        nareg.design.prony(g, signals=X, noise=0.5, rate=0.1, lower=5.0)
+    with pytest.raises(InputError, match="rate is 1"):
+        nareg.design.prony(g, signals=X, noise=0.5, rate=1.0)
+    with pytest.raises(InputError, match="leave one of them out"):
+        nareg.design.prony(g, signals=X, noise=0.5, rate=0.5, groups=[0, 0, 1, 1, 1])
+
+
+def test_a_parameter_in_a_constraint_is_swept_without_compiling_again(small):
+    g, X, _ = small
+    program = programs.prony(g, signals=X, lower=0.1)
+    budget = cp.Parameter(nonneg=True, value=1.0)
+    program.add(cp.sum(program.w2) <= budget)
+    first = program.solve()
+    compiled = program.problem._cache.param_prog
+    budget.value = 0.7
+    second = program.solve()
+    assert program.problem._cache.param_prog is compiled
+    assert np.sum(first.weights**2) <= 1 + 1e-6
+    assert np.sum(second.weights**2) <= 0.7 + 1e-6
+    assert second.certificate.relaxed_objective >= first.certificate.relaxed_objective * (1 - 1e-6)
+
+
+def test_the_scale_is_chosen_within_the_constraints(small):
+    g, X, _ = small
+    program = programs.prony(g, signals=X, noise=2.0, lower=0.05)
+    d = program.add(cp.sum(program.w2) <= 2.0).solve()
+    error = nareg.design.risk(g, d, signals=X, noise=2.0).mse
+    for factor in (0.9, 0.97, 1.03, 1.1):
+        w = factor * d.weights
+        if np.sum(w**2) <= 2.0 and (w**2 >= 0.05).all():
+            assert nareg.design.risk(g, w, signals=X, noise=2.0).mse >= error * (1 - 1e-4)
+    assert np.sum(d.weights**2) <= 2.0 + 1e-6
