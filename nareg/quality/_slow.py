@@ -38,7 +38,10 @@ def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
 
 
 def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Finding]) -> tuple[Residuals, Others]:
-    """Add stations of another level and exchanged ones, the clearest first: an exchanged station has another place's level."""
+    """Add stations of another level and exchanged ones, the clearest first: an exchanged station has another place's level.
+
+    So has one whose clock is wrong other values than its place at that time.
+    """
     swaps = _clear(residuals, seen)
     while True:
         stations = {finding.station for finding in findings}
@@ -49,12 +52,23 @@ def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Fin
             residuals = _without(residuals, [level.station])
             seen = others(residuals)
             swaps = _clear(residuals, seen)
+        elif swaps and (late := _clearer_clock(residuals, seen, swaps[0])) is not None:
+            findings.append(_clock(residuals, late))
+            residuals = _without(residuals, [late.station])
+            seen = others(residuals)
+            swaps = _clear(residuals, seen)
         elif swaps:
             best, *equals = _explaining_most(residuals, swaps)
             findings += _swapped(residuals, best.swap, [equal.swap for equal in equals])
             residuals, seen, swaps = best.residuals, best.seen, best.swaps
         else:
             return residuals, seen
+
+
+def _clearer_clock(residuals: Residuals, seen: Others, swap: SwappedPair) -> Delay | None:
+    """A wrong clock at a station of an exchange that explains its readings better."""
+    late = [delay for delay in delays(residuals, seen) if delay.station in (swap.first, swap.second)]
+    return next((delay for delay in late if delay.ratio > swap.ratio), None)
 
 
 def _clear(residuals: Residuals, seen: Others) -> list[SwappedPair]:

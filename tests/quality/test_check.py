@@ -172,6 +172,18 @@ def test_swapped_from_some_time_on(case, rng, spread):
     assert abs(quality.suspects[0].start - 130) <= (5 if spread else 40)
 
 
+@pytest.mark.slow
+def test_a_wrong_clock_is_no_exchange(data_root):
+    """Three hours behind, a station of Brittany reads as one farther east does: its neighbors are healthy."""
+    network = nareg.datasets.load("molene", root=data_root)
+    readings = network.signals.copy()
+    readings[1, :-3], readings[1, -3:] = network.signals[1, 3:], np.nan
+    times = np.array([str(t) for t in network.times], dtype="datetime64[s]")
+    quality = check(nareg.spacetime.fit(network.graph, readings, times=times))
+    assert {s.kind for s in quality.suspects if s.station == 1} == {"clock"}
+    assert "swapped" not in {s.kind for s in quality.suspects}
+
+
 def _exchanged(seed: int, size: int, width: float, others: int, extra: float) -> SpaceTimeModel:
     """A known model of two clusters and others between; the first of each cluster is noisier, and exchanged from step 100."""
     rng = np.random.default_rng(seed)
