@@ -45,8 +45,8 @@ from nareg.typing import ArrayLike, GraphLike
 #: Without N x N matrices above this size, where signals and independent noise are given.
 DENSE_NODES = 500
 OWN_SOLVERS = ("auto", "low-rank", "sdp")
-#: The default lower bound leaves single weights at a rate so much room.
-BELOW_SINGLE = 0.9
+#: The default lower bound is at most so much of the largest single weight at a rate: the scale is chosen by the error.
+BELOW_SINGLE = 0.2
 #: The norms of the criterion's gradient square the signals' power.
 LARGEST_POWER = 1e100
 
