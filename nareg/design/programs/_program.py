@@ -179,13 +179,12 @@ class Program(ABC):
         import cvxpy as cp
 
         for constraint in constraints:
-            if isinstance(constraint, MatrixInequality):
-                continue
-            if not isinstance(constraint, cp.constraints.constraint.Constraint):
+            matrix = isinstance(constraint, MatrixInequality)
+            if not matrix and not isinstance(constraint, cp.constraints.constraint.Constraint):
                 raise InputError(f"constraint is {constraint!r}: pass a cvxpy constraint, such as cp.sum(program.w2) <= 10.")
-            if not constraint.is_dcp():
+            if not matrix and not constraint.is_dcp():
                 raise InputError(f"constraint {constraint} is not convex (DCP): rewrite it, for example as an upper bound.")
-            for variable in constraint.variables():
+            for variable in (constraint.expression if matrix else constraint).variables():
                 if getattr(variable, "_nareg_program", id(self)) != id(self):
                     raise InputError(f"constraint {constraint} has a variable of another program: use this program's own.")
         self._constraints.extend(constraints)

@@ -93,9 +93,13 @@ class FitProgram(Program):
 
     def _with_target(self, target: Any, **data: Any) -> DesignProblem:
         task = self._make_problem(**data)
-        #: The filter to come close to.
-        self.target = _checks.psd_matrix("target", target, task.n_nodes)
+        _checks.psd_matrix("target", target, task.n_nodes)
         return task
+
+    @property
+    def target(self) -> np.ndarray:
+        """The filter to come close to."""
+        return _checks.psd_matrix("target", self._data["target"], self.task.n_nodes)
 
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp

@@ -129,21 +129,32 @@ class RobustProgram(FilterProgram):
     @property
     def scenarios(self) -> list[_Scenario]:
         """The ends of the noise interval; of clean signals the upper end alone, for the error grows with the noise."""
-        assert self.task.Sigma is not None
-        high, n = self.task.Sigma, self.task.n_nodes
+        return self._scenarios(self.task)
+
+    def _scenarios(self, task: DesignProblem) -> list[_Scenario]:
+        assert task.Sigma is not None
+        high = task.Sigma
         if self._data["measurements"] is None:
-            return [_Scenario(self.task.R, high)]
-        ends = [_checks.noise("noise", self._data["noise"], n), high]
-        return [
-            _Scenario(_positive(self.task.R - np.diag(end)), end) for end in (ends if np.any(ends[0] != high) else ends[:1])
-        ]
+            return [_Scenario(task.R, high)]
+        low = _checks.noise("noise", self._data["noise"], task.n_nodes)
+        ends = [high] if np.array_equal(low, high) else [low, high]
+        return [_Scenario(_positive(task.R - np.diag(end)), end) for end in ends]
+
+    def _checked(self) -> DesignProblem:
+        task = super()._checked()
+        scenarios = self._scenarios(task)
+        shape = len(scenarios), all(np.ptp(s.noise) <= 1e-12 * s.noise.max() for s in scenarios)
+        if shape != getattr(self, "_shape", shape):
+            raise InputError("noise: equal or not, known or an interval, it is part of the program: build another.")
+        self._shape = shape
+        self.equal_noise = shape[1]
+        return task
 
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp
 
         scenarios, n = self.scenarios, self.task.n_nodes
         self.unit = float(np.trace(self.task.R))
-        self.equal_noise = all(np.ptp(s.noise) <= 1e-12 * s.noise.max() for s in scenarios)
         if not self.equal_noise:
             _refuse_matrices(n)
         self.parameters["radius"] = cp.Parameter(nonneg=True, name="radius")
@@ -210,7 +221,9 @@ class RobustProgram(FilterProgram):
         self.parameters["radius"].value, self.parameters["radius_square"].value = scaled, scaled**2
         for k, scenario in enumerate(self.scenarios):
             if self.equal_noise:
-                values, self.basis = np.linalg.eigh(scenario.R / unit)
+                if k == 0:  # of the least noise, whose basis is one of the other moment as well
+                    self.basis = np.linalg.eigh(scenario.R)[1]
+                values = np.einsum("ik,ij,jk->k", self.basis, scenario.R / unit, self.basis)
                 self.parameters[f"moment {k}"].value = values.clip(0)
                 if self.ball == "wasserstein":
                     self.parameters[f"root {k}"].value = np.sqrt(values.clip(0))

@@ -161,6 +161,8 @@ def test_bad_constraints_are_refused(small):
         program.add(cp.sum_squares(program.w2) >= 1)
     with pytest.raises(InputError, match="variable of another program"):
         program.add(cp.sum(other.w2) <= 1)
+    with pytest.raises(InputError, match="variable of another program"):
+        program.add(*programs.jacobi(other, 0.9))
     with pytest.raises(InputError, match="pass a cvxpy constraint"):
         program.add(True)
     assert program.added == []

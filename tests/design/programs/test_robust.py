@@ -114,6 +114,27 @@ def test_noise_in_an_interval_is_worst_at_an_end(small, rng):
     assert clean.worst(w)[1] == pytest.approx(programs.robust(g, signals=X, noise=0.7, radius=1.0).worst(w)[1])
 
 
+def test_the_filter_attains_the_optimum_at_both_ends_of_the_noise(small, rng):
+    """Three times of eight stations: directions without power have no basis of their own."""
+    g, X = small
+    Y = X + 0.7 * rng.standard_normal(X.shape)
+    program = programs.robust(g, measurements=Y, noise=0.1, noise_high=4.0, radius=1.0)
+    solved = program.optimum()
+    E = solved.H - np.eye(8)
+    ends = [worst_moment(E @ E.T, s.R, 1.0, "frobenius")[1] + np.sum(solved.H**2 * s.noise) for s in program.scenarios]
+    assert max(ends) == pytest.approx(solved.value, rel=1e-6)
+
+
+def test_set_refuses_noise_of_another_kind(small):
+    g, X = small
+    program = programs.robust(g, signals=X, noise=0.5, radius=1.0)
+    with pytest.raises(InputError, match="build another"):
+        program.set(noise=np.linspace(0.2, 1, 8))
+    assert program.set(noise=0.7).optimum().value == pytest.approx(
+        programs.robust(g, signals=X, noise=0.7, radius=1.0).optimum().value, rel=1e-6
+    )
+
+
 def test_bad_arguments_are_refused(small):
     g, X = small
     with pytest.raises(InputError, match="exactly one of signals"):
