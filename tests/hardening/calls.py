@@ -230,6 +230,32 @@ def corners(p: Problem) -> dict[str, Value]:
     return {"objective": number(d.objective, 2)}
 
 
+def optimum(build: Callable[[Problem], design.programs.Program]) -> Callable[[Problem], dict[str, Value]]:
+    """The optimum of a convex program: several Omegas may reach it."""
+
+    def run(p: Problem) -> dict[str, Value]:
+        return {"optimum": number(build(p).optimum().value, 2)}
+
+    return run
+
+
+def corner_program(p: Problem) -> design.programs.Program:
+    low, high = p.signals.min(axis=1), p.signals.max(axis=1)
+    return design.programs.minmax(p.graph, signal_low=low, signal_high=high, noise=p.noise)
+
+
+def fit_program(p: Problem) -> design.programs.Program:
+    """A target without a unit: the optimum is a number."""
+    target = filters.prepare(p.graph, p.weights).denoise(np.eye(p.n)).x
+    return design.programs.fit(p.graph, target=(target + target.T) / 2, signals=p.signals, noise=p.noise)
+
+
+def robust_program(p: Problem) -> design.programs.Program:
+    """A radius in the unit of the second moment."""
+    radius = 0.1 * float(np.mean(np.square(p.signals, dtype=np.float64)))
+    return design.programs.robust(p.graph, signals=p.signals, noise=p.noise, radius=radius)
+
+
 def worst(p: Problem) -> dict[str, Value]:
     low, high = p.signals.min(axis=1), p.signals.max(axis=1)
     found = design.worst_case(
@@ -333,6 +359,15 @@ CALLS: dict[str, Call] = {
         lambda p: weighted(design.node_invariant(p.graph, rule="oracle", signals=p.signals, noise=p.noise)), rtol=1e-5
     ),
     "design.placement": Call(measured),
+    "design.programs.filter_step": Call(
+        optimum(lambda p: design.programs.filter_step(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-5, costly=True
+    ),
+    "design.programs.fit": Call(lambda p: {"optimum": number(fit_program(p).optimum().value)}, rtol=1e-5, costly=True),
+    "design.programs.minmax": Call(optimum(corner_program), rtol=1e-5, costly=True),
+    "design.programs.prony": Call(
+        optimum(lambda p: design.programs.prony(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-5, costly=True
+    ),
+    "design.programs.robust": Call(optimum(robust_program), rtol=1e-5, costly=True),
     "design.prony": Call(
         lambda p: searched(p, design.prony(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-4, costly=True
     ),

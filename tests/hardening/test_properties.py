@@ -151,6 +151,11 @@ OTHERS = {
         "filters.backends.open_torch_edges",
         "filters.backends.open_torch_time",
     ],
+    "what the builders of programs return, and constraints on it: tests/design/programs": [
+        "design.programs.Program",
+        "design.programs.jacobi",
+        "design.programs.recursion",
+    ],
     "a grid has no input but its shape": ["graphs.grid"],
     "above 500 stations; compared with the dense model in tests/spacetime/large": [
         "spacetime.SparseSpaceTimeModel",
