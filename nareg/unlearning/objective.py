@@ -150,7 +150,7 @@ class ClassifierObjective:
         for _ in range(STEPS):
             if at.residual <= target:
                 break
-            direction = self._solve(at.curvature, at.gradient, max(0.3 * target, FORCING * at.residual))
+            direction = self.solve(at.curvature, at.gradient, max(0.3 * target, FORCING * at.residual))
             t = 1.0
             trial = self.evaluate(at.W - direction)
             while not trial.residual <= (1 - 1e-4 * t) * at.residual and t > SHORTEST:
@@ -166,7 +166,7 @@ class ClassifierObjective:
             "or a larger budget (alpha, eps, delta)."
         )
 
-    def _solve(self, curvature: Any, gradient: Any, tol: float) -> Any:
+    def solve(self, curvature: Any, gradient: Any, tol: float) -> Any:
         """``H^-1 gradient`` by conjugate gradients, all classes at once; residuals together at most ``tol``."""
         weight = curvature * self.s[:, None] ** 2
         X, R, D = _module(gradient).zeros_like(gradient), 1 * gradient, gradient
