@@ -300,15 +300,15 @@ def against_published(rows: list[Row], published: Published, every: int, **keys:
     """Whether ScaleGUN is within 3 points of what is published before any removal, and falls as much to within 1.5."""
     theirs, anew = published[SCALEGUN][0], published[RETRAINED][0]
     removed = [every * k for k in range(len(theirs)) if chosen(rows, method=SCALEGUN, removed=every * k, **keys)]
-    found, ours, again = (
+    reached, ours, again = (
         [mean(rows, "accuracy", method=m, removed=n, **keys) for n in removed] for m in (SCALEGUN, OURS, RETRAINED)
     )
     cells = [
         f"{a:.1f} ({theirs[n // every]:.1f}), nareg {b:.1f}, retrained {c:.1f} ({anew[n // every]:.1f})"
-        for a, b, c, n in zip(found, ours, again, removed, strict=True)
+        for a, b, c, n in zip(reached, ours, again, removed, strict=True)
     ]
-    fall = (found[0] - found[-1]) - (theirs[0] - theirs[len(found) - 1])
-    return [abs(found[0] - theirs[0]) < 3, abs(fall) < 1.5], ", ".join(cells)
+    fall = (reached[0] - reached[-1]) - (theirs[0] - theirs[len(reached) - 1])
+    return [abs(reached[0] - theirs[0]) < 3, abs(fall) < 1.5], ", ".join(cells)
 
 
 def compared_times(

@@ -101,7 +101,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         over = [share[peer] / share[other] for other in (u.SCALEGUN, u.RETRAINED) for peer in (u.CGU, u.CEU)]
         propagated.append("{}: {:.0f} and {:.0f} times ScaleGUN's, {:.1f} and {:.1f} times retraining's".format(dataset, *over))
         rest.append(f"{dataset} {', '.join(f'{m} {1e3 * steps[m]:.0f} ms' for m in s.methods if m != u.RETRAINED)}")
-    held, cells = [], []
+    sound, cells = [], []
     for method in (u.SCALEGUN, u.OURS):
         mine = [row for row in chosen(rows, method=method) if row["removed"]]
         claimed, true = (max(row[key] for row in mine) for key in ("spent", "true"))
@@ -111,13 +111,13 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             f"stated, and the gradient on the exact embedding was at most {true:.2%} of it"
         )
         if method == u.SCALEGUN:
-            held = [anew == 0, true <= 1, all(row["true"] <= row["spent"] for row in mine)]
+            sound = [anew == 0, true <= 1, all(row["true"] <= row["spent"] for row in mine)]
     exact = (
         "That gradient is taken after every {} removals, all classes together. For all data the bound is none (Theorem 4.5)."
     )
     return [
         *u.compared_tables(rows, "dataset", PUBLISHED, EVERY, s.methods, s.datasets),
-        Verdict("certified", grade(held), "; ".join(cells) + ".", exact.format(s.every)),
+        Verdict("certified", grade(sound), "; ".join(cells) + ".", exact.format(s.every)),
         Verdict(
             "longer", grade(long), f"Propagation by CGU and CEU: {'; '.join(propagated)}.", f"{LONGER} times are asked for."
         ),

@@ -141,7 +141,8 @@ class RNGC(NGC):
     eps : float
         Size of the perturbation in the Frobenius norm of the Laplacian. A series that it makes diverge is refused.
     masked : bool
-        Inner products of features on edges only, for large graphs with dense features.
+        Inner products of features on edges and self-loops only, for large graphs with dense features. They are divided by their
+        own Frobenius norm, so that ``eps`` is the size of what is added (the paper does not say).
 
     References
     ----------

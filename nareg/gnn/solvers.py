@@ -107,7 +107,8 @@ class Perturbation:
     eps : float
         Size of the perturbation, in the Frobenius norm of the Laplacian.
     masked : bool
-        Take inner products of features on edges and self-loops only: for large graphs with dense features.
+        Take inner products of features on edges and self-loops only: for large graphs with dense features. They are divided by
+        their own Frobenius norm; the paper does not say by which.
     factor : (N, K) array or tensor, optional
         U, of the type and dtype of the features. Default: the features that are filtered.
 
