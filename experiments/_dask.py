@@ -18,7 +18,7 @@ from typing import Any
 
 from experiments import _engine
 from experiments._figure import Point, Row
-from nareg import _checkout
+from nareg._core import checkout as _checkout
 from nareg.errors import MissingDependencyError, NaregError
 
 #: The scheduler that stands for processes on this machine.

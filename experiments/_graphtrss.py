@@ -22,7 +22,7 @@ import numpy as np
 
 from experiments._figure import Figure, Point, Row, Verdict, chosen, column, grade, mean_and_error
 from nareg import baselines, datasets, spacetime
-from nareg._neighbors import nearest
+from nareg._core.neighbors import nearest
 from nareg.graph import Graph
 
 #: Data set -> times that are used.

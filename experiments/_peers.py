@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from nareg._neighbors import great_circle_km
+from nareg._core.neighbors import great_circle_km
 
 
 @dataclass(frozen=True)

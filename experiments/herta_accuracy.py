@@ -16,7 +16,7 @@ import torch
 
 from experiments import _herta as h
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead, mean_and_error
-from nareg import _checks
+from nareg._core import checks
 from nareg.gnn import peers
 from nareg.gnn.comparison import Recipe
 from nareg.gnn.training import Protocol
@@ -55,7 +55,7 @@ class Settings:
 def points(s: Settings) -> list[Point]:
     lams = {UNFOLDED: s.lams, GCN: (None,)}
     return [
-        {"dataset": dataset, "model": _checks.choice("models", model, tuple(lams)), "lam": lam, "mask": mask}
+        {"dataset": dataset, "model": checks.choice("models", model, tuple(lams)), "lam": lam, "mask": mask}
         for dataset, model in itertools.product(s.datasets, s.models) for lam in lams[model] for mask in range(s.masks)
     ]  # fmt: skip
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import DatasetNotFoundError
 from nareg.graph import Graph
 from nareg.unlearning.peers.deep import DeepGPR
@@ -58,7 +58,7 @@ class Settings:
 
 def points(s: Settings) -> list[Point]:
     for name in s.datasets:
-        _checks.choice("datasets", name, [known for sets in SETS.values() for known in sets])
+        checks.choice("datasets", name, [known for sets in SETS.values() for known in sets])
     return [
         {"what": what, "dataset": dataset, "method": method, "trial": trial}
         for what in s.kinds for dataset in SETS[what] if dataset in s.datasets

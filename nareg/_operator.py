@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from nareg import _checks
-from nareg._graph_files import StoredGraph
+from nareg._core import checks
+from nareg._core.sparse_checks import whole_sparse
 from nareg._linear.eigenvalues import extreme_eigenvalue
-from nareg._sparse_checks import whole_sparse
+from nareg._storage.graph_files import StoredGraph
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph, operator_hash
 from nareg.results import WeightDesign
@@ -61,15 +61,15 @@ def penalty(graph: Any) -> Penalty:
             raise InputError(
                 f"graph is a {type(graph).__module__} object: convert it with nareg.Graph.from_networkx or from_pygsp."
             )
-        dense = _checks.floats("graph", graph, ndim=(2,))
-        _checks.dense_size("a dense operator", dense.shape[0], alternative="pass it as a scipy sparse matrix")
+        dense = checks.floats("graph", graph, ndim=(2,))
+        checks.dense_size("a dense operator", dense.shape[0], alternative="pass it as a scipy sparse matrix")
         graph = sp.csr_array(dense)
     matrix = _symmetric("graph", graph)
     n = matrix.shape[0]
     if (matrix.diagonal() < 0).any():
         raise InputError("graph (an operator) has a negative diagonal entry: it must be positive semidefinite.")
-    if n <= _checks.DENSE_LIMIT:
-        lowest = _checks.least_relative_eigenvalue(matrix.toarray())
+    if n <= checks.DENSE_LIMIT:
+        lowest = checks.least_relative_eigenvalue(matrix.toarray())
         rounding = max(1e-9, 100 * float(np.finfo(graph.dtype).eps)) if graph.dtype.kind == "f" else 1e-9
         if lowest < -rounding * n:
             what = f"the eigenvalue {lowest:g} (its diagonal scaled to ones)" if np.isfinite(lowest) else ZERO_DIAGONAL
@@ -310,7 +310,7 @@ def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
         raise InputError(f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}: design again.")
     if fit is None:
         fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
-    c = _checks.nonnegative_vector("fit", fit, n_nodes, why="pass weights of at least 0, where 0 means not observed")
+    c = checks.nonnegative_vector("fit", fit, n_nodes, why="pass weights of at least 0, where 0 means not observed")
     if not c.any():
         raise InputError("fit is zero everywhere: at least one node needs a data term.")
     return c
@@ -331,12 +331,12 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
         w = None
         if weights.shape in ((n, 1), (1, n)) and n > 1:
             raise InputError(f"weights has shape {weights.shape}: pass weights.ravel() for one weight per node.")
-        matrix = weights if sp.issparse(weights) else sp.csr_array(_checks.floats("weights", weights, ndim=(2,)))
+        matrix = weights if sp.issparse(weights) else sp.csr_array(checks.floats("weights", weights, ndim=(2,)))
         S = _symmetric("weights", matrix)
         if S.shape[0] != n:
             raise InputError(f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes: pass ({n}, {n}).")
     else:
-        w = _checks.node_vector("weights", weights, n)
+        w = checks.node_vector("weights", weights, n)
         with np.errstate(over="ignore"):
             S = scale_symmetric(base.L, w)
         if not np.isfinite(S.data).all():
@@ -403,9 +403,9 @@ def refuse_singular(system: FilterSystem) -> None:
         nodes = np.flatnonzero(labels == label)
         if not system.sdd:
             # a general S may be positive definite on the component by itself
-            _checks.dense_size("checking a component without data", nodes.size, alternative="give it a data term")
+            checks.dense_size("checking a component without data", nodes.size, alternative="give it a data term")
             part = support[nodes][:, nodes].toarray()
-            if (np.diagonal(part) > 0).all() and _checks.least_relative_eigenvalue(part) > 1e-12:
+            if (np.diagonal(part) > 0).all() and checks.least_relative_eigenvalue(part) > 1e-12:
                 continue
         shown = ", ".join(system.penalty.describe_node(int(i)) for i in nodes[:3]) + (", ..." if nodes.size > 3 else "")
         raise SingularSystemError(

@@ -32,10 +32,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _adjacency, _checks, _conversions, _graph_files
-from nareg._adjacency import node_indices as node_indices
-from nareg._adjacency import operator_hash as operator_hash
-from nareg._conversions import METRICS, Kernel
+from nareg._core import adjacency as _adjacency
+from nareg._core import checks, conversions
+from nareg._core.adjacency import node_indices as node_indices
+from nareg._core.adjacency import operator_hash as operator_hash
+from nareg._core.conversions import METRICS, Kernel
+from nareg._storage import graph_files
 from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
 
 if TYPE_CHECKING:
@@ -98,9 +100,9 @@ class Graph:
         self._cache: dict[str, Any] = {}
         self._coordinates: np.ndarray | None = None
         self._names: tuple[str, ...] | None = None
-        self._metric = _checks.choice("metric", metric, METRICS)
+        self._metric = checks.choice("metric", metric, METRICS)
         if coordinates is not None:
-            points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
+            points = checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
             if points.shape[0] != n:
                 raise InputError(f"coordinates has {points.shape[0]} rows but the graph has {n} nodes: pass one row per node.")
             points.flags.writeable = False
@@ -209,7 +211,7 @@ class Graph:
                [-0.5,  1. , -0.5],
                [ 0. , -1. ,  1. ]])
         """
-        _checks.choice("kind", kind, LAPLACIANS)
+        checks.choice("kind", kind, LAPLACIANS)
         if kind not in self._cache:
             self._cache[kind] = _adjacency.read_only(_adjacency.laplacian(self._adjacency, self.degrees, kind))
         return self._cache[kind]
@@ -259,7 +261,7 @@ class Graph:
         >>> nareg.Graph.load(folder)
         Graph(n_nodes=3, n_edges=2)
         """
-        _graph_files.save(
+        graph_files.save(
             path, self._adjacency, dtype=dtype, metric=self._metric, coordinates=self._coordinates, names=self._names
         )
 
@@ -274,7 +276,7 @@ class Graph:
         TooLargeError
             If it does not fit into memory: then use :mod:`nareg.outofcore`.
         """
-        stored = _graph_files.StoredGraph(path)
+        stored = graph_files.StoredGraph(path)
         try:
             return cls(stored.adjacency(), coordinates=stored.coordinates, names=stored.names, metric=stored.metric)
         except TooLargeError:
@@ -361,7 +363,7 @@ class Graph:
         >>> nareg.Graph.from_knn([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]], k=1)
         Graph(n_nodes=3, n_edges=2)
         """
-        parts = _conversions.nearest_neighbors(coordinates, k, metric, kernel, scale)
+        parts = conversions.nearest_neighbors(coordinates, k, metric, kernel, scale)
         return cls(**parts, names=names, metric=metric)
 
     @classmethod
@@ -402,7 +404,7 @@ class Graph:
         >>> nareg.Graph.from_distances([[0, 1, 3], [1, 0, 2], [3, 2, 0]], k=1)
         Graph(n_nodes=3, n_edges=2)
         """
-        return cls(**_conversions.nearest_of_distances(distances, k, kernel, scale), names=names)
+        return cls(**conversions.nearest_of_distances(distances, k, kernel, scale), names=names)
 
     @classmethod
     def from_networkx(cls, graph: networkx.Graph) -> Graph:
@@ -416,7 +418,7 @@ class Graph:
         >>> nareg.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).names
         ('a', 'b', 'c')
         """
-        return cls(**_conversions.from_networkx(graph))
+        return cls(**conversions.from_networkx(graph))
 
     def to_networkx(self) -> networkx.Graph:
         """Convert to a networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
@@ -427,7 +429,7 @@ class Graph:
         >>> sorted(nareg.graphs.grid((3,)).to_networkx().edges)
         [(0, 1), (1, 2)]
         """
-        return _conversions.to_networkx(self._adjacency, self._coordinates, self._names)
+        return conversions.to_networkx(self._adjacency, self._coordinates, self._names)
 
     @classmethod
     def from_pygsp(cls, graph: pygsp.graphs.Graph) -> Graph:
@@ -436,11 +438,11 @@ class Graph:
         Its ``lap_type`` must be ``"combinatorial"``. A nareg graph has every Laplacian and no ``lap_type`` of its own, and
         filters would not use the one of the PyGSP graph.
         """
-        return cls(**_conversions.from_pygsp(graph))
+        return cls(**conversions.from_pygsp(graph))
 
     def to_pygsp(self) -> pygsp.graphs.Graph:
         """Convert to a ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
-        return _conversions.to_pygsp(self._adjacency, self._coordinates)
+        return conversions.to_pygsp(self._adjacency, self._coordinates)
 
     @classmethod
     def from_edge_index(
@@ -466,7 +468,7 @@ class Graph:
         >>> nareg.Graph.from_edge_index([[0, 1], [1, 0]], n_nodes=3)
         Graph(n_nodes=3, n_edges=1)
         """
-        return cls(_conversions.from_edge_index(edge_index, n_nodes, edge_weight))
+        return cls(conversions.from_edge_index(edge_index, n_nodes, edge_weight))
 
     def to_edge_index(self) -> tuple[np.ndarray, np.ndarray]:
         """Convert to PyTorch Geometric's edges.

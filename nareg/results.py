@@ -11,9 +11,9 @@ from typing import Any, TypedDict
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _design_files
-from nareg._files import atomic_write as atomic_write
-from nareg._sparse_files import csr
+from nareg._storage import design_files
+from nareg._storage.files import atomic_write as atomic_write
+from nareg._storage.sparse_files import csr
 from nareg.errors import UNREADABLE, DatasetCorruptError, InputError, brief
 from nareg.graph import operator_hash
 
@@ -344,7 +344,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         If it is not a nareg design.
     """
     try:
-        arrays, meta = _design_files.read(path, FORMAT)
+        arrays, meta = design_files.read(path, FORMAT)
         n = arrays["penalty_indptr"].size - 1
         parts = (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"])
         penalty = csr(*parts, (n, n), what="the penalty stored in it")

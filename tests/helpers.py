@@ -12,8 +12,8 @@ import nareg
 
 def little_memory(patch: pytest.MonkeyPatch) -> None:
     """As on a machine with a kilobyte."""
-    patch.setattr("nareg._memory.room", lambda reserved=1.0: (1000.0, "this machine has 0.0 GiB"))
-    patch.setattr("nareg._checks.SMALL", 0)
+    patch.setattr("nareg._core.memory.room", lambda reserved=1.0: (1000.0, "this machine has 0.0 GiB"))
+    patch.setattr("nareg._core.checks.SMALL", 0)
 
 
 def dense_filter(graph: nareg.Graph, w: np.ndarray, c: np.ndarray | None = None) -> np.ndarray:

@@ -12,7 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from nareg import _array_files
+from nareg._storage import array_files
 from nareg.cli import node_files
 from nareg.errors import UNREADABLE, InputError, TooLargeError
 from nareg.io import read_readings
@@ -32,13 +32,13 @@ def test_what_numpy_saved_comes_back(write, rng, tmp_path):
         "texts": np.array(["a", "bcd"]), "none": np.empty((0, 5)), "whole": np.arange(7, dtype=np.int16), "b": np.array(b"c"),
     }  # fmt: skip
     write(tmp_path / "a.npz", **arrays)
-    result = _array_files.read_npz(tmp_path / "a.npz")
+    result = array_files.read_npz(tmp_path / "a.npz")
     assert sorted(result) == sorted(arrays)
     for name, value in arrays.items():
         assert np.array_equal(result[name], value)
         assert result[name].dtype == value.dtype
     np.save(tmp_path / "a.npy", arrays["columns"])
-    assert np.array_equal(_array_files.read_npy(tmp_path / "a.npy"), arrays["columns"])
+    assert np.array_equal(array_files.read_npy(tmp_path / "a.npy"), arrays["columns"])
 
 
 BAD = {
@@ -63,7 +63,7 @@ def test_arrays_that_are_not_there_are_refused(name, tmp_path):
     (tmp_path / "a.npy").write_bytes(content)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("values.npy", content)
-    for path, read in [("a.npy", _array_files.read_npy), ("a.npz", _array_files.read_npz)]:
+    for path, read in [("a.npy", array_files.read_npy), ("a.npz", array_files.read_npz)]:
         with pytest.raises(InputError if message else UNREADABLE, match=re.escape(message) or None):
             read(tmp_path / path)
     with pytest.raises(InputError):
@@ -81,7 +81,7 @@ def test_what_expands_beyond_reason_is_refused_before_it_is_read(tmp_path):
     assert os.stat(tmp_path / "a.npz").st_size < 10**6
     tracemalloc.start()
     with pytest.raises(TooLargeError, match="declares 536870912, more than 200 times as many"):
-        _array_files.read_npz(tmp_path / "a.npz")
+        array_files.read_npz(tmp_path / "a.npz")
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()
 
@@ -93,7 +93,7 @@ def test_encrypted_members_are_refused(tmp_path):
     content[6] |= 1  # and in front of the member
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(InputError, match=r"'values.npy' is encrypted: write the file again without a password"):
-        _array_files.read_npz(tmp_path / "a.npz")
+        array_files.read_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -103,7 +103,7 @@ def test_other_compressions_are_refused(method, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as archive:
         archive.writestr("values.npy", result.getvalue())
     with pytest.raises(InputError, match="is not compressed as NumPy does"):
-        _array_files.read_npz(tmp_path / "a.npz")
+        array_files.read_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -115,13 +115,13 @@ def test_members_that_are_no_arrays_are_refused(names, tmp_path):
         for name in names:
             archive.writestr(name, result.getvalue())
     with pytest.raises(InputError, match="is not an NPZ file of plain arrays"):
-        _array_files.read_npz(tmp_path / "a.npz")
+        array_files.read_npz(tmp_path / "a.npz")
 
 
 def test_pipes_and_folders_are_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.npy")
     for path in (tmp_path, tmp_path / "pipe.npy"):
-        for read in (_array_files.read_npy, _array_files.read_npz):
+        for read in (array_files.read_npy, array_files.read_npz):
             with pytest.raises(InputError, match="is a folder or a device, a file is expected"):
                 read(path)
 
@@ -149,7 +149,7 @@ def test_texts_beyond_unicode_are_refused_as_numpy_does_not(texts, tmp_path):
     np.savez(tmp_path / "a.npz", names=texts)
     np.save(tmp_path / "a.npy", texts)
     for read, path in (
-        (_array_files.read_npz, "a.npz"), (_array_files.read_npy, "a.npy"), (_array_files.map_npy, "a.npy")
+        (array_files.read_npz, "a.npz"), (array_files.read_npy, "a.npy"), (array_files.map_npy, "a.npy")
     ):  # fmt: skip
         with pytest.raises(InputError, match=r"is damaged: text . holds 0x.*, no character: write it again"):
             read(tmp_path / path)
@@ -159,4 +159,4 @@ def test_texts_of_any_script_are_read(tmp_path):
     texts = np.array(["", "Zürich", "東京", "𝔊", chr(sys.maxunicode)])
     for kind in ("<", ">"):
         np.savez(tmp_path / "a.npz", names=texts.astype(texts.dtype.newbyteorder(kind)), none=np.zeros(0, "U3"))
-        assert _array_files.read_npz(tmp_path / "a.npz")["names"].tolist() == texts.tolist()
+        assert array_files.read_npz(tmp_path / "a.npz")["names"].tolist() == texts.tolist()

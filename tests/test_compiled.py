@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nareg._compiled import SHARED
+from nareg._core.compiled import SHARED
 from nareg.design._risk import kernels
 
 

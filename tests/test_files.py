@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from nareg import _files
+from nareg._storage import files
 
 
 def test_a_system_without_locks_writes_whole_files_and_leaves_drafts_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "fcntl", None)
+    monkeypatch.setattr(files, "fcntl", None)
     target = tmp_path / "x.bin"
-    draft = tmp_path / f".x.bin.01234567.{_files.DRAFT}"  # of a writer that may still be at work
+    draft = tmp_path / f".x.bin.01234567.{files.DRAFT}"  # of a writer that may still be at work
     draft.write_bytes(b"half")
     for content in (b"one", b"two"):
-        with _files.atomic_write(target) as handle:
+        with files.atomic_write(target) as handle:
             handle.write(content)
         assert target.read_bytes() == content
-    write = _files.atomic_write(target)
+    write = files.atomic_write(target)
     write.__enter__().write(b"three")
     write.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert target.read_bytes() == b"two"

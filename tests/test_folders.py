@@ -13,9 +13,9 @@ import threading
 import pytest
 
 import nareg
-from nareg import _folders
-from nareg._files import DRAFT, atomic_write
-from nareg._folders import LOCK, aside, atomic_folder, is_folder, whole_folder
+from nareg._storage import folders
+from nareg._storage.files import DRAFT, atomic_write
+from nareg._storage.folders import LOCK, aside, atomic_folder, is_folder, whole_folder
 from nareg.errors import InputError
 
 
@@ -38,7 +38,7 @@ def test_a_folder_replaces_its_older_self_and_nothing_else(tmp_path):
 
 
 def test_a_system_without_locks_writes_whole_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(_folders, "fcntl", None)
+    monkeypatch.setattr(folders, "fcntl", None)
     for content in ("one", "two"):
         write(tmp_path / "a", content)
         assert (tmp_path / "a" / "mark").read_text() == content
@@ -78,7 +78,7 @@ def test_a_full_or_forbidden_disk_is_one_sentence(tmp_path):
 
 KILLED = """
 import os, pathlib, signal, sys
-from nareg._folders import atomic_folder
+from nareg._storage.folders import atomic_folder
 left, rename = int(sys.argv[2]), pathlib.Path.rename
 def counted(self, target):
     global left

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import _is_dominant, is_laplacian, penalty
 from nareg.design import node_invariant, risk
 from nareg.errors import InputError
@@ -32,7 +32,7 @@ def test_an_asymmetric_block_is_refused_whatever_else_is_in_the_matrix(large):
         with pytest.raises(InputError, match="not symmetric"):
             denoise(given, 1.0, np.ones(4))
     with pytest.raises(InputError, match="not symmetric"):
-        _checks.psd_matrix("noise", S, 4)
+        checks.psd_matrix("noise", S, 4)
 
 
 @pytest.mark.parametrize("large", [1.0, 1e9, 1e16])
@@ -64,10 +64,10 @@ def test_rounding_is_forgiven_on_every_scale(rng):
         F = scale[:, None] * rng.standard_normal((6, 3))
         R = F @ F.T  # rank 3
         R *= 1 + 1e-13 * rng.standard_normal((6, 6))
-        assert np.array_equal(*(lambda M: (M, M.T))(_checks.psd_matrix("second_moment", R, 6)))
+        assert np.array_equal(*(lambda M: (M, M.T))(checks.psd_matrix("second_moment", R, 6)))
         penalty(R)
     single = (F @ F.T).astype(np.float32)
-    _checks.psd_matrix("second_moment", single * (1 + 1e-7 * rng.standard_normal((6, 6))).astype(np.float32), 6)
+    checks.psd_matrix("second_moment", single * (1 + 1e-7 * rng.standard_normal((6, 6))).astype(np.float32), 6)
 
 
 def test_a_faint_part_of_a_laplacian_is_judged_by_itself():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg._neighbors import great_circle_km
+from nareg._core.neighbors import great_circle_km
 from nareg.errors import InputError
 
 

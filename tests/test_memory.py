@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nareg import _memory
+from nareg._core import memory as _memory
 
 GIB = 2**30
 linux = pytest.mark.skipif(sys.platform != "linux", reason="control groups and /proc are Linux's")
@@ -61,7 +61,7 @@ def test_work_beyond_a_limit_of_addresses_is_refused_before_it_starts(tmp_path):
     script = """
 import resource
 import numpy as np, nareg
-from nareg._checks import memory
+from nareg._core.checks import memory
 
 resource.setrlimit(resource.RLIMIT_AS, (4_000_000 * 1024,) * 2)
 g = nareg.graphs.grid((150, 140))

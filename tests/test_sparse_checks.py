@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg._sparse_checks import whole_sparse
+from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError, TooLargeError
 
 FAR = 10**8

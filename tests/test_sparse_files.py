@@ -14,7 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import nareg
-from nareg import _sparse_files, io
+from nareg import io
+from nareg._storage import sparse_files
 from nareg.cli import node_files
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
@@ -35,7 +36,7 @@ def write(path, **arrays):
 def test_what_scipy_saved_comes_back(form, kind, dtype, rng, tmp_path):
     dense = (rng.random((6, 4)) < 0.4).astype(dtype) * (np.array(3, dtype=dtype))
     sp.save_npz(tmp_path / "a.npz", kind(dense).asformat(form))
-    result = _sparse_files.read_npz(tmp_path / "a.npz")
+    result = sparse_files.read_npz(tmp_path / "a.npz")
     assert result.format == "csr"
     assert result.has_canonical_format
     assert np.array_equal(result.toarray(), dense)
@@ -44,12 +45,12 @@ def test_what_scipy_saved_comes_back(form, kind, dtype, rng, tmp_path):
 def test_blocks_of_several_rows_come_back(rng, tmp_path):
     dense = np.kron(rng.random((3, 2)) < 0.5, np.ones((2, 3))) * rng.standard_normal((6, 6))
     sp.save_npz(tmp_path / "a.npz", sp.bsr_array(dense, blocksize=(2, 3)))
-    assert np.array_equal(_sparse_files.read_npz(tmp_path / "a.npz").toarray(), dense)
+    assert np.array_equal(sparse_files.read_npz(tmp_path / "a.npz").toarray(), dense)
 
 
 def test_entries_in_any_order_and_more_than_once_are_added_in_a_wide_type(tmp_path):
     write(tmp_path / "a.npz", data=np.int8([100, 1, 100]), indices=[2, 0, 2], indptr=[0, 3, 3], shape=[2, 3])
-    result = _sparse_files.read_npz(tmp_path / "a.npz")
+    result = sparse_files.read_npz(tmp_path / "a.npz")
     assert np.array_equal(result.toarray(), [[1, 0, 200], [0, 0, 0]])
     assert result.has_canonical_format
 
@@ -87,7 +88,7 @@ GOOD = {"data": np.ones(3), "indices": np.int32([0, 2, 1]), "indptr": np.int32([
         ({"format": np.array(b"coo")}, "it has no array 'row'"),
     ],
 )
-@pytest.mark.parametrize("read", [_sparse_files.read_npz, node_files.matrix])
+@pytest.mark.parametrize("read", [sparse_files.read_npz, node_files.matrix])
 def test_parts_that_do_not_fit_are_refused(read, change, message, tmp_path):
     write(tmp_path / "a.npz", **{**GOOD, **change})
     with pytest.raises(InputError, match=re.escape(message)):
@@ -109,7 +110,7 @@ def test_other_formats_are_checked_too(form, arrays, message, tmp_path):
     arrays = {name: np.array(value) for name, value in arrays.items()}
     write(tmp_path / "a.npz", **{"format": np.array(form.encode()), "data": np.ones(2), "shape": np.array([2, 3]), **arrays})
     with pytest.raises(InputError, match=re.escape(message)):
-        _sparse_files.read_npz(tmp_path / "a.npz")
+        sparse_files.read_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("indices", [[0, 7], [0, -1], [-1, 0]])
@@ -117,7 +118,7 @@ def test_blocks_outside_the_matrix_are_refused(indices, tmp_path):
     arrays = {"data": np.ones((2, 1, 3)), "indices": np.array(indices), "indptr": np.array([0, 1, 2])}
     write(tmp_path / "a.npz", format=np.array(b"bsr"), shape=np.array([2, 6]), **arrays)
     with pytest.raises(InputError, match=r"is in column -?\d of 2"):
-        _sparse_files.read_npz(tmp_path / "a.npz")
+        sparse_files.read_npz(tmp_path / "a.npz")
 
 
 @example(data=[], indices=[], indptr=[], shape=(-1, 0))
@@ -130,7 +131,7 @@ def test_blocks_outside_the_matrix_are_refused(indices, tmp_path):
 def test_parts_make_the_matrix_that_they_say_or_none(data, indices, indptr, shape):
     """Against the definition, entry by entry."""
     try:
-        result = _sparse_files.csr(np.array(data), np.array(indices, dtype=int), np.array(indptr, dtype=int), shape, what="it")
+        result = sparse_files.csr(np.array(data), np.array(indices, dtype=int), np.array(indptr, dtype=int), shape, what="it")
     except InputError:
         result = None
     wanted = _dense(data, indices, indptr, shape)

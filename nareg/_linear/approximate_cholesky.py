@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import uintp
 
-from nareg._compiled import serial
+from nareg._core.compiled import serial
 
 #: Parallel edges per edge. One is faster where the graph has many edges per node (a power-law graph with 20: half the time to
 #: build, and 8 iterations for 7), two where few have to carry all (a grid, lam = 1e6: 23 iterations for 30).

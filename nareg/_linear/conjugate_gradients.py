@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._arrays import empty_like
+from nareg._core.arrays import empty_like
 from nareg.errors import SolverError
 
 #: ``product(P, out)`` writes ``K P`` to ``out``.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._arrays import Array
+from nareg._core.arrays import Array
 
 #: Pairs of steps and gradient changes that are remembered.
 MEMORY = 20

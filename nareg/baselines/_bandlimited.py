@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.eigenvalues import smallest_eigenvectors
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
@@ -40,10 +40,10 @@ def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed:
     """
     base = penalty(graph)
     n = base.n_nodes
-    k = _checks.integer("n_frequencies", n_frequencies, low=1)
+    k = checks.integer("n_frequencies", n_frequencies, low=1)
     if k > n:
         raise InputError(f"n_frequencies is {k} but the graph has {n} nodes: choose at most {n}.")
-    vectors = smallest_eigenvectors(base.L, k, dense=_checks.DENSE_LIMIT)[1]
+    vectors = smallest_eigenvectors(base.L, k, dense=checks.DENSE_LIMIT)[1]
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
         coefficients, _, rank, _ = np.linalg.lstsq(vectors[mask], readings, rcond=1e-10)

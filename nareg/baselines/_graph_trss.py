@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -75,10 +75,10 @@ def graph_trss(
         raise InputError(f"y has {n} rows but the graph has {graph.n_nodes} nodes: rows are stations.")
     if T < 2:
         raise InputError("y has 1 time: GraphTRSS smooths changes in time and needs at least 2.")
-    weight = _checks.number("weight", weight, low=0, strict=True)
-    epsilon = _checks.number("epsilon", epsilon, low=0, strict=True)
-    power = _checks.number("power", power, low=0, strict=True)
-    _checks.memory("graph_trss", 8.0 * (T + 4) * n**2, alternative="use fewer times or a part of the network")
+    weight = checks.number("weight", weight, low=0, strict=True)
+    epsilon = checks.number("epsilon", epsilon, low=0, strict=True)
+    power = checks.number("power", power, low=0, strict=True)
+    checks.memory("graph_trss", 8.0 * (T + 4) * n**2, alternative="use fewer times or a part of the network")
     seen = np.isfinite(values)
     if not seen.any():
         raise InputError("y has no reading: pass at least one.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.typing import ArrayLike, GraphLike
@@ -43,9 +43,9 @@ def kernel_ridge(
     array([0.56, 0.42, 0.56])
     """
     base = penalty(graph)
-    _checks.dense_size("kernel_ridge", base.n_nodes, copies=3, alternative="use filters.denoise")
-    sigma2 = _checks.number("sigma2", sigma2, low=0, strict=True)
-    mu = _checks.number("mu", mu, low=0, strict=True)
+    checks.dense_size("kernel_ridge", base.n_nodes, copies=3, alternative="use filters.denoise")
+    sigma2 = checks.number("sigma2", sigma2, low=0, strict=True)
+    mu = checks.number("mu", mu, low=0, strict=True)
     values, vectors = np.linalg.eigh(base.L.toarray())
     kernel = (vectors * np.exp(-sigma2 * values / 2)) @ vectors.T
 

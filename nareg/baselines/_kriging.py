@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from nareg import _checks
-from nareg._neighbors import EARTH_RADIUS_KM, great_circle_km
+from nareg._core import checks
+from nareg._core.neighbors import EARTH_RADIUS_KM, great_circle_km
 from nareg.baselines._masks import patterns, series
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
@@ -111,10 +111,10 @@ def kriging(
            [2., 4.]])
     """
     values = series(y, observed)
-    _checks.squares("y", values)
+    checks.squares("y", values)
     n = values.shape[0]
-    kernel = _checks.choice("kernel", kernel, KERNELS)
-    distance = _distances(graph, n, _checks.choice("metric", metric, ("euclidean", "haversine")), kernel)
+    kernel = checks.choice("kernel", kernel, KERNELS)
+    distance = _distances(graph, n, checks.choice("metric", metric, ("euclidean", "haversine")), kernel)
     if not np.isfinite(values).any():
         raise InputError("y has no reading: pass at least one.")
     scale = float(np.nanstd(values)) or 1.0
@@ -126,7 +126,7 @@ def kriging(
     if parameters is None:
         noise, variance, length, log_likelihood = _fit(relative, distance, kernel, max_times)
     else:
-        given = [_checks.number(f"parameters[{k}]", p, low=0, strict=k == 2) for k, p in enumerate(parameters)]
+        given = [checks.number(f"parameters[{k}]", p, low=0, strict=k == 2) for k, p in enumerate(parameters)]
         noise, variance, length = given[0] / scale**2, given[1] / scale**2, given[2]
         groups = _groups(relative, np.arange(values.shape[1]))
         theta = np.log(np.maximum([noise, variance, length], 1e-300))
@@ -172,7 +172,7 @@ def _distances(graph: Graph | ArrayLike, n: int, metric: str, kernel: str) -> np
             raise InputError("graph has no coordinates: pass Graph(..., coordinates=...) or the coordinates themselves.")
         points = np.asarray(graph.coordinates)
     else:
-        points = _checks.floats("graph", graph, ndim=(2,)).astype(np.float64)
+        points = checks.floats("graph", graph, ndim=(2,)).astype(np.float64)
     if points.shape[0] != n:
         raise InputError(f"y has {n} rows but there are coordinates of {points.shape[0]} stations: rows are stations.")
     if n > LIMIT:
@@ -248,7 +248,7 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
         raise InputError(
             "y never has two readings at one time from different places: add readings, or use interpolate_in_time."
         )
-    limit = max(4, min(_PATTERNS, int(_BUDGET / n**3))) if max_times is None else _checks.integer("max_times", max_times, low=1)
+    limit = max(4, min(_PATTERNS, int(_BUDGET / n**3))) if max_times is None else checks.integer("max_times", max_times, low=1)
     whole = _groups(relative, useful)
     if len(whole) > limit:  # times are many and their gaps differ: an even sample of them
         useful = useful[np.unique(np.linspace(0, useful.size - 1, limit).round().astype(int))]

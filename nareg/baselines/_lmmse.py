@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.design._risk.problem import moment
@@ -48,9 +48,9 @@ def lmmse(
     array([1.33333333, 1.33333333])
     """
     n = penalty(graph).n_nodes
-    _checks.dense_size("lmmse", n, copies=3, alternative="use filters.denoise")
+    checks.dense_size("lmmse", n, copies=3, alternative="use filters.denoise")
     R = moment(signals, second_moment, n, needs="lmmse")
-    total = R + _checks.covariance(_checks.noise("noise", noise, n))
+    total = R + checks.covariance(checks.noise("noise", noise, n))
     size = np.sqrt(np.diagonal(total))
     size = np.where(size > 0, size, 1.0)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike
@@ -20,12 +20,12 @@ def per_mask(
     Returns the estimate in the shape and dtype of ``y``.
     """
     if observed is None:
-        readings = _checks.signals("y", y, n_nodes)
+        readings = checks.signals("y", y, n_nodes)
         seen = np.ones(n_nodes, dtype=bool)
     else:
-        shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
-        seen = _checks.mask("observed", observed, n_nodes, shape[1] if len(shape) == 2 else None)
-        readings = _checks.partially_observed("y", y, seen, n_nodes)
+        shape = checks.floats("y", y, ndim=(1, 2), finite=False).shape
+        seen = checks.mask("observed", observed, n_nodes, shape[1] if len(shape) == 2 else None)
+        readings = checks.partially_observed("y", y, seen, n_nodes)
     columns = readings.reshape(n_nodes, -1).astype(np.float64)
     result = np.empty_like(columns)
     for mask, member in patterns(np.broadcast_to(seen.reshape(n_nodes, -1), columns.shape)):
@@ -57,7 +57,7 @@ def series(y: ArrayLike, observed: ArrayLike | None) -> np.ndarray:
 
     A time without a reading is allowed, and so is a station without one; infinite readings are not.
     """
-    values = _checks.floats("y", y, ndim=(2,), finite=False).astype(np.float64)
+    values = checks.floats("y", y, ndim=(2,), finite=False).astype(np.float64)
     if values.shape[0] == 0 or values.shape[1] == 0:
         raise InputError(f"y has shape {values.shape}: at least one station and one time are needed.")
     if observed is None:
@@ -65,7 +65,7 @@ def series(y: ArrayLike, observed: ArrayLike | None) -> np.ndarray:
             i, t = np.argwhere(np.isinf(values))[0]
             raise InputError(f"y[{i}, {t}] is {values[i, t]}: replace it by NaN where the reading is missing.")
         return values
-    mask = _checks.array_of("observed", observed)
+    mask = checks.array_of("observed", observed)
     if mask.dtype != bool or mask.shape not in (values.shape, values.shape[:1]):
         raise InputError(
             f"observed has dtype {mask.dtype} and shape {mask.shape}, a boolean mask of shape {values.shape} is expected."

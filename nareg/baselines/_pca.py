@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.results import Status
@@ -100,16 +100,16 @@ def pca(
         raise InputError("rank and noise are both given or both missing: pass exactly one.")
     if not seen.any(axis=1).all():
         raise InputError(f"y has no reading at node {int((~seen.any(axis=1)).argmax())}: drop it, for pca knows no neighbors.")
-    tol = _checks.number("tol", tol, low=0, strict=True)
-    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    tol = checks.number("tol", tol, low=0, strict=True)
+    max_iterations = checks.integer("max_iterations", max_iterations, low=1)
     unit = np.ones((n, 1))
     if noise is not None:
-        variance = _checks.node_vector("noise", noise, n)
+        variance = checks.node_vector("noise", noise, n)
         if (variance <= 0).any():
             i = int(variance.argmin())
             raise InputError(f"noise[{i}] is {variance[i]:g}: pass variances above 0.")
         unit = np.sqrt(variance)[:, None]
-    count = None if rank is None else _checks.integer("rank", rank, low=1)
+    count = None if rank is None else checks.integer("rank", rank, low=1)
     if count is not None and count >= min(n, t):
         raise InputError(f"rank is {count} but y has shape {values.shape}: choose less than {min(n, t)}.")
     filled = np.where(seen, values, 0.0) / unit

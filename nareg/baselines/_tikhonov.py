@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.baselines._masks import per_mask, refuse_silent_part
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise, interpolate
@@ -78,10 +78,10 @@ def tikhonov_regression(graph: Graph, y: ArrayLike, observed: ArrayLike | None =
     """
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph.")
-    tau = _checks.number("tau", tau, low=0)
+    tau = checks.number("tau", tau, low=0)
     if observed is None:
-        given = _checks.floats("y", y, ndim=(1, 2), finite=False)
-        _checks.lengths("y", given, graph.n_nodes)
+        given = checks.floats("y", y, ndim=(1, 2), finite=False)
+        checks.lengths("y", given, graph.n_nodes)
         observed = ~np.isnan(given)
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -144,10 +144,10 @@ def tikhonov_classification(graph: Graph, labels: ArrayLike, observed: ArrayLike
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph.")
     n = graph.n_nodes
-    given = _checks.array_of("labels", labels)
+    given = checks.array_of("labels", labels)
     if given.shape != (n,):
         raise InputError(f"labels has shape {given.shape} but the graph has {n} nodes: pass one label per node.")
-    mask = _checks.mask("observed", observed, n, None)
+    mask = checks.mask("observed", observed, n, None)
     if given.dtype.kind == "f":
         whole = given[mask] == np.round(given[mask])  # not so for NaN
         if not whole.all():

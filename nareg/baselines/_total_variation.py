@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.baselines import _total_variation_gaps
 from nareg.baselines._masks import per_mask, refuse_silent_part
 from nareg.errors import InputError, SolverError
@@ -64,12 +64,12 @@ def total_variation(
     """
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: total variation needs the edges of a nareg.Graph.")
-    weight = _checks.number("weight", weight, low=0)
-    tol = _checks.number("tol", tol, low=0, strict=True)
-    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    weight = checks.number("weight", weight, low=0)
+    tol = checks.number("tol", tol, low=0, strict=True)
+    max_iterations = checks.integer("max_iterations", max_iterations, low=1)
     if observed is not None:
         return _with_gaps(graph, y, observed, weight, tol, max_iterations)
-    readings = _checks.signals("y", y, graph.n_nodes)
+    readings = checks.signals("y", y, graph.n_nodes)
     Y = readings.reshape(graph.n_nodes, -1).astype(np.float64)
     if graph.n_edges == 0 or weight == 0:
         return readings.copy()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
-from nareg._seconds import since
+from nareg._core import checks
+from nareg._core.seconds import since
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.typing import ArrayLike
@@ -37,7 +37,7 @@ def rolling_mean(y: ArrayLike, window: int, *, observed: ArrayLike | None = None
     array([[1.5, 1.5, 4. , 6. ]])
     """
     values = series(y, observed)
-    window = _checks.integer("window", window, low=1)
+    window = checks.integer("window", window, low=1)
     seen = np.isfinite(values)
     counts = seen.sum(axis=1)
     mean = np.where(seen, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
@@ -91,10 +91,10 @@ def interpolate_in_time(y: ArrayLike, *, times: ArrayLike | None = None, observe
 def _clock(times: ArrayLike | None, count: int) -> np.ndarray:
     if times is None:
         return np.arange(count, dtype=np.float64)
-    clock = _checks.array_of("times", times)
+    clock = checks.array_of("times", times)
     if clock.dtype.kind == "M":
         clock = since(clock, clock.flat[0]) if clock.size else clock
-    clock = _checks.floats("times", clock, ndim=(1,)).astype(np.float64)
+    clock = checks.floats("times", clock, ndim=(1,)).astype(np.float64)
     if clock.shape != (count,):
         raise InputError(f"times has shape {clock.shape} but y has {count} times: pass one time per column.")
     if (np.diff(clock) <= 0).any():

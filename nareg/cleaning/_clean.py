@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.cleaning import _compare, _edge_weights, _simple
 from nareg.cleaning._compare import Hidden, contradicted
 from nareg.cleaning._directions import refuse_directions
@@ -152,8 +152,8 @@ def clean(
 def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that is in memory."""
     marks = [perf_counter()]
-    share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
-    rng = _checks.generator(settings.rng)
+    share = checks.number("hidden", settings.hidden, low=0, high=0.5)
+    rng = checks.generator(settings.rng)
     if settings.unit is not None and not isinstance(settings.unit, str):
         raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
     noise = variances(settings.noise, network)
@@ -306,7 +306,7 @@ def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
         noise = [by_name[name] for name in names]
     if isinstance(noise, str):
         raise InputError(f"noise is {noise!r}: pass a variance, one per station, or None to estimate it.")
-    return _checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
+    return checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
 
 
 def _flags(y: np.ndarray, screened: np.ndarray) -> np.ndarray:

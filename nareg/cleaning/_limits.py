@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.cleaning._words import number
 from nareg.errors import InputError
 from nareg.spacetime._repeats import Bounds, bounds
@@ -17,7 +17,7 @@ REACH = 1.645
 
 def limits(y: np.ndarray, lower: float | None, upper: float | None) -> tuple[Bounds, str | None]:
     """Bounds of readings (N, T) without bad ones: the user's, else those that the readings show, with a note on these."""
-    low, high = (None if end is None else _checks.number(name, end) for name, end in (("lower", lower), ("upper", upper)))
+    low, high = (None if end is None else checks.number(name, end) for name, end in (("lower", lower), ("upper", upper)))
     shown = bounds(y.T)
     result = Bounds(shown.low if low is None else low, shown.high if high is None else high)
     if not result.low < result.high:

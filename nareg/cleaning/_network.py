@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from nareg import _checks, io
+from nareg import io
+from nareg._core import checks
 from nareg.cleaning._directions import refuse_directions
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -58,7 +59,7 @@ def assemble(
     readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS
 ) -> StationNetwork:
     """Read both tables and join each station with its nearest neighbors."""
-    neighbors = _checks.integer("neighbors", neighbors, low=1)
+    neighbors = checks.integer("neighbors", neighbors, low=1)
     if stations is None:
         stations = _with_places(readings)
     graph = _graph(stations)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
@@ -187,7 +187,7 @@ class Cleaned:
         """
         from nareg.cleaning._write import FORMATS, parts
 
-        form = _checks.choice("format", format, FORMATS)
+        form = checks.choice("format", format, FORMATS)
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         for name, write in parts(self, form).items():

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from nareg._folders import is_folder
+from nareg._storage.folders import is_folder
 from nareg.errors import InputError
 
 if TYPE_CHECKING:

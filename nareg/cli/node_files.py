@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._folders import is_folder
+from nareg._storage.folders import is_folder
 from nareg.cli.inputs import is_file
 from nareg.errors import UNREADABLE, InputError, brief
 
@@ -50,12 +50,12 @@ def graph(path: Path, n_nodes: int) -> Graph:
 
 def matrix(path: Path, *, in_place: bool = False) -> np.ndarray | sp.csr_array:
     """Features, one row per node; ``in_place``: an ``.npy`` file is mapped and not read."""
-    from nareg import _array_files, _matrix_market_files, _sparse_files
+    from nareg._storage import array_files, matrix_market_files, sparse_files
 
     readers: dict[str, Callable[[Path], np.ndarray | sp.csr_array]] = {
-        ".npy": _array_files.map_npy if in_place else _array_files.read_npy,
-        ".npz": _sparse_files.read_npz,
-        ".mtx": _matrix_market_files.read,
+        ".npy": array_files.map_npy if in_place else array_files.read_npy,
+        ".npz": sparse_files.read_npz,
+        ".mtx": matrix_market_files.read,
     }
     if path.suffix.lower() not in readers:
         raise InputError(f"{path}: pass features as .npy, .npz (written by scipy.sparse.save_npz) or .mtx.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
-from nareg._folders import is_folder
+from nareg._storage.folders import is_folder
 from nareg.cli.inputs import console, errors, output, progress_bar
 from nareg.errors import InputError
 from nareg.progress import Progress

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.markup import escape
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.cli.inputs import console, errors
 from nareg.errors import InputError
 
@@ -103,7 +103,7 @@ def from_history(
         )
     if live.sum() < 2:
         raise InputError("only one station has readings: pass readings of at least two neighbors.")
-    _checks.dense_size("a design from readings with gaps", base.n_nodes, copies=6, alternative="pass times without gaps")
+    checks.dense_size("a design from readings with gaps", base.n_nodes, copies=6, alternative="pass times without gaps")
     small, extension = (base, np.zeros((0, base.n_nodes))) if live.all() else reduced_penalty(base, live)
     filled = Completion(small.L.toarray(), X[live], seen[live], rng).draw(rng)
     designed = design(graph if live.all() else small, filled, variance if live.all() else variance[live])

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from nareg._folders import is_folder
+from nareg._storage.folders import is_folder
 from nareg.cli import node_files as read
 from nareg.cli.inputs import errors, output, print_line
 from nareg.cli.options import grouped

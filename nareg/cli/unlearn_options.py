@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from nareg._folders import is_folder
+from nareg._storage.folders import is_folder
 from nareg.cli import node_files as read
 from nareg.errors import InputError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nareg import _checks
-from nareg._graph_files import StoredGraph
+from nareg._core import checks
+from nareg._storage.graph_files import StoredGraph
 from nareg.cluster._files import parallel_writer, vector_rows
 from nareg.cluster._layout import NodeLayout, Partition
 from nareg.errors import InputError, SingularSystemError
@@ -97,11 +97,11 @@ def denoise(
     comm = load().comm
     with together(comm):
         with agreed(comm) as compared:
-            _checks.choice("method", method, METHODS)
-            _checks.choice("partition", partition, PARTITIONS)
-            tol = _checks.number("tol", tol, low=0, strict=True)
+            checks.choice("method", method, METHODS)
+            checks.choice("partition", partition, PARTITIONS)
+            tol = checks.number("tol", tol, low=0, strict=True)
             if max_iterations is not None:
-                max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+                max_iterations = checks.integer("max_iterations", max_iterations, low=1)
             stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
             n = stored.n_nodes
             refuse_output(out, y, weights, fit)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _array_files
-from nareg._files import DRAFT, clear_drafts, resolved
+from nareg._storage import array_files
+from nareg._storage.files import DRAFT, clear_drafts, resolved
 from nareg.errors import InputError
 from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.ranks import agreed
@@ -52,7 +52,7 @@ def parallel_writer(
                     raise IsADirectoryError("it is a folder")
                 clear_drafts(target)
                 draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.{DRAFT}")
-                header = _array_files.npy_header(dtype, shape)
+                header = array_files.npy_header(dtype, shape)
                 with open(draft, "xb") as handle:
                     handle.write(header)
                     handle.truncate(len(header) + dtype.itemsize * int(np.prod(shape)))
@@ -60,7 +60,7 @@ def parallel_writer(
 
     def write(first: int, rows: np.ndarray) -> None:
         data = np.ascontiguousarray(rows.astype(dtype, copy=False)).reshape(-1).view(np.uint8)
-        offset = _array_files.NPY_HEADER + first * dtype.itemsize * (shape[1] if len(shape) == 2 else 1)
+        offset = array_files.NPY_HEADER + first * dtype.itemsize * (shape[1] if len(shape) == 2 else 1)
         with agreed(comm):
             file = None
             try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nareg import _checks
-from nareg._graph_files import StoredGraph
+from nareg._core import checks
+from nareg._storage.graph_files import StoredGraph
 from nareg.cluster._denoise import PARTITIONS, adjacency
 from nareg.cluster._files import parallel_writer
 from nareg.cluster._layout import NodeLayout, Partition
@@ -72,7 +72,7 @@ def propagate(
     comm = load().comm
     with together(comm):
         with agreed(comm) as compared:
-            _checks.choice("partition", partition, PARTITIONS)
+            checks.choice("partition", partition, PARTITIONS)
             stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
             refuse_output(out, x)
             source = SignalFile("x", x, stored.n_nodes)

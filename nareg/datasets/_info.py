@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nareg._array_files import read_npz
+from nareg._storage.array_files import read_npz
 from nareg.datasets._digests import ARRAYS, of_arrays, of_file
 from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError, brief
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks, _sparse_checks
-from nareg._arrays import as_numpy, is_tensor
+from nareg._core import checks, sparse_checks
+from nareg._core.arrays import as_numpy, is_tensor
 from nareg.errors import InputError, MissingDependencyError
 from nareg.graph import Graph
 
@@ -93,16 +93,16 @@ def _features(value: Any) -> sp.csr_array | np.ndarray:
     array = value.to_torch_sparse_csr_tensor() if hasattr(value, "to_torch_sparse_csr_tensor") else value
     array = as_numpy(array)
     if sp.issparse(array):
-        _sparse_checks.whole_sparse("x", array)
+        sparse_checks.whole_sparse("x", array)
         matrix = sp.csr_array(array).astype(np.float32)
-        _checks.floats("the entries of x", matrix.data, ndim=(1,))
+        checks.floats("the entries of x", matrix.data, ndim=(1,))
         return matrix
-    return _checks.floats("x", array, ndim=(2,)).astype(np.float32)
+    return checks.floats("x", array, ndim=(2,)).astype(np.float32)
 
 
 def _labels(value: Any, n_nodes: int) -> np.ndarray:
     """Classes (N,) int64, -1 where they are NaN or negative."""
-    array = _checks.array_of("y", as_numpy(value))
+    array = checks.array_of("y", as_numpy(value))
     if array.shape not in ((n_nodes,), (n_nodes, 1)) or array.dtype.kind not in "iuf":
         raise InputError(f"y has shape {array.shape} and dtype {array.dtype}: one class per node ({n_nodes},) is expected.")
     array = array.ravel()
@@ -120,7 +120,7 @@ def _n_classes(labels: np.ndarray) -> int:
 
 def _graph(edge_index: Any, n_nodes: int) -> Graph:
     """Simple and undirected: i and j are joined where either points at the other, self-loops are left out."""
-    index, _ = _sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
+    index, _ = sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
     i, j = index[:, index[0] != index[1]]
     one_way = sp.csr_array((np.ones(i.size), (i, j)), shape=(n_nodes, n_nodes))
     adjacency = sp.csr_array(one_way.maximum(one_way.T))
@@ -134,7 +134,7 @@ def _splits(masks: list[Any], n_nodes: int) -> tuple[Parts, ...]:
         return ()
     arrays = []
     for part, mask in zip(("train", "val", "test"), masks, strict=True):
-        array = _checks.array_of(f"{part}_mask", as_numpy(mask))
+        array = checks.array_of(f"{part}_mask", as_numpy(mask))
         if array.dtype != bool or array.ndim not in (1, 2) or array.shape[0] != n_nodes:
             raise InputError(f"{part}_mask has shape {array.shape} and dtype {array.dtype}: a boolean per node is expected.")
         arrays.append(array.reshape(n_nodes, -1))
@@ -147,7 +147,7 @@ def _splits(masks: list[Any], n_nodes: int) -> tuple[Parts, ...]:
 
 
 def _indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
-    index = _checks.array_of(name, as_numpy(value))
+    index = checks.array_of(name, as_numpy(value))
     if index.ndim != 1 or index.dtype.kind not in "iu" or (index.size and (index.min() < 0 or index.max() >= n_nodes)):
         raise InputError(f"the {name} part of the split is not an array of nodes 0 to {n_nodes - 1}: pass indices.")
     return index.astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.typing import ArrayLike
 
@@ -65,10 +65,10 @@ def inject(
     >>> changed[1][bad[1]]
     array([32., 32.])
     """
-    clean = _checks.floats("readings", readings, ndim=(2,), finite=False).astype(np.float64)
-    kind = _checks.choice("kind", kind, KINDS)
-    rng = _checks.generator(rng)
-    step = _checks.number("step_hours", step_hours, low=0, strict=True)
+    clean = checks.floats("readings", readings, ndim=(2,), finite=False).astype(np.float64)
+    kind = checks.choice("kind", kind, KINDS)
+    rng = checks.generator(rng)
+    step = checks.number("step_hours", step_hours, low=0, strict=True)
     rows = _stations(stations, clean.shape[0], kind)
     present = np.isfinite(clean)
     silent = [i for i in rows.tolist() if present[i].sum() < 3]
@@ -76,8 +76,8 @@ def inject(
         raise InputError(f"stations contains {silent[0]}, which has fewer than 3 readings: choose stations with readings.")
     changed = clean.copy()
     if kind == "spikes":
-        scale, times = _sigma(sigma, clean), _checks.number("size", 5.0 if size is None else size, low=0)
-        part = _checks.number("share", share, low=0, high=1)
+        scale, times = _sigma(sigma, clean), checks.number("size", 5.0 if size is None else size, low=0)
+        part = checks.number("share", share, low=0, high=1)
         for i in rows.tolist():
             where = np.flatnonzero(present[i])
             hit = rng.choice(where, max(1, round(part * where.size)), replace=False)
@@ -89,7 +89,7 @@ def inject(
             first = int(rng.choice(where[: max(1, where.size - length)]))
             changed[i, first : first + length + 1] = clean[i, first]
     else:
-        weekly = _checks.number("size", 3.0 if size is None else size, low=0)
+        weekly = checks.number("size", 3.0 if size is None else size, low=0)
         scale = _sigma(sigma, clean) if kind == "drift" else np.zeros(clean.shape[0])
         groups = rows.reshape(-1, 2) if kind == "swapped" else rows.reshape(-1, 1)
         for group in groups:
@@ -111,7 +111,7 @@ def inject(
 
 
 def _stations(stations: ArrayLike, n: int, kind: str) -> np.ndarray:
-    rows = np.atleast_1d(_checks.array_of("stations", stations))
+    rows = np.atleast_1d(checks.array_of("stations", stations))
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.size == 0:
         raise InputError(f"stations is {stations!r}, an index or a sequence of indices is expected.")
     if rows.min() < 0 or rows.max() >= n:
@@ -126,7 +126,7 @@ def _stations(stations: ArrayLike, n: int, kind: str) -> np.ndarray:
 
 def _sigma(sigma: ArrayLike | None, readings: np.ndarray) -> np.ndarray:
     if sigma is not None:
-        return _checks.nonnegative_vector("sigma", sigma, readings.shape[0], why="a standard deviation is at least 0")
+        return checks.nonnegative_vector("sigma", sigma, readings.shape[0], why="a standard deviation is at least 0")
     return noise_scale(readings)
 
 
@@ -145,4 +145,4 @@ def noise_scale(readings: np.ndarray) -> np.ndarray:
 
 def _steps(hours: float, step: float) -> int:
     """Steps that last this long; two at least, for a single repeated reading is no fault."""
-    return max(2, round(_checks.number("duration_hours", hours, low=0, strict=True) / step))
+    return max(2, round(checks.number("duration_hours", hours, low=0, strict=True) / step))

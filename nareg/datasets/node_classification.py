@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.datasets._pyg import fields_of_ogb, fields_of_pyg, to_data
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -67,7 +67,7 @@ class NodeClassification:
 
     def dense_features(self) -> np.ndarray:
         """Features as a new dense (N, F) float32 array."""
-        _checks.memory(f"the dense features of {self.name}", 4.0 * self.n_nodes * self.n_features, alternative="use .features")
+        checks.memory(f"the dense features of {self.name}", 4.0 * self.n_nodes * self.n_features, alternative="use .features")
         features = self.features
         return np.array(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float32)
 
@@ -138,10 +138,10 @@ class NodeClassification:
         >>> [part.size for part in data.random_split(rng=np.random.default_rng(1))]
         [120, 40, 40]
         """
-        shares = _checks.floats("fractions", fractions, ndim=(1,)).astype(float)
+        shares = checks.floats("fractions", fractions, ndim=(1,)).astype(float)
         if shares.shape != (3,) or (shares <= 0).any() or shares.sum() > 1 + 1e-12:
             raise InputError(f"fractions is {fractions}: three positive shares that add up to at most 1, say (0.6, 0.2, 0.2).")
-        generator = _checks.generator(rng)
+        generator = checks.generator(rng)
         parts: list[list[np.ndarray]] = [[], [], []]
         for label in range(self.n_classes):
             nodes = generator.permutation(np.flatnonzero(self.labels == label))
@@ -197,19 +197,19 @@ def synthetic(
     >>> nareg.datasets.node_classification.synthetic(100, 3, rng=np.random.default_rng(0)).labels[:4]
     array([0, 1, 2, 0])
     """
-    n_nodes = _checks.integer("n_nodes", n_nodes, low=4)
-    n_classes = _checks.integer("n_classes", n_classes, low=2)
-    n_features = _checks.integer("n_features", n_features, low=1)
-    degree = _checks.number("mean_degree", mean_degree, low=0, strict=True)
-    homophily = _checks.number("homophily", homophily, low=0, high=1)
-    informative = _checks.number("informative", informative)
-    generator = _checks.generator(rng)
+    n_nodes = checks.integer("n_nodes", n_nodes, low=4)
+    n_classes = checks.integer("n_classes", n_classes, low=2)
+    n_features = checks.integer("n_features", n_features, low=1)
+    degree = checks.number("mean_degree", mean_degree, low=0, strict=True)
+    homophily = checks.number("homophily", homophily, low=0, high=1)
+    informative = checks.number("informative", informative)
+    generator = checks.generator(rng)
     if n_nodes < 2 * n_classes:
         raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes per class are needed.")
     labels = np.arange(n_nodes) % n_classes
     wanted = max(int(degree * n_nodes / 2), 1)
     if exponent is not None:
-        exponent = _checks.number("exponent", exponent, low=2, strict=True)
+        exponent = checks.number("exponent", exponent, low=2, strict=True)
         drawn = _WeightedNodes(generator.permutation(np.arange(1.0, n_nodes + 1)) ** (-1 / (exponent - 1)), labels)
         tails = drawn.any(wanted, generator)
     else:

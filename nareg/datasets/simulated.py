@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.datasets._tables import write_tables
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -149,13 +149,13 @@ def simulated(
     >>> sorted(network.faults.values())
     ['dead', 'spiking', 'stuck']
     """
-    n = _checks.integer("n_stations", n_stations, low=2)
-    t = _checks.integer("n_times", n_times, low=2)
-    step = _checks.number("step_minutes", step_minutes, low=1 / 60)
-    sigma = _checks.number("noise", noise, low=0)
-    share = _checks.number("missing", missing, low=0, high=0.9)
-    rng = _checks.generator(rng)
-    kinds = [_checks.choice("faults", kind, FAULTS) for kind in faults]
+    n = checks.integer("n_stations", n_stations, low=2)
+    t = checks.integer("n_times", n_times, low=2)
+    step = checks.number("step_minutes", step_minutes, low=1 / 60)
+    sigma = checks.number("noise", noise, low=0)
+    share = checks.number("missing", missing, low=0, high=0.9)
+    rng = checks.generator(rng)
+    kinds = [checks.choice("faults", kind, FAULTS) for kind in faults]
     if len(kinds) >= n:
         raise InputError(f"faults lists {len(kinds)} stations of {n}: leave at least one healthy.")
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nareg._lazy import names_that_need
+from nareg._core.lazy import names_that_need
 
 if TYPE_CHECKING:
     from nareg.estimators._adjusted import SeasonallyAdjusted

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
-from nareg._seconds import since
+from nareg._core import checks
+from nareg._core.seconds import since
 from nareg.errors import InputError
 from nareg.estimators._base import CheckedReadings, StationTransformer, times_of
 from nareg.spacetime import _cycles
@@ -127,7 +127,7 @@ class SeasonalCycleRemover(StationTransformer):
             raise InputError(f"cycles is {self.cycles!r} but the times of X are numbers: pass period=, or a frame with dates.")
         if self.period is None:
             return (), (), ()
-        period = _checks.number("period", self.period, low=0, strict=True)
+        period = checks.number("period", self.period, low=0, strict=True)
         step = _step(clock)
         periods, steps = (clock[-1] - clock[0] + step) / period, period / step
         if periods < FEWEST_PERIODS or steps < FEWEST_STEPS:

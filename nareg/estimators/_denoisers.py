@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from nareg import _checks, design
+from nareg import design
+from nareg._core import checks
 from nareg.design import Sampling
 from nareg.errors import InputError
 from nareg.estimators._filtered import FilterTransformer, one_weight, variances_of
@@ -124,7 +125,7 @@ class NodeAdaptiveDenoiser(DesignedFilter):
 
     def _designed(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> WeightDesign:
         graph = self.graph_
-        rule = _checks.choice("design", self.design, DESIGNS)
+        rule = checks.choice("design", self.design, DESIGNS)
         sampling = Sampling(rng=generator_of(self.random_state))
         if rule == "exact":
             return self._from_clean(anomalies, observed, y, sampling)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 
@@ -40,7 +40,7 @@ def by_correlation(anomalies: np.ndarray) -> Graph:
     which both read. The weight of an edge is ``exp(-d^2 / mean d^2)``, the mean over all pairs of neighbors.
     """
     n = anomalies.shape[0]
-    _checks.dense_size("a graph of correlations", n, copies=3, alternative="pass graph, as Graph.from_knn makes it")
+    checks.dense_size("a graph of correlations", n, copies=3, alternative="pass graph, as Graph.from_knn makes it")
     squares = 2.0 - 2.0 * _correlations(anomalies)
     np.fill_diagonal(squares, np.inf)
     k = min(NEIGHBORS, n - 1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 
 #: Groups of stations, one of which is hidden at every time.
@@ -23,7 +23,7 @@ def generator_of(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
-    return np.random.default_rng(_checks.integer("random_state", random_state, low=0))
+    return np.random.default_rng(checks.integer("random_state", random_state, low=0))
 
 
 def station_groups(n_stations: int, n_groups: int, rng: np.random.Generator) -> np.ndarray:
@@ -54,7 +54,7 @@ def negative_error(estimate: np.ndarray, truth: np.ndarray, where: np.ndarray) -
 
 def clean_field(y: Any, shape: tuple[int, ...]) -> np.ndarray:
     """The clean field that a score compares with, of the shape of X."""
-    truth = _checks.floats("y", np.asarray(y), ndim=(1, 2), finite=False).astype(np.float64)
+    truth = checks.floats("y", np.asarray(y), ndim=(1, 2), finite=False).astype(np.float64)
     if truth.shape != shape:
         raise InputError(
             f"y has shape {truth.shape} but X has {shape}: pass the clean field at all times and stations, or None."
@@ -108,9 +108,9 @@ class HeldOutStations:
 
     def __call__(self, estimator: Any, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """The score of a fitted estimator on X; y is the clean field, if it is known."""
-        values = _checks.floats("X", np.asarray(X), ndim=(2,), finite=False).astype(np.float64)
+        values = checks.floats("X", np.asarray(X), ndim=(2,), finite=False).astype(np.float64)
         truth = values if y is None else clean_field(y, values.shape)
-        n_splits = _checks.integer("n_splits", self.n_splits, low=2)
+        n_splits = checks.integer("n_splits", self.n_splits, low=2)
         if n_splits > values.shape[1]:
             raise InputError(f"n_splits is {n_splits} but X has {values.shape[1]} stations: pass at most that many.")
         group = station_groups(values.shape[1], n_splits, generator_of(self.random_state))

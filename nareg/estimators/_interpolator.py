@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.estimators._filtered import FilterTransformer, one_weight
 from nareg.graph import Graph
 from nareg.typing import Sparse
@@ -72,10 +72,10 @@ class GraphInterpolator(FilterTransformer):
 
     def _weigh(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> None:
         if isinstance(self.weights, str):
-            _checks.choice("weights", self.weights, ("gcv",))
+            checks.choice("weights", self.weights, ("gcv",))
             self.weights_ = float(one_weight(self.graph_, anomalies, observed).weights[0])
         else:
-            self.weights_ = _checks.number("weights", self.weights, low=0, strict=True)
+            self.weights_ = checks.number("weights", self.weights, low=0, strict=True)
 
     @property
     def _weights(self) -> float:

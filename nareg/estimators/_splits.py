@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 
 
@@ -56,7 +56,7 @@ class TimeBlockSplit(BaseCrossValidator):
         -------
         int
         """
-        return _checks.integer("n_splits", self.n_splits, low=2)
+        return checks.integer("n_splits", self.n_splits, low=2)
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows to train with and the rows of the test block.
@@ -70,7 +70,7 @@ class TimeBlockSplit(BaseCrossValidator):
         ------
         train, test : arrays of int
         """
-        n_splits, gap = self.get_n_splits(), _checks.integer("gap", self.gap, low=0)
+        n_splits, gap = self.get_n_splits(), checks.integer("gap", self.gap, low=0)
         rows = np.arange(np.shape(X)[0])
         if n_splits > rows.size:
             raise InputError(f"n_splits is {n_splits} but X has {rows.size} rows: pass at most that many blocks.")

@@ -7,7 +7,8 @@ from typing import get_args
 
 import numpy as np
 
-from nareg import _checks, datasets
+from nareg import datasets
+from nareg._core import checks
 from nareg.cleaning import Cleaned
 from nareg.cleaning._clean import CleanSettings, run
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
@@ -107,7 +108,7 @@ def check_size(network: StationNetwork) -> None:
 def _known(source: object, unit: str | None, neighbors: int) -> Unclean:
     """A network that needs no table of stations."""
     if isinstance(source, SimulatedNetwork):
-        graph = source.graph(min(_checks.integer("neighbors", neighbors, low=1), max(source.n_nodes - 1, 1)))
+        graph = source.graph(min(checks.integer("neighbors", neighbors, low=1), max(source.n_nodes - 1, 1)))
         table = Readings(source.names, tuple(map(str, source.times)), source.readings, source.times)
         return Unclean(
             StationNetwork(graph, table, source.names, ()), "Simulated network", unit or source.units, source.truth,

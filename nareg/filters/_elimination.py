@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg._compiled import serial
+from nareg._core.compiled import serial
 
 
 @serial

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import FilterSystem
 from nareg.filters import _costs, cg, chebyshev, direct, multigrid, recursion
 from nareg.filters._iterate import Callback, Iterates, Stop
@@ -291,7 +291,7 @@ def without_underflow(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
 
 def definite(system: FilterSystem) -> bool:
     """Whether K is positive definite for a user's own S, up to the size at which that is cheap to know."""
-    if system.n_nodes > _checks.DENSE_LIMIT:
+    if system.n_nodes > checks.DENSE_LIMIT:
         return True
     try:
         np.linalg.cholesky(system.K.toarray())

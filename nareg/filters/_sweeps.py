@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange, uintp
 
-from nareg._compiled import by_width
+from nareg._core.compiled import by_width
 from nareg.filters._kernels import CHUNKS
 
 

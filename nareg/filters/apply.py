@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import build, data_term, filter_matrix, penalty
 from nareg.errors import SolverError
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
@@ -195,15 +195,15 @@ def uncertainty(
     base = penalty(graph)
     system = build(base, weights, data_term(fit, weights, base.n_nodes))
     n = base.n_nodes
-    covariance = _checks.noise("noise", noise, n)
-    if n <= _checks.DENSE_LIMIT:
+    covariance = checks.noise("noise", noise, n)
+    if n <= checks.DENSE_LIMIT:
         H = filter_matrix(system, what="uncertainty")
         spread = H * covariance if covariance.ndim == 1 else H @ covariance
         return np.sqrt(np.maximum(np.einsum("ij,ij->i", spread, H), 0.0))  # rounding of a singular covariance
     if covariance.ndim == 2:
-        _checks.dense_size("uncertainty with a noise matrix", n, alternative="pass variances, (N,)")
-    n_probes = _checks.integer("n_probes", n_probes, low=1)
-    signs = _checks.generator(rng).choice([-1.0, 1.0], size=(n, n_probes))
+        checks.dense_size("uncertainty with a noise matrix", n, alternative="pass variances, (N,)")
+    n_probes = checks.integer("n_probes", n_probes, low=1)
+    signs = checks.generator(rng).choice([-1.0, 1.0], size=(n, n_probes))
     probes = (system.c * np.sqrt(covariance))[:, None] * signs
     answer = quick_solve(system, probes, 1e-6)
     if not answer.status.ok:

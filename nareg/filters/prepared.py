@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nareg import _checks
-from nareg._arrays import Array, as_numpy, empty_like, is_tensor
+from nareg._core import checks
+from nareg._core.arrays import Array, as_numpy, empty_like, is_tensor
 from nareg._operator import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
 from nareg.filters import _amplification, _matrix_amplification
@@ -65,7 +65,7 @@ class Denoiser:
         if on_torch is not None:
             return on_torch.denoise(y, self._stop(callback))
         with checking(self._backend):
-            readings = _checks.signals("y", y, self.n_nodes)
+            readings = checks.signals("y", y, self.n_nodes)
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
     def interpolate(
@@ -92,13 +92,13 @@ class Denoiser:
         on_torch = self._tensors(y)
         with checking(self._backend) as compared:
             array = as_numpy(y)
-            given = _checks.floats("y", array, ndim=(1, 2), finite=False)
+            given = checks.floats("y", array, ndim=(1, 2), finite=False)
             if observed is None:
-                _checks.lengths("y", given, self.n_nodes)
+                checks.lengths("y", given, self.n_nodes)
                 observed = np.isfinite(given)
             shape = given.shape
-            seen = _checks.mask("observed", as_numpy(observed), self.n_nodes, shape[1] if len(shape) == 2 else None)
-            readings: Any = _checks.partially_observed("y", array, seen, self.n_nodes)
+            seen = checks.mask("observed", as_numpy(observed), self.n_nodes, shape[1] if len(shape) == 2 else None)
+            readings: Any = checks.partially_observed("y", array, seen, self.n_nodes)
             compared["observed"] = seen
         if on_torch is not None:
             readings = on_torch.readings_where(seen, y)
@@ -227,10 +227,10 @@ def build_denoiser(
         backend = Torch()
     with checking(backend):
         base = penalty(graph)
-        _checks.choice("method", method, METHODS)
-        tol = _checks.number("tol", tol, low=0, strict=True)
+        checks.choice("method", method, METHODS)
+        tol = checks.number("tol", tol, low=0, strict=True)
         if max_iterations is not None:
-            max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+            max_iterations = checks.integer("max_iterations", max_iterations, low=1)
         weights, fit = as_numpy(weights), as_numpy(fit)
         system = build(base, weights, data_term(fit, weights, base.n_nodes))
     if isinstance(backend, Torch):

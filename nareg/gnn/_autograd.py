@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from nareg._arrays import empty_like
+from nareg._core.arrays import empty_like
 from nareg.gnn import _recurrences
 from nareg.gnn._operators import Operator
 

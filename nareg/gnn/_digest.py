@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._arrays import as_numpy, is_tensor
+from nareg._core.arrays import as_numpy, is_tensor
 from nareg.errors import InputError
 from nareg.gnn.networks import Network
 

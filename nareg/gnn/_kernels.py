@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from nareg._compiled import parallel
+from nareg._core.compiled import parallel
 
 
 @parallel

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import UninitializedParameter, is_lazy
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn import _pyg_names
 from nareg.gnn.adjacency import Adjacency
@@ -48,7 +48,7 @@ class LazyWeight(torch.nn.Module):
 
 def checked_width(in_channels: int) -> int:
     """A number of features, or -1."""
-    return -1 if in_channels == -1 and type(in_channels) is int else _checks.integer("in_channels", in_channels, low=1)
+    return -1 if in_channels == -1 and type(in_channels) is int else checks.integer("in_channels", in_channels, low=1)
 
 
 def new_weight(in_channels: int, out_channels: int) -> torch.nn.Parameter:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch.autograd.function import once_differentiable
 
-from nareg._arrays import as_numpy
+from nareg._core.arrays import as_numpy
 from nareg.errors import InputError
 from nareg.gnn._masked import inner_products
 from nareg.gnn._reading import read

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import scipy.sparse as sp
 import torch
 
-from nareg._arrays import as_numpy
+from nareg._core.arrays import as_numpy
 from nareg._linear import conjugate_gradients
 from nareg.errors import InputError
 from nareg.gnn._autograd import Slope, Solve

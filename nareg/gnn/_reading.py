@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
-from nareg._arrays import as_numpy, is_tensor
-from nareg._sparse_checks import edge_index, whole_sparse
+from nareg._core import checks
+from nareg._core.arrays import as_numpy, is_tensor
+from nareg._core.sparse_checks import edge_index, whole_sparse
 from nareg.errors import InputError
 from nareg.graph import Graph
 
@@ -95,7 +95,7 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
     if edge_weight is None:
         weights = np.ones(index.shape[1])
     else:
-        weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
+        weights = checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
         if weights.size != index.shape[1]:
             raise InputError(f"edge_weight has {weights.size} entries for {index.shape[1]} edges: pass one per edge.")
     matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))

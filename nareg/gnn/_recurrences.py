@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nareg._arrays import empty_like
+from nareg._core.arrays import empty_like
 from nareg.gnn._operators import Operator, add_scaled
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn._reading import read, unwrapped
 from nareg.graph import Graph
@@ -89,9 +89,9 @@ class Adjacency:
         normalization: Normalization = "sym",
         symmetrize: bool = False,
     ) -> None:
-        _checks.choice("normalization", normalization, NORMALIZATIONS)
+        checks.choice("normalization", normalization, NORMALIZATIONS)
         self.normalization = normalization
-        raw = read(*unwrapped(graph, edge_weight), None if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1))
+        raw = read(*unwrapped(graph, edge_weight), None if n_nodes is None else checks.integer("n_nodes", n_nodes, low=1))
         if raw.shape[0] == 0:
             raise InputError("graph has no nodes: pass at least one.")
         mirrored = sp.csr_array(raw.T)

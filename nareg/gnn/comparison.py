@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from scipy import stats
 
-from nareg import _checks
-from nareg._files import atomic_write
+from nareg._core import checks
+from nareg._storage.files import atomic_write
 from nareg._version import __version__
 from nareg.errors import InputError
 from nareg.gnn._digest import digest
@@ -90,7 +90,7 @@ def summarize(values: Sequence[float] | np.ndarray) -> Summary:
     >>> print(comparison.summarize([80.0, 82.0, 81.0]))
     81.0 ± 1.0 (n = 3)
     """
-    array = _checks.floats("values", values, ndim=(1,)).astype(np.float64)
+    array = checks.floats("values", values, ndim=(1,)).astype(np.float64)
     if not array.size:
         raise InputError("values is empty: at least one run is needed.")
     if array.size == 1:
@@ -119,7 +119,7 @@ def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.nda
     >>> comparison.paired([80.0, 82.0, 81.0], [79.0, 80.0, 80.5]).difference.__round__(3)
     1.167
     """
-    a, b = (_checks.floats(name, v, ndim=(1,)).astype(np.float64) for name, v in (("first", first), ("second", second)))
+    a, b = (checks.floats(name, v, ndim=(1,)).astype(np.float64) for name, v in (("first", first), ("second", second)))
     if a.shape != b.shape or a.size < 2:
         raise InputError(f"first has {a.size} runs and second {b.size}: pass the same two or more runs of both.")
     gap = summarize(a - b)
@@ -245,11 +245,11 @@ def compare(
     True
     """
     protocol = protocol or Protocol()
-    runs = _checks.integer("runs", runs, low=1)
+    runs = checks.integer("runs", runs, low=1)
     if not recipes:
         raise InputError("recipes is empty: at least one model is needed.")
-    seeds = [int(seed) for seed in _checks.generator(rng).integers(2**62, size=runs)]
-    y = _checks.array_of("labels", labels)
+    seeds = [int(seed) for seed in checks.generator(rng).integers(2**62, size=runs)]
+    y = checks.array_of("labels", labels)
     if y.ndim != 1:
         raise InputError(f"labels has shape {y.shape}: one integer per node is expected.")
     adjacency = as_adjacency(graph, y.shape[0])
@@ -257,7 +257,7 @@ def compare(
     folder = None if cache is None else Path(cache)
     rows: list[Row] = []
     for run, seed in enumerate(seeds):
-        x = _checks.floats("draw(rng)", draw(np.random.default_rng(seed)), ndim=(2,))
+        x = checks.floats("draw(rng)", draw(np.random.default_rng(seed)), ndim=(2,))
         for name, recipe in recipes.items():
             task = (recipe, name, adjacency, x, y, split, protocol, seed)
             file = None if folder is None else folder / f"{_key(task)}.json"

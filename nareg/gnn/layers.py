@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn import _traced
 from nareg.gnn._last_graph import LastGraph
@@ -83,10 +83,10 @@ class NGC(LazyWeight):
     ) -> None:
         super().__init__()
         self.in_channels = checked_width(in_channels)
-        self.out_channels = _checks.integer("out_channels", out_channels, low=1)
-        self.lam = _checks.number("lam", lam, low=0)
+        self.out_channels = checks.integer("out_channels", out_channels, low=1)
+        self.lam = checks.number("lam", lam, low=0)
         self.solver = _layer_solver(solver, order)
-        _checks.choice("normalization", normalization, NORMALIZATIONS)
+        checks.choice("normalization", normalization, NORMALIZATIONS)
         self.normalization = normalization
         self.symmetrize = bool(symmetrize)
         self.weight = new_weight(self.in_channels, self.out_channels)
@@ -174,7 +174,7 @@ class RNGC(NGC):
             in_channels, out_channels, order=order, lam=lam, solver=solver, normalization=normalization,
             symmetrize=symmetrize, bias=bias,
         )  # fmt: skip
-        self.eps = _checks.number("eps", eps, low=0)
+        self.eps = checks.number("eps", eps, low=0)
         self.masked = bool(masked)
 
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -195,7 +195,7 @@ class RNGC(NGC):
 
 def _layer_solver(solver: Solver | SolverName, order: int) -> Solver:
     """The solver of a layer, whose series has ``order`` powers."""
-    order = _checks.integer("order", order, low=0)
+    order = checks.integer("order", order, low=0)
     if solver == "neumann":
         return Neumann(order)
     chosen = as_solver(solver)

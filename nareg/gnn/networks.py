@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._core import checks
+from nareg._core.arrays import as_numpy
 from nareg.errors import InputError
 from nareg.gnn import series
 from nareg.gnn._dropout import dropout
@@ -74,7 +74,7 @@ class Perceptron(torch.nn.Module):
         super().__init__()
         sizes = [in_channels, *hidden, out_channels]
         self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
-        self.dropout = _checks.number("dropout", dropout, low=0, high=1)
+        self.dropout = checks.number("dropout", dropout, low=0, high=1)
         for parameter in self.layers.parameters():
             reset(parameter)
 
@@ -124,7 +124,7 @@ class FilteredNetwork(Network):
             if weights is None and (perturbation is not None or solver != "neumann"):
                 raise InputError("lam is missing: the filter that solver and perturbation belong to needs a strength.")
         else:
-            _checks.number("lam", lam, low=0)
+            checks.number("lam", lam, low=0)
         if perturbation is not None and perturbation.factor is not None:
             raise InputError("perturbation has a factor: a network perturbs by the features themselves, leave factor out.")
         self.lam, self.solver, self.perturbation, self.normalization = lam, as_solver(solver), perturbation, normalization
@@ -167,7 +167,7 @@ class Convolutional(Network):
     ) -> None:
         super().__init__()
         self.first, self.second, self.activation = first, second, activation
-        self.dropout = _checks.number("dropout", dropout, low=0, high=1)
+        self.dropout = checks.number("dropout", dropout, low=0, high=1)
         self.decay_all, self.reach = decay_all, reach
 
     def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn import _traced
 from nareg.gnn._last_graph import LastGraph
@@ -101,12 +101,12 @@ class NodeAdaptiveConv(LazyWeight):
     ) -> None:
         super().__init__()
         self.in_channels = checked_width(in_channels)
-        self.out_channels = _checks.integer("out_channels", out_channels, low=1)
-        self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
-        self.lower = _checks.number("lower", lower, low=0)
-        self.lam = _checks.number("lam", lam, low=0, strict=True)
+        self.out_channels = checks.integer("out_channels", out_channels, low=1)
+        self.tol = checks.number("tol", tol, low=0, high=1, strict=True)
+        self.lower = checks.number("lower", lower, low=0)
+        self.lam = checks.number("lam", lam, low=0, strict=True)
         default = "combinatorial" if isinstance(weights, WeightDesign) else "augmented"
-        self.laplacian = _checks.choice("laplacian", default if laplacian is None else laplacian, LAPLACIANS)
+        self.laplacian = checks.choice("laplacian", default if laplacian is None else laplacian, LAPLACIANS)
         self.symmetrize = bool(symmetrize)
         #: Places and values of the Laplacian that the weights were designed for
         self._designed: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
@@ -132,7 +132,7 @@ class NodeAdaptiveConv(LazyWeight):
 
     def _given(self, weights: Any) -> np.ndarray:
         if not isinstance(weights, WeightDesign):
-            return _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+            return checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
         if weights.has_edge_weights:
             raise InputError("weights is an edge design: a node design (one weight per node) is expected.")
         if weights.fit is not None and not np.all(weights.fit == 1):
@@ -197,8 +197,8 @@ def _groups(groups: Any, n_nodes: int | None) -> np.ndarray:
     if groups is None:
         if n_nodes is None:
             raise InputError("n_nodes is missing: learned node weights need the number of nodes (or groups, or weights).")
-        return np.arange(_checks.integer("n_nodes", n_nodes, low=1))
-    labels = _checks.array_of("groups", groups)
+        return np.arange(checks.integer("n_nodes", n_nodes, low=1))
+    labels = checks.array_of("groups", groups)
     if labels.ndim != 1 or labels.size == 0:
         raise InputError(f"groups has shape {labels.shape}: one label per node is expected.")
     if n_nodes is not None and labels.size != n_nodes:

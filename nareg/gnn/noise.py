@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.typing import ArrayLike
 
 #: What a row is divided by.
@@ -31,8 +31,8 @@ def normalize_rows(x: ArrayLike, how: RowNormalization = "l2") -> np.ndarray:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    array = _checks.floats("x", x, ndim=(2,))
-    _checks.choice("how", how, NORMALIZATIONS)
+    array = checks.floats("x", x, ndim=(2,))
+    checks.choice("how", how, NORMALIZATIONS)
     if how == "none":
         return array.copy()
     # the largest entry first: sums of squares of very small or large rows would leave float32
@@ -49,9 +49,9 @@ def normalize_rows(x: ArrayLike, how: RowNormalization = "l2") -> np.ndarray:
 
 def add_gaussian(x: ArrayLike, level: float, rng: np.random.Generator) -> np.ndarray:
     """``x + level * N(0, 1)``, independent for every entry."""
-    array = _checks.floats("x", x, ndim=(2,))
-    level = _checks.number("level", level, low=0)
-    drawn = _checks.generator(rng).standard_normal(array.shape, dtype=array.dtype.type)
+    array = checks.floats("x", x, ndim=(2,))
+    level = checks.number("level", level, low=0)
+    drawn = checks.generator(rng).standard_normal(array.shape, dtype=array.dtype.type)
     noisy: np.ndarray = array + array.dtype.type(level) * drawn
     return noisy
 
@@ -66,8 +66,8 @@ def flip(x: ArrayLike, probability: float, rng: np.random.Generator) -> np.ndarr
     >>> noise.flip([[0.0, 1.0, 0.3]], 1.0, np.random.default_rng(0))
     array([[1., 0., 0.]])
     """
-    array = _checks.floats("x", x, ndim=(2,))
-    probability = _checks.number("probability", probability, low=0, high=1)
-    flipped = _checks.generator(rng).random(array.shape, dtype=np.float32) < probability
+    array = checks.floats("x", x, ndim=(2,))
+    probability = checks.number("probability", probability, low=0, high=1)
+    flipped = checks.generator(rng).random(array.shape, dtype=np.float32) < probability
     noisy: np.ndarray = np.where(flipped, (array == 0).astype(array.dtype), array)
     return noisy

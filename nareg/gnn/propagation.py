@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nareg import _checks
-from nareg._arrays import as_numpy, is_tensor
+from nareg._core import checks
+from nareg._core.arrays import as_numpy, is_tensor
 from nareg.errors import InputError
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
@@ -93,7 +93,7 @@ def propagate(
     adjacency = as_adjacency(graph, features.shape[0])
     if weights is not None:
         return polynomial(adjacency, features, _checked_weights(weights, features))
-    lam = _checks.number("lam", lam, low=0)
+    lam = checks.number("lam", lam, low=0)
     solver = as_solver(solver)
     if perturbation is None:
         return filtered(adjacency, features, lam=lam, solver=solver)
@@ -158,7 +158,7 @@ def values_checked() -> Iterator[None]:
 def checked_features(name: str, value: Any, dtypes: Sequence[Any] | None = None) -> Any:
     """(N, F) features as they are if they are finite floats of 32 or 64 bits, or of the given dtypes."""
     if not is_tensor(value):
-        return np.ascontiguousarray(_checks.floats(name, value, ndim=(2,)))
+        return np.ascontiguousarray(checks.floats(name, value, ndim=(2,)))
     import torch
 
     if value.device.type == "meta":

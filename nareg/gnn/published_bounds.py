@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.gnn.adjacency import Adjacency, GraphInput
 from nareg.gnn.propagation import propagate
 from nareg.gnn.solvers import Neumann
@@ -29,8 +29,8 @@ def row_sum(lam: float, order: int) -> float:
     >>> row_sum(1.0, 1)
     0.75
     """
-    lam = _checks.number("lam", lam, low=0)
-    order = _checks.integer("order", order, low=0)
+    lam = checks.number("lam", lam, low=0)
+    order = checks.integer("order", order, low=0)
     return float(1 - (lam / (lam + 1)) ** (order + 1))
 
 
@@ -81,8 +81,8 @@ def expected_noise(graph: GraphInput, *, n_features: int, sigma: float, lam: flo
     >>> expected_noise(nareg.graphs.grid((2,)), n_features=2, sigma=1.0, lam=1.0, order=1)
     1.625
     """
-    n_features = _checks.integer("n_features", n_features, low=1)
-    sigma = _checks.number("sigma", sigma, low=0)
+    n_features = checks.integer("n_features", n_features, low=1)
+    sigma = checks.number("sigma", sigma, low=0)
     return float(n_features * sigma**2 * row_squares(graph, lam=lam, order=order).sum())
 
 
@@ -98,8 +98,8 @@ def published_noise(graph: GraphInput, *, sigma: float, lam: float, order: int, 
     >>> round(published_noise(nareg.graphs.grid((2,)), sigma=1.0, lam=1.0, order=1, d=10.0), 3)
     4.687
     """
-    sigma = _checks.number("sigma", sigma, low=0)
-    d = _checks.number("d", d, low=1)
+    sigma = checks.number("sigma", sigma, low=0)
+    d = checks.number("d", d, low=1)
     squares = row_squares(graph, lam=lam, order=order)
     return float(2 * squares.max() * sigma**2 * (4 * math.log(len(squares)) + math.log(2 * d)))
 
@@ -140,9 +140,9 @@ def noisy_training(
     >>> round(noisy_training(nareg.graphs.grid((2,)), n_features=2, sigma=0.1, radius=1.0, lam=1.0, order=1), 3)
     0.255
     """
-    n_features = _checks.integer("n_features", n_features, low=1)
-    sigma, radius = _checks.number("sigma", sigma, low=0), _checks.number("radius", radius, low=0)
+    n_features = checks.integer("n_features", n_features, low=1)
+    sigma, radius = checks.number("sigma", sigma, low=0), checks.number("radius", radius, low=0)
     squares = row_squares(graph, lam=lam, order=order)
     if train is not None:
-        squares = squares[_checks.mask("train", train, len(squares), None)]
+        squares = squares[checks.mask("train", train, len(squares), None)]
     return float(2 * math.sqrt(2) * radius * sigma * math.sqrt(n_features * squares.mean()))

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammaln
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.typing import ArrayLike
 
@@ -21,15 +21,15 @@ def neumann_weights(lam: float, order: int) -> np.ndarray:
     >>> series.neumann_weights(1.0, 2)
     array([0.5  , 0.25 , 0.125])
     """
-    lam = _checks.number("lam", lam, low=0)
-    order = _checks.integer("order", order, low=0)
+    lam = checks.number("lam", lam, low=0)
+    order = checks.integer("order", order, low=0)
     return (lam / (lam + 1)) ** np.arange(order + 1) / (lam + 1)
 
 
 def pagerank_weights(alpha: float, order: int) -> np.ndarray:
     """Personalized PageRank truncated: ``alpha (1-alpha)^s``, the last one ``(1-alpha)^order`` (APPNP)."""
-    alpha = _checks.number("alpha", alpha, low=0, high=1)
-    order = _checks.integer("order", order, low=0)
+    alpha = checks.number("alpha", alpha, low=0, high=1)
+    order = checks.integer("order", order, low=0)
     weights: np.ndarray = alpha * (1 - alpha) ** np.arange(order + 1)
     weights[-1] = (1 - alpha) ** order
     return weights
@@ -37,8 +37,8 @@ def pagerank_weights(alpha: float, order: int) -> np.ndarray:
 
 def heat_weights(time: float, order: int) -> np.ndarray:
     """Heat kernel truncated: ``e^-t t^s / s!``."""
-    time = _checks.number("time", time, low=0)
-    steps = np.arange(_checks.integer("order", order, low=0) + 1)
+    time = checks.number("time", time, low=0)
+    steps = np.arange(checks.integer("order", order, low=0) + 1)
     if time == 0:
         return (steps == 0).astype(float)
     weights: np.ndarray = np.exp(steps * np.log(time) - time - gammaln(steps + 1))
@@ -61,8 +61,8 @@ def chebyshev_coefficients(lam: float, tol: float) -> np.ndarray:
     >>> series.chebyshev_coefficients(32.0, 1e-3).size - 1  # products
     28
     """
-    lam = _checks.number("lam", lam, low=0)
-    tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+    lam = checks.number("lam", lam, low=0)
+    tol = checks.number("tol", tol, low=0, high=1, strict=True)
     if lam < np.finfo(np.float64).eps / 2:  # the filter is the identity to within rounding
         return np.ones(1)
     root = np.sqrt(2 * lam + 1) / lam  # sqrt(a^2 - 1), without cancellation
@@ -88,10 +88,10 @@ def products_needed(lam: float, tol: float, solver: Literal["chebyshev", "neuman
     >>> [nareg.gnn.series.products_needed(32.0, tol, "neumann") for tol in (1e-2, 1e-3)]
     [149, 224]
     """
-    if _checks.choice("solver", solver, ("chebyshev", "neumann")) == "chebyshev":
+    if checks.choice("solver", solver, ("chebyshev", "neumann")) == "chebyshev":
         return chebyshev_coefficients(lam, tol).size - 1
-    lam = _checks.number("lam", lam, low=0)
-    tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+    lam = checks.number("lam", lam, low=0)
+    tol = checks.number("tol", tol, low=0, high=1, strict=True)
     if lam == 0:
         return 0
     # what is left out at the eigenvalue 1 is c^(S+1)
@@ -100,7 +100,7 @@ def products_needed(lam: float, tol: float, solver: Literal["chebyshev", "neuman
 
 def checked_weights(weights: ArrayLike) -> np.ndarray:
     """Polynomial weights: (order + 1,) finite numbers, at least one."""
-    array = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+    array = checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
     if array.size == 0:
         raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
     return array

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.typing import Features
 
@@ -39,7 +39,7 @@ class Neumann:
     unit_gain: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", _checks.integer("order", self.order, low=0))
+        object.__setattr__(self, "order", checks.integer("order", self.order, low=0))
         object.__setattr__(self, "unit_gain", bool(self.unit_gain))
 
     def factor(self, lam: float) -> float:
@@ -53,7 +53,7 @@ class _Accurate:
     tol: float = 1e-3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tol", _checks.number("tol", self.tol, low=0, high=1, strict=True))
+        object.__setattr__(self, "tol", checks.number("tol", self.tol, low=0, high=1, strict=True))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def as_solver(solver: Solver | SolverName) -> Solver:
             f"solver is a {type(solver).__name__}: pass 'neumann', 'chebyshev', 'cg', or one of nareg.gnn.Neumann, Chebyshev, "
             "ConjugateGradients."
         )
-    return SOLVERS[_checks.choice("solver", solver, tuple(SOLVERS))]()
+    return SOLVERS[checks.choice("solver", solver, tuple(SOLVERS))]()
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,5 +126,5 @@ class Perturbation:
     factor: Features | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", _checks.number("eps", self.eps, low=0))
+        object.__setattr__(self, "eps", checks.number("eps", self.eps, low=0))
         object.__setattr__(self, "masked", bool(self.masked))

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from nareg import _checks
-from nareg._arrays import as_numpy, as_tensor
+from nareg._core import checks
+from nareg._core.arrays import as_numpy, as_tensor
 from nareg.errors import InputError
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.networks import Network, Rows
@@ -56,10 +56,10 @@ class Protocol:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        _checks.integer("epochs", self.epochs, low=1)
-        _checks.choice("selection", self.selection, RULES)
+        checks.integer("epochs", self.epochs, low=1)
+        checks.choice("selection", self.selection, RULES)
         if self.patience is not None:
-            _checks.integer("patience", self.patience, low=1)
+            checks.integer("patience", self.patience, low=1)
         checked_device(self.device)
 
 
@@ -151,9 +151,9 @@ def fit(
     True
     """
     protocol = protocol or Protocol()
-    generator = _checks.generator(rng)
-    learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
-    weight_decay = _checks.number("weight_decay", weight_decay, low=0)
+    generator = checks.generator(rng)
+    learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
+    weight_decay = checks.number("weight_decay", weight_decay, low=0)
     device = checked_device(protocol.device)
     x = as_tensor(checked_features("features", features), device=device).detach()
     adjacency = as_adjacency(graph, x.shape[0])
@@ -342,7 +342,7 @@ def _better_on_device(rule: Rule, now: torch.Tensor, best: torch.Tensor) -> torc
 
 def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Labels (N,) int64 and three disjoint, labeled parts as indices."""
-    y = _checks.array_of("labels", as_numpy(labels))
+    y = checks.array_of("labels", as_numpy(labels))
     if y.shape != (n_nodes,) or y.dtype.kind not in "iu":
         raise InputError(f"labels has shape {y.shape} and dtype {y.dtype}: ({n_nodes},) integers are expected.")
     parts = tuple(split) if isinstance(split, (tuple, list)) else ()
@@ -365,7 +365,7 @@ def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tup
 
 
 def _indices(name: str, part: Any, n_nodes: int) -> np.ndarray:
-    index = _checks.array_of(name, as_numpy(part))
+    index = checks.array_of(name, as_numpy(part))
     if index.dtype == bool and index.shape == (n_nodes,):
         index = np.flatnonzero(index)
     if index.ndim != 1 or index.dtype.kind not in "iu" or not index.size:

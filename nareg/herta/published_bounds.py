@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.herta._train.options import fraction
 
 
@@ -38,7 +38,7 @@ def published_gradient_error(epsilon: float, *, condition: float, lam: float, mu
     0.5
     """
     epsilon, condition, lam = _read(epsilon, condition, lam)
-    return 25 * condition * _checks.number("mu", mu, low=0) * max(lam, 1.0) ** 2 / math.sqrt(epsilon)
+    return 25 * condition * checks.number("mu", mu, low=0) * max(lam, 1.0) ** 2 / math.sqrt(epsilon)
 
 
 def gradient_error(epsilon: float, *, condition: float, lam: float, mu: float) -> float:
@@ -53,7 +53,7 @@ def gradient_error(epsilon: float, *, condition: float, lam: float, mu: float) -
     0.114
     """
     epsilon, condition, lam = _read(epsilon, condition, lam)
-    mu, c = _checks.number("mu", mu, low=0), 1 + 2 * lam
+    mu, c = checks.number("mu", mu, low=0), 1 + 2 * lam
     return math.sqrt(2 / epsilon) * condition * c * mu * (1 + (1 + mu) * math.sqrt(c))
 
 
@@ -69,8 +69,8 @@ def outer_steps(epsilon: float, *, condition: float, start: float) -> int:
     >>> outer_steps(0.01, condition=2.0, start=5.0)
     108
     """
-    epsilon, condition = fraction("epsilon", epsilon), _checks.number("condition", condition, low=1)
-    start = _checks.number("start", start, low=1)
+    epsilon, condition = fraction("epsilon", epsilon), checks.number("condition", condition, low=1)
+    start = checks.number("start", start, low=1)
     return math.ceil(9 * condition * math.log(max((start - 1) / epsilon, 1.0)))
 
 
@@ -85,7 +85,7 @@ def inner_steps(epsilon: float, *, lam: float) -> int:
     >>> inner_steps(0.01, lam=2.0)
     116
     """
-    return math.ceil((1 + 2 * _checks.number("lam", lam, low=0)) ** 2 * math.log(1 / fraction("epsilon", epsilon)))
+    return math.ceil((1 + 2 * checks.number("lam", lam, low=0)) ** 2 * math.log(1 / fraction("epsilon", epsilon)))
 
 
 def published_inner_steps(epsilon: float, *, lam: float) -> int:
@@ -98,7 +98,7 @@ def published_inner_steps(epsilon: float, *, lam: float) -> int:
     >>> published_inner_steps(0.01, lam=2.0)
     392
     """
-    lam, epsilon = max(_checks.number("lam", lam, low=0), 1.0), fraction("epsilon", epsilon)
+    lam, epsilon = max(checks.number("lam", lam, low=0), 1.0), fraction("epsilon", epsilon)
     return math.ceil(-math.log(3 * lam / epsilon**2) / math.log1p(-1 / (9 * lam**2))) + 1
 
 
@@ -113,9 +113,9 @@ def unrolled_steps(epsilon: float, *, lam: float) -> int:
     >>> unrolled_steps(0.01, lam=2.0)
     24
     """
-    return math.ceil((1 + 2 * _checks.number("lam", lam, low=0)) * math.log(1 / fraction("epsilon", epsilon)))
+    return math.ceil((1 + 2 * checks.number("lam", lam, low=0)) * math.log(1 / fraction("epsilon", epsilon)))
 
 
 def _read(epsilon: float, condition: float, lam: float) -> tuple[float, float, float]:
-    epsilon, lam = fraction("epsilon", epsilon), _checks.number("lam", lam, low=0)
-    return epsilon, _checks.number("condition", condition, low=1), lam
+    epsilon, lam = fraction("epsilon", epsilon), checks.number("lam", lam, low=0)
+    return epsilon, checks.number("condition", condition, low=1), lam

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from nareg import _array_files
+from nareg._storage import array_files
 from nareg.errors import UNREADABLE, InputError
 from nareg.io._names import distinct
 from nareg.io._notes import Notes, count
@@ -15,7 +15,7 @@ from nareg.io._notes import Notes, count
 def read_npz(path: str | os.PathLike[str], notes: Notes) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Names, labels of the times, and values (N, T)."""
     try:
-        arrays = _array_files.read_npz(path)
+        arrays = array_files.read_npz(path)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
     except InputError:

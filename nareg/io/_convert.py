@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _array_files, _checks
-from nareg._files import atomic_write
-from nareg._graph_files import INDEX, StoredGraph
-from nareg._graph_files.sorting import SortOptions, sort
-from nareg._number_lines import numbers_of_lines
+from nareg._core import checks
+from nareg._storage import array_files
+from nareg._storage.files import atomic_write
+from nareg._storage.graph_files import INDEX, StoredGraph
+from nareg._storage.graph_files.sorting import SortOptions, sort
+from nareg._storage.number_lines import numbers_of_lines
 from nareg.errors import InputError
 from nareg.io._entries import EDGE_LISTS, entry_source
 from nareg.progress import Progress, ProgressCallback
@@ -80,7 +81,7 @@ def convert(
     source, out = Path(source), Path(out)
     if not source.exists():
         raise InputError(f"{source} does not exist.")
-    kind = np.dtype(_checks.choice("dtype", dtype, ("float64", "float32")))
+    kind = np.dtype(checks.choice("dtype", dtype, ("float64", "float32")))
     suffix = out.suffix.lower()
     if out.exists() and out.samefile(source):
         raise InputError(f"{out} is both source and output: name another output.")
@@ -91,8 +92,8 @@ def convert(
     if suffix != ".graph":
         raise InputError(f"{out}: name a .graph folder, a .npz or .mtx to convert a folder to, or a .npy for signals.")
     if n_nodes is not None:
-        n_nodes = _checks.integer("n_nodes", n_nodes, low=1)
-    memory = _checks.integer("memory", memory, low=2**16)
+        n_nodes = checks.integer("n_nodes", n_nodes, low=1)
+    memory = checks.integer("memory", memory, low=2**16)
     options = SortOptions(kind, symmetrize, drop_loops, memory)
     sort(entry_source(source, n_nodes), out, options, progress)
     written = StoredGraph(out)
@@ -133,7 +134,7 @@ def _signals(source: Path, out: Path, kind: np.dtype[Any], progress: ProgressCal
     """Signals (N, T) as an array in C order."""
     pieces: Iterator[tuple[np.ndarray, float]]
     if source.suffix.lower() == ".npy":
-        array = _array_files.map_npy(source)
+        array = array_files.map_npy(source)
         if array.ndim not in (1, 2) or array.dtype.kind not in "fiu" or not array.size:
             raise InputError(
                 f"{source} has shape {array.shape} and dtype {array.dtype}: real signals (N,) or (N, T) are expected."
@@ -146,7 +147,7 @@ def _signals(source: Path, out: Path, kind: np.dtype[Any], progress: ProgressCal
         raise InputError(f"{source}: signals are a .csv or .npy.")
     shape: tuple[int, ...] = (0,)
     with atomic_write(out) as handle:
-        handle.write(bytes(_array_files.NPY_HEADER))
+        handle.write(bytes(array_files.NPY_HEADER))
         for piece, done in pieces:
             bad = ~np.isfinite(piece)
             if bad.any():
@@ -163,5 +164,5 @@ def _signals(source: Path, out: Path, kind: np.dtype[Any], progress: ProgressCal
         if shape[0] == 0:
             raise InputError(f"{source} is empty: write a line per node.")
         handle.seek(0)
-        handle.write(_array_files.npy_header(kind, shape))
+        handle.write(array_files.npy_header(kind, shape))
     return f"{kind} signals of shape {shape}"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nareg import _array_files, _matrix_market_files, _sparse_files
-from nareg._graph_files.sorting import Entries, EntrySource
-from nareg._number_lines import numbers_of_lines
+from nareg._storage import array_files, matrix_market_files, sparse_files
+from nareg._storage.graph_files.sorting import Entries, EntrySource
+from nareg._storage.number_lines import numbers_of_lines
 from nareg.errors import UNREADABLE, InputError, brief
 
 #: Entries of an array that are read at a time.
@@ -66,10 +66,10 @@ def _nodes(numbers: np.ndarray, path: Path) -> np.ndarray:
 
 def _matrix_market(path: Path, n_nodes: int | None) -> EntrySource:
     """A sparse MatrixMarket file: real, integer or pattern; general or symmetric."""
-    head = _matrix_market_files.header(path)
+    head = matrix_market_files.header(path)
     if (
         head.layout != "coordinate"
-        or head.field not in _matrix_market_files.REAL
+        or head.field not in matrix_market_files.REAL
         or head.symmetry not in ("general", "symmetric")
     ):
         kind = f"{head.layout} {head.field} {head.symmetry}"
@@ -98,7 +98,7 @@ def _matrix_market(path: Path, n_nodes: int | None) -> EntrySource:
 
 def _scipy(path: Path, n_nodes: int | None) -> EntrySource:
     """A matrix in SciPy's NPZ: CSR is read in pieces, other formats as a whole."""
-    with _array_files.open_npz(path) as archive:
+    with array_files.open_npz(path) as archive:
         streamed = _is_csr(archive)
         if streamed:
             shape = archive.read("shape").tolist()
@@ -112,7 +112,7 @@ def _scipy(path: Path, n_nodes: int | None) -> EntrySource:
             if not whole:
                 raise InputError(f"{path} is damaged: its row starts, indices and data do not fit: write it again.")
     if not streamed:
-        matrix = _sparse_files.read_npz(path)
+        matrix = sparse_files.read_npz(path)
         shape, starts, count, kind = list(matrix.shape), matrix.indptr, matrix.nnz, matrix.dtype
     if shape[0] != shape[1]:
         raise InputError(f"{path} has shape {tuple(shape)}: a square adjacency is expected.")
@@ -128,7 +128,7 @@ def _scipy(path: Path, n_nodes: int | None) -> EntrySource:
     return EntrySource(str(path), chunks, shape[0], is_matrix=True, rounding=rounding)
 
 
-def _is_csr(archive: _array_files.Npz) -> bool:
+def _is_csr(archive: array_files.Npz) -> bool:
     headers = archive.headers
     if not {"format", "shape", "indptr", "indices", "data"} <= set(headers) or headers["format"].n_bytes > 64:
         return False
@@ -138,13 +138,13 @@ def _is_csr(archive: _array_files.Npz) -> bool:
 
 
 def _pieces(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    with _array_files.open_npz(path) as archive:
+    with array_files.open_npz(path) as archive:
         yield from zip(archive.pieces("indices", PIECE), archive.pieces("data", PIECE), strict=True)
 
 
 def _edge_index(path: Path, n_nodes: int | None) -> EntrySource:
     """Edges as an integer array (2, E), memory-mapped."""
-    index = _array_files.map_npy(path)
+    index = array_files.map_npy(path)
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         raise InputError(
             f"{path} has shape {index.shape} and dtype {index.dtype}: an edge_index (2, E) of integers is expected."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nareg._neighbors import EARTH_RADIUS_KM, unit_vectors
+from nareg._core.neighbors import EARTH_RADIUS_KM, unit_vectors
 from nareg.io._notes import Notes, be, count, listed
 
 #: A station is far from this multiple of the usual distance to the middle on; half of it, where a usual slip explains it.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._files import atomic_write
+from nareg._storage.files import atomic_write
 from nareg.errors import InputError, MissingDependencyError
 from nareg.io._notes import Notes, be, count, listed
 from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain

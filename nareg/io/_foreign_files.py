@@ -17,8 +17,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from nareg import _checks
-from nareg._array_files import refuse_expanding
+from nareg._core import checks
+from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError, MissingDependencyError, TooLargeError
 
 PARQUET = (".parquet", ".pq")
@@ -152,7 +152,7 @@ def _read(
     try:
         n_bytes = declared_bytes(path)
         refuse_expanding(path, n_bytes, remedy="write a part of it")
-        _checks.memory(f"the table in {path}", n_bytes, alternative="write a part of it")
+        checks.memory(f"the table in {path}", n_bytes, alternative="write a part of it")
         return read(module)
     except (InputError, TooLargeError):
         raise

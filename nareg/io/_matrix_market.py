@@ -6,7 +6,7 @@ import os
 
 import scipy.sparse as sp
 
-from nareg import _matrix_market_files
+from nareg._storage import matrix_market_files
 from nareg.errors import UNREADABLE, InputError, brief
 
 
@@ -36,7 +36,7 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
     (4, 4)
     """
     try:
-        return sp.csr_array(_matrix_market_files.read(path))
+        return sp.csr_array(matrix_market_files.read(path))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
     except InputError:

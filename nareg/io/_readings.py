@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._archive import read_npz
 from nareg.io._beside import one_unit, refuse_mixed_kinds
@@ -351,7 +351,7 @@ def _long(
         stamps, keep_first, of_label = np.unique(stamps, return_index=True, return_inverse=True)
         unique, row = unique[keep_first], of_label[row]
     n, t = len(names), len(unique)
-    _checks.memory(
+    checks.memory(
         f"{notes.source}: a table of {n:,} stations by {t:,} times",
         24.0 * n * t,
         alternative="round the times to a common step",

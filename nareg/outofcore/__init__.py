@@ -5,7 +5,7 @@
 numbers per node for some columns of the signals at a time.
 """
 
-from nareg._graph_files import GraphWriter, StoredGraph
+from nareg._storage.graph_files import GraphWriter, StoredGraph
 from nareg.outofcore._denoise import denoise
 from nareg.outofcore._propagate import propagate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg._compiled import serial
+from nareg._core.compiled import serial
 from nareg.errors import SingularSystemError
 from nareg.outofcore._streaming import EdgeStream
 

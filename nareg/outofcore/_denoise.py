@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nareg import _checks
-from nareg._graph_files import StoredGraph
+from nareg._core import checks
+from nareg._storage.graph_files import StoredGraph
 from nareg.outofcore import _kernels
 from nareg.outofcore._signals import ColumnBlock, SignalFile, refuse_output, signal_writer
 from nareg.outofcore._streaming import NodeVectors, column_blocks
@@ -107,8 +107,8 @@ def denoise(
     n = stored.n_nodes
     refuse_output(out, y, weights, fit)
     source = SignalFile("y", y, n)
-    tol = _checks.number("tol", tol, low=0, strict=True)
-    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    tol = checks.number("tol", tol, low=0, strict=True)
+    max_iterations = checks.integer("max_iterations", max_iterations, low=1)
     blocks, on_disk = column_blocks(
         source.n_columns, in_memory=24 * n, on_disk=4 * n, fixed=(20 if fit is None else 28) * n,
         data=stored.n_bytes + source.n_bytes, memory=memory,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from nareg._compiled import parallel
+from nareg._core.compiled import parallel
 
 #: Parts that the rows are shared in.
 CHUNKS = 64

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nareg import _checks
-from nareg._graph_files import StoredGraph
+from nareg._core import checks
+from nareg._storage.graph_files import StoredGraph
 from nareg.errors import InputError
 from nareg.outofcore._signals import ColumnBlock, SignalFile, refuse_output, signal_writer
 from nareg.outofcore._streaming import EdgeStream, NodeVectors, column_blocks
@@ -112,10 +112,10 @@ def propagate(
 
 def checked_polynomial(weights: ArrayLike, normalization: str) -> tuple[np.ndarray, bool]:
     """The coefficients in float64, and whether every node has a self-loop."""
-    coefficients = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+    coefficients = checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
     if coefficients.size == 0:
         raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
-    return coefficients, _checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
+    return coefficients, checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
 
 
 def _horner(

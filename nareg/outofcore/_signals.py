@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _array_files, _checks
-from nareg._files import atomic_write
-from nareg._graph_files.reader import read_into
+from nareg._core import checks
+from nareg._storage import array_files
+from nareg._storage.files import atomic_write
+from nareg._storage.graph_files.reader import read_into
 from nareg.errors import InputError
 from nareg.outofcore._streaming import NodeVectors
 
@@ -29,9 +30,9 @@ class SignalFile:
     def __init__(self, name: str, signals: Any, n_nodes: int) -> None:
         if isinstance(signals, (str, os.PathLike)):
             self._name = str(signals)
-            array: np.ndarray = _array_files.map_npy(existing(name, signals))
+            array: np.ndarray = array_files.map_npy(existing(name, signals))
         else:
-            self._name, array = name, _checks.array_of(name, signals)
+            self._name, array = name, checks.array_of(name, signals)
         #: None for an array in memory, and for a part of a file.
         self._path: Path | None = None
         if isinstance(array, np.memmap) and _is_whole(array):
@@ -160,17 +161,17 @@ def signal_writer(
     """
     size, columns_all = dtype.itemsize, shape[1] if len(shape) == 2 else 1
     with atomic_write(path) as handle:
-        handle.write(_array_files.npy_header(dtype, shape, by_columns=by_columns))
+        handle.write(array_files.npy_header(dtype, shape, by_columns=by_columns))
 
         def write(place: slice, columns: slice, values: np.ndarray) -> None:
             values = values.astype(dtype, copy=False)
             if by_columns:
                 for k, column in enumerate(range(columns.start, columns.stop)):
-                    handle.seek(_array_files.NPY_HEADER + size * (column * shape[0] + place.start))
+                    handle.seek(array_files.NPY_HEADER + size * (column * shape[0] + place.start))
                     handle.write(np.ascontiguousarray(values[:, k]).data)
             else:
                 assert values.shape[1] == columns_all
-                handle.seek(_array_files.NPY_HEADER + size * columns_all * place.start)
+                handle.seek(array_files.NPY_HEADER + size * columns_all * place.start)
                 handle.write(np.ascontiguousarray(values).data)
 
         yield write

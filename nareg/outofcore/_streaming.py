@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
-from nareg._graph_files import Rows, StoredGraph
+from nareg._core import checks
+from nareg._storage.graph_files import Rows, StoredGraph
 from nareg.errors import TooLargeError
 from nareg.outofcore import _kernels
 
@@ -136,10 +136,10 @@ def column_blocks(
         Bytes that may be used.
     """
     fixed += 4 * CHUNK
-    allowed = _checks.integer("memory", memory, low=1) if memory is not None else max(int(SHARE * data), LEAST, fixed + on_disk)
+    allowed = checks.integer("memory", memory, low=1) if memory is not None else max(int(SHARE * data), LEAST, fixed + on_disk)
     if fixed + on_disk > allowed:
         raise TooLargeError(f"memory is {allowed} bytes, but one column at a time needs {fixed + on_disk}: allow as many.")
-    _checks.memory("one column of numbers per node", fixed + on_disk, alternative="use a machine with more memory, or several")
+    checks.memory("one column of numbers per node", fixed + on_disk, alternative="use a machine with more memory, or several")
     if fixed + n_columns * in_memory <= allowed:
         return [slice(0, n_columns)], False
     blocks = -(-n_columns // ((allowed - fixed) // on_disk))

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _array_files, _checks
-from nareg._graph_files import StoredGraph
+from nareg._core import checks
+from nareg._storage import array_files
+from nareg._storage.graph_files import StoredGraph
 from nareg.errors import InputError
 from nareg.outofcore._components import refuse_without_data
 from nareg.outofcore._signals import existing
@@ -85,5 +86,5 @@ def system(graph: StoredGraph, weights: Any, fit: Any) -> StoredSystem:
 def _vector(name: str, value: Any, n_nodes: int) -> np.ndarray:
     """(N,) float64, of a number, an array, or an ``.npy`` file."""
     if isinstance(value, (str, os.PathLike)):
-        value = _array_files.read_npy(existing(name, value))
-    return _checks.node_vector(name, value, n_nodes)
+        value = array_files.read_npy(existing(name, value))
+    return checks.node_vector(name, value, n_nodes)

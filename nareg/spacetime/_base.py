@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.results import Status
@@ -139,7 +139,7 @@ class BaseModel(ABC):
             One column per step.
         """
         started = perf_counter()
-        steps = _checks.integer("steps", steps, low=1)
+        steps = checks.integer("steps", steps, low=1)
         if steps > LONGEST_JUMP:
             raise InputError(
                 f"steps is {steps}: pass at most {LONGEST_JUMP:,}, by which the field has long returned to its mean."
@@ -160,8 +160,8 @@ class BaseModel(ABC):
         field, readings : (N, T) arrays
             In the unit of the readings. With a transform the field is its median.
         """
-        rng = _checks.generator(rng)
-        T = self.grid.length if n_times is None else _checks.integer("n_times", n_times, low=1)
+        rng = checks.generator(rng)
+        T = self.grid.length if n_times is None else checks.integer("n_times", n_times, low=1)
         field = self._draw(T, rng) + self.cycles.at(self.grid.seconds_of(np.arange(T)))
         noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
         return self.to_readings(field).T, self.to_readings(noisy).T

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
-from nareg._process import StateLock
+from nareg._core import checks
+from nareg._core.process import StateLock
 from nareg.errors import BusyError, InputError
 from nareg.io._labeled import as_series
 from nareg.spacetime import _stations
@@ -142,7 +142,7 @@ class BaseStream(ABC):
 
 def checked_update(y: ArrayLike, n_nodes: int) -> np.ndarray:
     """Readings (N,) of one time, NaN where missing."""
-    y = _checks.floats("y", y, ndim=(1,), finite=False).astype(float)
+    y = checks.floats("y", y, ndim=(1,), finite=False).astype(float)
     if y.shape != (n_nodes,):
         raise InputError(
             f"y has {y.size} readings but the model has {n_nodes} stations: pass one per station, NaN if missing, or a mapping "

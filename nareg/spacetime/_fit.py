@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
@@ -124,7 +124,7 @@ def fit(
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph, as Graph.from_knn(coordinates, k) makes.")
     y = checked_readings(readings, graph.n_nodes)
-    _checks.choice("engine", engine, ("auto", "dense", "sparse"))
+    checks.choice("engine", engine, ("auto", "dense", "sparse"))
     sparse = engine == "sparse" or (engine == "auto" and graph.n_nodes > LARGEST)
     if graph.n_nodes > LARGEST and not sparse:
         raise TooLargeError(
@@ -139,8 +139,8 @@ def fit(
     y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
-    _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
-    generator = _checks.generator(rng)
+    checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
+    generator = checks.generator(rng)
     wanted = checked_cycles(cycles)
     grid = _times.grid(_times.checked(times, y.shape[1]))
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
@@ -204,7 +204,7 @@ def _model(
 def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
     if isinstance(noise, str):
         raise InputError(f"noise is {noise!r}: pass 'estimate', a variance, or one variance per station.")
-    variances = _checks.noise("noise", noise, n)
+    variances = checks.noise("noise", noise, n)
     if variances.ndim == 2:
         raise InputError("noise is a covariance, but this model has independent noise: pass a variance, or one per station.")
     spread = float(np.nanvar(y))
@@ -224,8 +224,8 @@ def checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
     if not isinstance(cycles, (str, tuple, list, set, frozenset)):
         raise InputError(f"cycles is {cycles!r}: pass 'auto', None, or names of {', '.join(map(repr, _cycles.PERIODS))}.")
     if isinstance(cycles, str):
-        return "auto" if cycles == "auto" else (_checks.choice("cycles", cycles, tuple(_cycles.PERIODS)),)
-    return tuple(_checks.choice("cycles", name, tuple(_cycles.PERIODS)) for name in cycles)
+        return "auto" if cycles == "auto" else (checks.choice("cycles", cycles, tuple(_cycles.PERIODS)),)
+    return tuple(checks.choice("cycles", name, tuple(_cycles.PERIODS)) for name in cycles)
 
 
 def _prepare(

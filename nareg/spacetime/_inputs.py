@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables
 from nareg.spacetime import _times
@@ -25,7 +25,7 @@ def masked(y: np.ndarray, observed: ArrayLike | None) -> np.ndarray:
     """Readings (N, T), NaN where ``observed`` is False; a time may have no reading."""
     if observed is None:
         return y
-    mask = _checks.array_of("observed", observed)
+    mask = checks.array_of("observed", observed)
     if mask.dtype != bool or mask.shape not in (y.shape, y.shape[:1]):
         raise InputError(
             f"observed has shape {mask.shape} and dtype {mask.dtype}: pass a boolean mask {y.shape}, True where measured."
@@ -35,7 +35,7 @@ def masked(y: np.ndarray, observed: ArrayLike | None) -> np.ndarray:
 
 def checked_readings(readings: ArrayLike, n_nodes: int) -> np.ndarray:
     """Readings (N, T) as float64, NaN where missing, never infinite."""
-    y = _checks.floats("readings", readings, ndim=(1, 2), finite=False).astype(float)
+    y = checks.floats("readings", readings, ndim=(1, 2), finite=False).astype(float)
     if y.ndim == 1:
         y = y[:, None]
     if y.shape[0] != n_nodes or y.shape[1] == 0:

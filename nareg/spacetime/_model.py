@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
@@ -174,7 +174,7 @@ class SpaceTimeModel(BaseModel):
             it is.
         """
         if robust is not None:
-            robust = _checks.number("robust", robust, low=0, strict=True)
+            robust = checks.number("robust", robust, low=0, strict=True)
         given = on_grid(self, readings, times, exclude=robust is not None)
         errors = self.cycles.errors_at(given.grid.seconds).draws
         done = run(given.rows - given.offset, self.dynamics, self.unit_noise, smooth=False, errors=errors)

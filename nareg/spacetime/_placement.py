@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -92,7 +92,7 @@ def placement(
     """
     started = perf_counter()
     model = _checked(model)
-    _checks.choice("over", over, ("stations", "all"))
+    checks.choice("over", over, ("stations", "all"))
     graph, n = model.graph, model.n_nodes
     information = _information(model)
     reads = information > 0
@@ -114,7 +114,7 @@ def placement(
                 "changes for the others: rank one place per call."
             )
         whole = n + len(points)
-        _checks.memory(
+        checks.memory(
             f"a model of {n} stations and {len(points)} places", 8.0 * (8 + 2 * FEWEST) * (whole * model.dynamics.order) ** 2,
             alternative="pass fewer places",
         )  # fmt: skip
@@ -127,7 +127,7 @@ def placement(
     slopes = _slopes(model)
     variances = np.full(at.size, float(np.median(model.unit_noise[:n][reads] if reads.any() else model.unit_noise)))
     if noise is not None:
-        given = _checks.node_vector("noise", noise, at.size)
+        given = checks.node_vector("noise", noise, at.size)
         if (given <= 0).any():
             i = int(np.argmin(given))
             raise InputError(f"noise[{i}] is {given[i]:g}: pass variances above 0, in the squared unit of the readings.")
@@ -238,7 +238,7 @@ def _positions(model: SpaceTimeModel, stations: Sequence[str | int]) -> np.ndarr
 
 
 def _checked_count(count: int, sites: int) -> int:
-    count = _checks.integer("count", count, low=1)
+    count = checks.integer("count", count, low=1)
     if count > sites:
         raise InputError(f"count is {count} but there are {sites} sites: pass at most {sites}.")
     return count

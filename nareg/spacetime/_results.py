@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.results import Status
 from nareg.spacetime._bands import Bands
 from nareg.spacetime._tables import dataset_of, frame_of
@@ -101,8 +101,8 @@ class Smoothed:
             Multiply the width by the factor for which the readings' band covers this share of hidden readings (split
             conformal).
         """
-        level = _checks.number("level", level, low=0, high=1, strict=True)
-        _checks.choice("of", of, ("field", "reading"))
+        level = checks.number("level", level, low=0, high=1, strict=True)
+        checks.choice("of", of, ("field", "reading"))
         var = self._var + self.noise[:, None] if of == "reading" else self._var
         reach = norm.ppf(0.5 + min(level, 1 - 1e-12) / 2) * np.sqrt(var)
         if calibrated:
@@ -112,7 +112,7 @@ class Smoothed:
 
     def to_frame(self, of: str = "x") -> pd.DataFrame:
         """The estimate (``"x"``) or its standard deviation (``"std"``): a row per time and a column per station."""
-        return frame_of(getattr(self, _checks.choice("of", of, ("x", "std"))), self.times, self._graph)
+        return frame_of(getattr(self, checks.choice("of", of, ("x", "std"))), self.times, self._graph)
 
     def to_xarray(self, level: float = 0.9) -> xarray.Dataset:
         """``estimate``, ``std``, and ``lower`` and ``upper`` of the band with this probability; places are coordinates."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._neighbors import EARTH_RADIUS_KM, nearest
+from nareg._core.neighbors import EARTH_RADIUS_KM, nearest
 from nareg.errors import InputError
 from nareg.graph import Graph
 

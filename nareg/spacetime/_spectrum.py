@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import zpotrf, zpotri
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError, SolverError
 from nareg.spacetime._dynamics import Dynamics, factor
 
@@ -83,7 +83,7 @@ class ErrorSpectrum:
         columns: list[np.ndarray] = []
         intervals, before = FEWEST, None
         while intervals <= MOST:
-            _checks.memory(
+            checks.memory(
                 f"ranking {change.nodes.size} sites in a model of {W.size} nodes",
                 16.0 * (intervals + 1) * W.size * change.nodes.size, alternative="pass fewer candidates",
             )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io._names import distinct
@@ -30,7 +30,7 @@ def position(graph: Graph, station: str | int) -> int:
             known = "has no names: pass positions" if names is None else f"has {', '.join(names[:5])}, ..."
             raise InputError(f"station {station!r} is not in the model, which {known}.")
         return names.index(station)
-    index = _checks.integer("station", station, low=0)
+    index = checks.integer("station", station, low=0)
     if index >= graph.n_nodes:
         raise InputError(f"station is {index} but the model has {graph.n_nodes} stations: pass 0 to {graph.n_nodes - 1}.")
     return index
@@ -52,13 +52,13 @@ def by_name(graph: Graph, readings: Mapping[str, float] | pd.Series) -> np.ndarr
         )
     y = np.full(graph.n_nodes, np.nan)
     for name, value in entries:
-        y[rows[name]] = _checks.number(f"y[{name!r}]", value) if value == value else np.nan
+        y[rows[name]] = checks.number(f"y[{name!r}]", value) if value == value else np.nan
     return y
 
 
 def checked_places(graph: Graph, coordinates: ArrayLike) -> np.ndarray:
     """(M, d) coordinates of further places, checked against the graph's."""
-    points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(float)
+    points = checks.floats("coordinates", coordinates, ndim=(2,)).astype(float)
     if graph.coordinates is None:
         raise InputError("the model's graph has no coordinates: build it with Graph.from_knn to add places.")
     if points.shape[1] != graph.coordinates.shape[1] or points.shape[0] == 0:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _array_files
+from nareg._storage import array_files
 from nareg.errors import UNREADABLE, InputError, NaregError, brief
 from nareg.graph import Graph
 from nareg.results import Status, atomic_write
@@ -142,7 +142,7 @@ Make = Callable[[dict[str, np.ndarray], dict[str, Any]], Made]
 def _read(path: str | os.PathLike[str], makers: dict[str, Make[Made]], writer: str) -> Made:
     """What a file holds, by the format that it names; the first of ``makers`` is the usual one."""
     try:
-        arrays = _array_files.read_npz(path)
+        arrays = array_files.read_npz(path)
         facts = json.loads(str(arrays["facts"]))
         if facts["format"] not in makers:
             raise ValueError(f"its format is {facts['format']!r}, not {next(iter(makers))!r}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.spacetime._base_stream import BaseStream, alone
 from nareg.spacetime._dynamics import leap
@@ -67,7 +67,7 @@ class Stream(BaseStream):
             If the graph has no coordinates, or the name is missing or in use.
         """
         model = self.model
-        points = model.checked_places(_checks.floats("coordinates", coordinates, ndim=(1,))[None])
+        points = model.checked_places(checks.floats("coordinates", coordinates, ndim=(1,))[None])
         names = model.graph.names
         if names is not None and (not isinstance(name, str) or name in names):
             why = "which another station has" if isinstance(name, str) else "not a text"

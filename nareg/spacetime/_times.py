@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _seconds
+from nareg._core import seconds as _seconds
 from nareg.errors import InputError, TooLargeError
 
 #: One time: a date, or a number.

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -27,7 +27,7 @@ def largest_frequency(graph: Graph, laplacian: str) -> float:
     """Largest eigenvalue of the Laplacian; a bound on it where Lanczos does not converge; 1 if there is no edge."""
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph.")
-    L = graph.laplacian(_checks.choice("laplacian", laplacian, SYMMETRIC))  # type: ignore[arg-type]
+    L = graph.laplacian(checks.choice("laplacian", laplacian, SYMMETRIC))  # type: ignore[arg-type]
     if graph.n_edges == 0:
         return 1.0
     return extreme_eigenvalue(L, "LA", tol=1e-9) or float(abs(L).sum(axis=1).max())
@@ -111,10 +111,10 @@ class FilterBank:
         >>> nareg.spectral.FilterBank(nareg.graphs.grid((4,)), lambda x: 1 / (1 + x)).evaluate([0.0, 1.0])
         array([[1. , 0.5]])
         """
-        x = _checks.floats("frequencies", frequencies, ndim=(1,)).astype(np.float64)
+        x = checks.floats("frequencies", frequencies, ndim=(1,)).astype(np.float64)
         out = np.empty((len(self), x.size))
         for f, kernel in enumerate(self.kernels):
-            values = _checks.floats(f"kernels[{f}](frequencies)", kernel(x), ndim=(0, 1))
+            values = checks.floats(f"kernels[{f}](frequencies)", kernel(x), ndim=(0, 1))
             if values.shape not in ((), x.shape):
                 raise InputError(
                     f"kernels[{f}] returns shape {values.shape} for {x.size} frequencies: return one response per frequency."
@@ -154,9 +154,9 @@ class FilterBank:
         >>> nareg.spectral.heat(g, scales=[5, 10]).analyze(np.ones(900)).shape
         (900, 2)
         """
-        signals = _checks.signals("y", y, self.graph.n_nodes)
+        signals = checks.signals("y", y, self.graph.n_nodes)
         Y = signals.reshape(len(signals), -1).astype(np.float64)
-        if _checks.choice("method", method, METHODS) == "exact":
+        if checks.choice("method", method, METHODS) == "exact":
             coefficients = (self.basis.vectors.T @ Y)[..., None] * self.evaluate(self.basis.frequencies).T[:, None]
             out = np.tensordot(self.basis.vectors, coefficients, axes=1)
         else:
@@ -187,14 +187,14 @@ class FilterBank:
         >>> bank.synthesize(bank.analyze(np.arange(4.0), method="exact"), method="exact").round(3) + 0.0
         array([0., 1., 2., 3.])
         """
-        array = _checks.floats("coefficients", coefficients, ndim=(2, 3))
+        array = checks.floats("coefficients", coefficients, ndim=(2, 3))
         if array.shape[0] != self.graph.n_nodes or array.shape[-1] != len(self):
             raise InputError(
                 f"coefficients has shape {array.shape}: pass ({self.graph.n_nodes}, {len(self)}) or "
                 f"({self.graph.n_nodes}, T, {len(self)}), nodes first and filters last."
             )
         C = array.reshape(len(array), -1, len(self)).astype(np.float64)
-        if _checks.choice("method", method, METHODS) == "exact":
+        if checks.choice("method", method, METHODS) == "exact":
             parts = np.tensordot(self.basis.vectors.T, C, axes=1) * self.evaluate(self.basis.frequencies).T[:, None]
             out = self.basis.vectors @ parts.sum(axis=-1)
         else:
@@ -222,7 +222,7 @@ class FilterBank:
         """
         n = self.graph.n_nodes
         impulse = np.zeros(n)
-        i = _checks.integer("node", node, low=0)
+        i = checks.integer("node", node, low=0)
         if i >= n:
             raise InputError(f"node is {i} but the graph has {n} nodes: choose 0 to {n - 1}.")
         impulse[i] = np.sqrt(n)
@@ -280,7 +280,7 @@ class FilterBank:
         >>> bank.approximation_error(5) > bank.approximation_error(10) > bank.approximation_error(20)
         True
         """
-        c = self._coefficients(_checks.integer("order", order, low=0), 1.0)
+        c = self._coefficients(checks.integer("order", order, low=0), 1.0)
         x = np.linspace(0, 1, GRID)
         polynomials = np.polynomial.chebyshev.chebval(2 * x - 1, c.T)
         return float(np.abs(polynomials - self.evaluate(self.largest_frequency * x)).max())
@@ -299,8 +299,8 @@ class FilterBank:
 
     def _coefficients(self, order: int | None, tol: float) -> np.ndarray:
         if order is not None:
-            return _chebyshev.coefficients(self.evaluate, self.largest_frequency, _checks.integer("order", order, low=0))
-        tol = _checks.number("tol", tol, low=0, strict=True)
+            return _chebyshev.coefficients(self.evaluate, self.largest_frequency, checks.integer("order", order, low=0))
+        tol = checks.number("tol", tol, low=0, strict=True)
         c = _chebyshev.converged(self.evaluate, self.largest_frequency, tol)
         if c is None:
             raise InputError(

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.eigenvalues import smallest_eigenvectors
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -54,7 +54,7 @@ class FourierBasis:
         >>> basis.transform(np.ones(4)).round(3) + 0.0
         array([2., 0., 0., 0.])
         """
-        signals = _checks.signals("y", y, len(self.vectors))
+        signals = checks.signals("y", y, len(self.vectors))
         return (self.vectors.T @ signals).astype(signals.dtype)
 
     def inverse(self, coefficients: ArrayLike) -> np.ndarray:
@@ -75,7 +75,7 @@ class FourierBasis:
         >>> basis.inverse(np.array([2.0, 0.0, 0.0, 0.0])).round(3)
         array([1., 1., 1., 1.])
         """
-        array = _checks.floats("coefficients", coefficients, ndim=(1, 2))
+        array = checks.floats("coefficients", coefficients, ndim=(1, 2))
         if array.shape[0] != self.frequencies.size:
             raise InputError(
                 f"coefficients has shape {array.shape} but the basis has {self.frequencies.size} frequencies: pass a row each."
@@ -121,17 +121,17 @@ def fourier_basis(
     """
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph.")
-    _checks.choice("laplacian", laplacian, SYMMETRIC)
+    checks.choice("laplacian", laplacian, SYMMETRIC)
     n = graph.n_nodes
     L = graph.laplacian(laplacian)
-    k = n if n_frequencies is None else _checks.integer("n_frequencies", n_frequencies, low=1)
+    k = n if n_frequencies is None else checks.integer("n_frequencies", n_frequencies, low=1)
     if k > n:
         raise InputError(f"n_frequencies is {k} but the graph has {n} nodes: choose at most {n}.")
     if n_frequencies is None or k >= n - 1:
-        _checks.dense_size(
+        checks.dense_size(
             "fourier_basis", n, copies=2, alternative="pass n_frequencies, or filter with a FilterBank and method='chebyshev'"
         )
-    values, vectors = smallest_eigenvectors(L, k, dense=_checks.DENSE_LIMIT)
+    values, vectors = smallest_eigenvectors(L, k, dense=checks.DENSE_LIMIT)
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
     return FourierBasis(np.maximum(values, 0.0), vectors * np.where(largest < 0, -1.0, 1.0), laplacian)
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.spectral._bank import FilterBank, Kernel, largest_frequency
@@ -91,8 +91,8 @@ def mexican_hat(
     True
     """
     top = largest_frequency(graph, laplacian)
-    count = _checks.integer("n_filters", n_filters, low=2)
-    factor = _checks.number("low_pass_factor", low_pass_factor, low=1)
+    count = checks.integer("n_filters", n_filters, low=2)
+    factor = checks.number("low_pass_factor", low_pass_factor, low=1)
     sizes = np.geomspace(2 * factor / top, 1 / top, count - 1) if scales is None else _given_scales(scales, count)
     kernels: list[Kernel] = [partial(_mexican_low_pass, top / factor)]
     kernels += [partial(_mexican_hat, s, np.sqrt(s) if normalize else 1.0) for s in sizes]
@@ -133,7 +133,7 @@ def meyer(
     (1.0, 1.0)
     """
     top = largest_frequency(graph, laplacian)
-    count = _checks.integer("n_filters", n_filters, low=2)
+    count = checks.integer("n_filters", n_filters, low=2)
     sizes = 4 / (3 * top) * 2.0 ** np.arange(count - 2, -1, -1) if scales is None else _given_scales(scales, count)
     kernels: list[Kernel] = [partial(_meyer_scaling, sizes[0])]
     kernels += [partial(_meyer_wavelet, s) for s in sizes]
@@ -165,8 +165,8 @@ def itersine(
     8
     """
     top = largest_frequency(graph, laplacian)
-    overlap = _checks.integer("overlap", overlap, low=2)
-    count = _checks.integer("n_filters", n_filters, low=overlap)
+    overlap = checks.integer("overlap", overlap, low=2)
+    count = checks.integer("n_filters", n_filters, low=overlap)
     width = top / (count - overlap + 1) * overlap
     kernels: list[Kernel] = [
         partial(_itersine, width, (i - overlap / 2) / overlap, np.sqrt(2 / overlap)) for i in range(1, count + 1)
@@ -208,7 +208,7 @@ def gabor(
     if centers is None:
         middle = fourier_basis(graph, laplacian=laplacian).frequencies
     else:
-        middle = _checks.floats("centers", centers, ndim=(1,)).astype(np.float64)
+        middle = checks.floats("centers", centers, ndim=(1,)).astype(np.float64)
     kernels: list[Kernel] = [partial(_shifted, kernel, float(m)) for m in middle]
     return FilterBank(graph, kernels, laplacian=laplacian)
 
@@ -221,7 +221,7 @@ def _given_scales(scales: ArrayLike, n_filters: int) -> np.ndarray:
 
 
 def _scales(name: str, value: ArrayLike, *, zero: bool) -> np.ndarray:
-    sizes = _checks.floats(name, value, ndim=(1,)).astype(np.float64)
+    sizes = checks.floats(name, value, ndim=(1,)).astype(np.float64)
     if sizes.size == 0:
         raise InputError(f"{name} is empty: pass at least one scale.")
     if (sizes < 0).any() or (not zero and (sizes == 0).any()):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
-from nareg._sparse_checks import whole_sparse
+from nareg._core import checks
+from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.graph import node_indices
 from nareg.typing import ArrayLike
@@ -20,9 +20,9 @@ def features(name: str, value: Any, n_nodes: int | None) -> np.ndarray:
     """Features (N, F) in float64."""
     if sp.issparse(value):
         whole_sparse(name, value)
-        _checks.memory(f"{name} as a dense array", 8.0 * np.prod(value.shape, dtype=float), alternative="select columns")
+        checks.memory(f"{name} as a dense array", 8.0 * np.prod(value.shape, dtype=float), alternative="select columns")
         value = value.toarray()
-    X = np.array(_checks.floats(name, value, ndim=(2,)), dtype=np.float64, order="C")
+    X = np.array(checks.floats(name, value, ndim=(2,)), dtype=np.float64, order="C")
     if X.shape[1] == 0 or (n_nodes is not None and len(X) != n_nodes):
         raise InputError(f"{name} has shape {X.shape}: ({'M' if n_nodes is None else n_nodes}, F) is expected, F at least 1.")
     return X
@@ -30,7 +30,7 @@ def features(name: str, value: Any, n_nodes: int | None) -> np.ndarray:
 
 def integers(name: str, value: ArrayLike, n: int) -> np.ndarray:
     """Integers (n,)."""
-    array = _checks.array_of(name, value)
+    array = checks.array_of(name, value)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise InputError(f"{name} have shape {array.shape} and dtype {array.dtype}: ({n},) integers are expected, -1 for none.")
     return array.astype(np.int64)
@@ -38,7 +38,7 @@ def integers(name: str, value: ArrayLike, n: int) -> np.ndarray:
 
 def node_numbers(name: str, value: ArrayLike, n: int) -> np.ndarray:
     """Distinct node numbers, from a mask or integers; negative ones are refused: they would count from the end."""
-    array = _checks.array_of(name, value)
+    array = checks.array_of(name, value)
     if array.dtype.kind in "iu" or array.size == 0:
         array = array.astype(np.int64)
         if (array < 0).any():

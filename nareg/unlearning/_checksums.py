@@ -13,7 +13,7 @@ import functools
 import numba
 import numpy as np
 
-from nareg._compiled import parallel
+from nareg._core.compiled import parallel
 
 #: Bytes of a block, about: a page of memory, which is read as a whole anyway.
 BLOCK = 4096

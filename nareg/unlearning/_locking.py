@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from nareg._process import StateLock, process
+from nareg._core.process import StateLock, process
 from nareg.errors import BusyError, LedgerError, SolverError
 
 P = ParamSpec("P")

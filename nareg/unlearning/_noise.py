@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg._process import process
+from nareg._core.process import process
 
 
 class Noise:

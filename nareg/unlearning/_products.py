@@ -14,7 +14,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from nareg._compiled import SHARED, parallel
+from nareg._core.compiled import SHARED, parallel
 from nareg._linear.threads import SMALL_PRODUCT, product_threads
 
 #: Columns from which on BLAS may be faster: with 128 features it is, with 1,433 not yet.

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.unlearning import scale as scales
 from nareg.unlearning.certificate import budget
@@ -51,7 +51,7 @@ class FeatureScale:
     def __post_init__(self) -> None:
         for name in ("norm", "eps"):
             if getattr(self, name) is not None:
-                _checks.number(name, getattr(self, name), low=0, strict=True)
+                checks.number(name, getattr(self, name), low=0, strict=True)
         if self.norm is not None and self.eps is not None:
             raise InputError("norm and eps are given, but a known length costs nothing: omit eps.")
 
@@ -136,8 +136,8 @@ class Calibration:
 
 def checked_guarantee(eps: float, delta: float) -> tuple[float, float]:
     """Checked ``eps`` and ``delta``."""
-    eps = _checks.number("eps", eps, low=0, strict=True)
-    delta = _checks.number("delta", delta, low=0, high=1, strict=True)
+    eps = checks.number("eps", eps, low=0, strict=True)
+    delta = checks.number("delta", delta, low=0, high=1, strict=True)
     if delta == 1:
         raise InputError("delta is 1, which guarantees nothing: pass less, such as one over the number of edges.")
     return eps, delta
@@ -166,4 +166,4 @@ def _number_or_auto(name: str, value: Any, *, strict: bool) -> float | Auto:
         if value != AUTO:
             raise InputError(f'{name} is {value!r}: pass a number or "auto".')
         return AUTO
-    return _checks.number(name, value, low=0, strict=strict)
+    return checks.number(name, value, low=0, strict=strict)

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike, GraphLike, Sparse
@@ -191,10 +191,10 @@ class Forgetting(ABC, Generic[Answer]):
 def checked_weights(order: int, weights: ArrayLike | None) -> np.ndarray:
     """``w_l``, l = 0..L; by default ``w_L = 1`` alone."""
     if weights is None:
-        last = np.zeros(_checks.integer("order", order, low=0) + 1)
+        last = np.zeros(checks.integer("order", order, low=0) + 1)
         last[-1] = 1
         return last
-    array = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+    array = checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
     if array.size == 0 or not 0 < np.abs(array).sum() <= 1 + 1e-12:
         raise InputError(
             f"weights have {array.size} values whose absolute values sum to {np.abs(array).sum():g}: at least one value and a "
@@ -232,7 +232,7 @@ def _classes(labels: np.ndarray, given: ArrayLike | None) -> np.ndarray:
     """Two classes or more: those that the user named, if any, else those of the labels."""
     classes = np.unique(labels)
     if given is not None:
-        array = np.unique(_checks.array_of("classes", given))
+        array = np.unique(checks.array_of("classes", given))
         if array.dtype.kind not in "iu" or (array < 0).any() or array.size < 2:
             raise InputError(f"classes is {given!r}: two or more integers of at least 0 are expected.")
         unknown = np.setdiff1d(classes, array)

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from nareg._folders import is_folder
+from nareg._storage.folders import is_folder
 from nareg.errors import InputError, LedgerError, brief
 from nareg.unlearning import _stored, head
 from nareg.unlearning._locking import request

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError
 from nareg.progress import ProgressCallback
@@ -123,14 +123,14 @@ class CertifiedGPR(KeptModel):
     ) -> None:
         super().__init__()
         self.weights = checked_weights(order, weights)
-        self.loss = LOSSES[_checks.choice("loss", loss, list(LOSSES))]
+        self.loss = LOSSES[checks.choice("loss", loss, list(LOSSES))]
         self._calibration = Calibration.checked(lam, alpha)
         self.eps, self.delta = checked_guarantee(eps, delta)
-        self.r_max = _checks.number("r_max", r_max, low=0)
+        self.r_max = checks.number("r_max", r_max, low=0)
         self.folder = None if folder is None else _arguments.folder(folder, self.r_max, device)
-        self.memory = None if memory is None else _checks.integer("memory", memory, low=1)
+        self.memory = None if memory is None else checks.integer("memory", memory, low=1)
         self._device = None if device is None else Device(device)
-        self._noise_source = Noise(None if rng is None else _checks.generator(rng))  # secret: see rng
+        self._noise_source = Noise(None if rng is None else checks.generator(rng))  # secret: see rng
         self._calibrated = self._calibration.fixed
         checked_budget(1.0 if self._calibration.alpha == AUTO else self._calibration.alpha, self.eps, self.delta)
         self._cost: UtilityCost | None = None

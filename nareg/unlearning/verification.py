@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._folders import is_folder
+from nareg._storage.folders import is_folder
 from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.mapped.data import MappedData

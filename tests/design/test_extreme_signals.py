@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg import _checks
+from nareg._core import checks
 from nareg.design import prony, relaxation
 from nareg.errors import InputError
 
@@ -45,13 +45,13 @@ def test_large_and_small_units_give_the_same_design(design, size, rng):
 def test_integers_of_thousands_of_digits_are_refused_in_one_sentence(value):
     # Python refuses to write integers of more than 4,300 digits: the message must not try
     for check in (
-        lambda: _checks.number("tol", value, low=0),
-        lambda: _checks.number("tol", [value], low=0),
-        lambda: _checks.integer("n", value, low=1),
-        lambda: _checks.integer("n", (value,), low=1),
-        lambda: _checks.choice("rule", value, ("a", "b")),
-        lambda: _checks.choice("rule", [value], ("a", "b")),
-        lambda: _checks.generator(value),
+        lambda: checks.number("tol", value, low=0),
+        lambda: checks.number("tol", [value], low=0),
+        lambda: checks.integer("n", value, low=1),
+        lambda: checks.integer("n", (value,), low=1),
+        lambda: checks.choice("rule", value, ("a", "b")),
+        lambda: checks.choice("rule", [value], ("a", "b")),
+        lambda: checks.generator(value),
     ):
         with pytest.raises(InputError) as caught:
             check()

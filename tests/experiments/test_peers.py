@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import _peers
-from nareg._neighbors import great_circle_km
+from nareg._core.neighbors import great_circle_km
 
 
 def joint(A, Q, start, T):

@@ -18,7 +18,7 @@ import pytest
 import scipy.io
 
 import nareg
-from nareg._array_files import EXPANSION, FREE
+from nareg._storage.array_files import EXPANSION, FREE
 from nareg.datasets import _graph_loaders, radomeh
 from nareg.datasets._sources import ogb, shchur, stations
 from nareg.datasets._sources.download import Remote, verify
@@ -92,7 +92,7 @@ def test_a_users_table_that_expands_beyond_reason_is_refused(tmp_path, monkeypat
     ogb_files(tmp_path)
     monkeypatch.setattr(_graph_loaders, "LONGEST", 2**20)
     monkeypatch.setattr(_graph_loaders, "FREE", 2**20)
-    monkeypatch.setattr("nareg._array_files.FREE", 2**20)
+    monkeypatch.setattr("nareg._storage.array_files.FREE", 2**20)
     feature = tmp_path / next(name for name in entry("ogbn-arxiv").files if "feat" in name)
     feature.write_bytes(gzip.compress(b"1\n" * 2**24))
     assert EXPANSION * feature.stat().st_size + 2**20 < 2**25
@@ -190,8 +190,8 @@ def test_many_lines_in_front_of_a_table_take_no_square_of_their_number(line, tmp
 
 
 def test_a_line_without_an_end_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("nareg._number_lines.LONGEST", 2**20)
-    monkeypatch.setattr("nareg._number_lines.TEXT", 2**18)
+    monkeypatch.setattr("nareg._storage.number_lines.LONGEST", 2**20)
+    monkeypatch.setattr("nareg._storage.number_lines.TEXT", 2**18)
     (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(b"0,1" * 2**22))
     with pytest.raises(NaregError, match="line 1, has more than 1048576 characters"):
         nareg.io.convert(tmp_path / "edges.csv.gz", tmp_path / "a.graph")

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg import _folders, io
+from nareg import io
+from nareg._storage import folders
 from nareg.errors import InputError
 from tests.command_line import run
 
@@ -26,7 +27,7 @@ HEAD = "%%MatrixMarket matrix coordinate real "
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Many chunks from small files."""
-    monkeypatch.setattr("nareg._number_lines.TEXT", 997)
+    monkeypatch.setattr("nareg._storage.number_lines.TEXT", 997)
     monkeypatch.setattr("nareg.io._entries.PIECE", 101)
 
 
@@ -100,8 +101,8 @@ def test_symmetrize_joins_with_the_larger_weight(edges, memory, matrix, tmp_path
     else:
         (folder / "e.csv").write_text("\n".join(f"{i},{j},{w}" for i, j, w in edges))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nareg._graph_files.sorting.CELL", 1)
-        patch.setattr("nareg._graph_files.sorting.PER_ENTRY", 2**13)
+        patch.setattr("nareg._storage.graph_files.sorting.CELL", 1)
+        patch.setattr("nareg._storage.graph_files.sorting.PER_ENTRY", 2**13)
         io.convert(
             folder / ("e.mtx" if matrix else "e.csv"),
             folder / "a.graph",
@@ -206,7 +207,7 @@ def test_an_interrupted_conversion_leaves_the_older_graph(graph, rng, tmp_path, 
     assert nareg.Graph.load(tmp_path / "a.graph") == nareg.graphs.grid((3,))
 
 
-@pytest.mark.skipif(_folders.fcntl is None, reason="drafts of killed writers stay where the system has no file locks")
+@pytest.mark.skipif(folders.fcntl is None, reason="drafts of killed writers stay where the system has no file locks")
 def test_what_a_killed_conversion_leaves_is_removed_by_the_next(graph, rng, tmp_path):
     np.save(tmp_path / "e.npy", listed(graph, rng)[0])
     code = (

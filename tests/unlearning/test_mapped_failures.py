@@ -192,7 +192,7 @@ def test_a_fit_that_fails_leaves_the_older_model(rng, tmp_path, monkeypatch):
     before = (tmp_path / "m" / "state.json").read_bytes()
     with pytest.raises(CertificateError):
         mapped(rng, tmp_path / "m", alpha=1e-12)
-    monkeypatch.setattr(blocks._checks, "memory", _too_large)
+    monkeypatch.setattr(blocks.checks, "memory", _too_large)
     with pytest.raises(TooLargeError):
         mapped(rng, tmp_path / "m")
     assert [file.name for file in tmp_path.iterdir()] == ["m"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._files import atomic_write
+from nareg._storage.files import atomic_write
 from nareg.datasets import _graph_loaders, radomeh
 from nareg.datasets._digests import of_arrays, of_file
 from nareg.datasets._info import DatasetInfo

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from nareg._files import atomic_write
+from nareg._storage.files import atomic_write
 from nareg.datasets._digests import GIT, git_blob, of_file
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._array_files import read_npz
+from nareg._storage.array_files import read_npz
 from nareg.datasets._sources.graphs import Arrays, counted, parts, simple
 
 #: Node, features, class; and pairs of nodes. Both with a header, columns apart by tabs.

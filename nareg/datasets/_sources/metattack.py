@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from nareg._sparse_files import read_npz
+from nareg._storage.sparse_files import read_npz
 from nareg.datasets._sources import planetoid, shchur
 from nareg.datasets._sources.graphs import Arrays, counted, parts, simple
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from nareg._files import atomic_write
+from nareg._storage.files import atomic_write
 
 #: Of each set: folder in its archive, nodes, directed edges.
 ARCHIVES = {"ogbn-arxiv": ("arxiv", 169_343, 1_166_243), "ogbn-products": ("products", 2_449_029, 61_859_140)}

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._sparse_files import csr
+from nareg._storage.sparse_files import csr
 from nareg.errors import UNREADABLE, DatasetCorruptError, brief
 
 #: Instructions that these files use, all of protocol 2.

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._array_files import open_npz
-from nareg._sparse_files import csr
+from nareg._storage.array_files import open_npz
+from nareg._storage.sparse_files import csr
 from nareg.datasets._sources.graphs import Arrays, counted, parts, simple, smallest
 
 _STORED = tuple(f"{matrix}_{part}" for matrix in ("adj", "attr") for part in ("data", "indices", "indptr", "shape"))

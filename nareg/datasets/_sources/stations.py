@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
-from nareg._array_files import refuse_expanding
+from nareg._storage.array_files import refuse_expanding
 from nareg.datasets._sources.graphs import Arrays
 
 #: Prepared name of the readings -> the file and the variable of it.

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.eigenvalues import extreme_eigenvalue, operator, start_vector
 from nareg._linear.factorization import factorize
 from nareg._linear.threads import one_blas_thread
@@ -127,9 +127,9 @@ AnyProblem = DesignProblem | SparseProblem
 def sparse_problem(base: Penalty, *, signals: Any, noise: Any, fit: Any, needs: str) -> SparseProblem:
     """Check a design's arguments, where signals are given and noise is variances or None."""
     n = base.n_nodes
-    X = _checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
-    _checks.memory(f"the {needs} design", 8 * n * X.shape[1] * 4, alternative="pass fewer signals, or a part of the network")
-    Sigma = None if noise is None else _checks.noise("noise", noise, n)
+    X = checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
+    checks.memory(f"the {needs} design", 8 * n * X.shape[1] * 4, alternative="pass fewer signals, or a part of the network")
+    Sigma = None if noise is None else checks.noise("noise", noise, n)
     c = fit_weights(fit, Sigma, n)
     if (c <= 0).any():
         i = int(np.argmin(c))

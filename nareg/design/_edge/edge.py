@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
 from nareg.design._edge import from_readings, sparse
@@ -152,10 +152,10 @@ def edge(
     started = time.perf_counter()
     blind = measurements is not None
     criterion = criterion or ("likelihood" if blind else "risk")
-    _checks.choice("criterion", criterion, ("risk", "likelihood"))
-    _checks.choice("structure", structure, ("symmetric", "laplacian"))
+    checks.choice("criterion", criterion, ("risk", "likelihood"))
+    checks.choice("structure", structure, ("symmetric", "laplacian"))
     amount, rate = _amount(shrink), checked_rate(rate)
-    generator = _checks.generator(rng)
+    generator = checks.generator(rng)
     _refuse_library(backend, criterion)
     if criterion == "risk" and noise is None and not blind:
         raise InputError(
@@ -198,7 +198,7 @@ def edge(
     task = problem(base, **data, needs="edge")
     if not np.trace(task.R) > 0:
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
-    X = None if signals is None else _checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
+    X = None if signals is None else checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
     dense = DenseDesign(task, support, criterion == "risk", structure == "laplacian", rate)
     with few_threads(base.n_nodes):
         outcome = dense.solve(X, amount, progress)
@@ -254,6 +254,6 @@ def _refuse_other_operators(base: Penalty) -> None:
 def _amount(shrink: Any) -> float | None:
     """The amount of shrinkage, None for ``"auto"``."""
     if isinstance(shrink, str):
-        _checks.choice("shrink", shrink, ("auto",))
+        checks.choice("shrink", shrink, ("auto",))
         return None
-    return 0.0 if shrink is None else _checks.number("shrink", shrink, low=0, high=1)
+    return 0.0 if shrink is None else checks.number("shrink", shrink, low=0, high=1)

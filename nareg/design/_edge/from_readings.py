@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, StepEnd, patterns
 from nareg.design._edge.result import EdgeOutcome
@@ -224,10 +224,10 @@ def design(
 ) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:  # fmt: skip
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
-    Y, seen = _checks.measurements(measurements, observed, n)
+    Y, seen = checks.measurements(measurements, observed, n)
     if noise is None:
         raise InputError("noise is None: measurements need its variances; estimate them with nareg.design.estimate_noise.")
-    variance = _checks.noise("noise", noise, n)
+    variance = checks.noise("noise", noise, n)
     if variance.ndim == 2:
         raise InputError(
             f"noise has shape {variance.shape}: edge weights from measurements need variances, a number or ({n},)."

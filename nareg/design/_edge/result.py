@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.eigenvalues import extreme_eigenvalue, operator
 from nareg._linear.factorization import factorize
 from nareg._operator import FilterSystem, Penalty
@@ -74,7 +74,7 @@ def pack(
 def smallest_eigenvalues(system: FilterSystem) -> tuple[float, float]:
     """Smallest eigenvalue of S relative to the largest, and that of K; nan where that would take too long."""
     S, n = system.S, system.n_nodes
-    if n <= DENSE_NODES or (n <= _checks.DENSE_LIMIT and not system.mesh_like):
+    if n <= DENSE_NODES or (n <= checks.DENSE_LIMIT and not system.mesh_like):
         values = np.linalg.eigvalsh(S.toarray())
         return float(values[0] / max(np.abs(values).max(), 1e-300)), float(np.linalg.eigvalsh(system.K.toarray())[0])
     if not (n <= FACTOR_NODES and system.mesh_like):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
@@ -106,8 +106,8 @@ def design(
 ) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
-    X, Sigma = _signal_columns(signals, second_moment, n), None if noise is None else _checks.noise("noise", noise, n)
-    _checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
+    X, Sigma = _signal_columns(signals, second_moment, n), None if noise is None else checks.noise("noise", noise, n)
+    checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
     if not X.any():
@@ -382,7 +382,7 @@ def _signal_columns(signals: Any, second_moment: Any, n: int) -> np.ndarray:
     """Training signals, or columns with the given second moment."""
     if signals is None or second_moment is not None:
         return _root(moment(signals, second_moment, n, needs="edge")) * np.sqrt(n)
-    return _checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
+    return checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

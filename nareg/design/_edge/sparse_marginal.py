@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.lbfgs import Pair
 from nareg.design._edge.anderson import Anderson
 from nareg.design._edge.lbfgs import ConeDescent
@@ -88,7 +88,7 @@ class SparseMarginal:
     def check_memory(clean: EdgeLikelihood, n_times: int) -> None:
         """Refuse readings that would not fit, before anything is formed from them."""
         n_bytes = 8 * (3 * TOGETHER * clean.elimination.indices.size + 12 * clean.support.n * n_times)  # folds hold copies
-        _checks.memory("the edge design", n_bytes, alternative="pass fewer readings, or a part of the network (graph.subgraph)")
+        checks.memory("the edge design", n_bytes, alternative="pass fewer readings, or a part of the network (graph.subgraph)")
 
     def value_and_slope(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient; infinite outside the cone."""

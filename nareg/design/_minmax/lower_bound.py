@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, affine, bounded_minimum, gram, quadratic_form
 from nareg.design._minmax.upper_bound import Relaxed
 
@@ -17,7 +17,7 @@ def search(
     """The worst signal that local search finds, from random projections of the relaxed moment, and its value."""
     if U.name == "ball":
         return relaxed.value, relaxed.moments[0][:, 0]
-    rng = _checks.generator(rng)
+    rng = checks.generator(rng)
     A = gram(B @ U.columns)
     V = relaxed.V
     projected = V @ rng.standard_normal((V.shape[1], n_starts))

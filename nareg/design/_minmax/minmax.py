@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
@@ -130,7 +130,7 @@ def minmax(
     >>> worst["worst_case_lower"] <= worst["worst_case_upper"] == box.objective
     True
     """
-    _checks.choice("criterion", criterion, ("prony", "prony-scaled", "mse"))
+    checks.choice("criterion", criterion, ("prony", "prony-scaled", "mse"))
     scale = "mse" if criterion == "prony-scaled" else "bound"
     uncertainty = checked_uncertainty(uncertainty, corners=True)
     if criterion == "mse" and noise is None:

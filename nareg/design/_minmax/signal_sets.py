@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 
 #: Below this size products with a dense matrix are faster than with a sparse one.
@@ -116,13 +116,13 @@ def signal_set(uncertainty: Uncertainty, L: sp.csr_array, *, signal_low: Any, si
         for argument, value in (("signal_low", signal_low), ("signal_high", signal_high)):
             if value is not None:
                 raise InputError(f"{argument} is given: uncertainty=Ball(radius) has no other bounds; omit {argument}.")
-        radius = _checks.number("radius", uncertainty.radius, low=0.0, strict=True)
+        radius = checks.number("radius", uncertainty.radius, low=0.0, strict=True)
         free = np.full(n, np.inf)
         return SignalSet("ball", L, -free, free, radius=radius)
     low, high = box_bounds(signal_low, signal_high, n)
     if not isinstance(uncertainty, SmoothBox):
         return SignalSet("box", L, low, high)
-    limit = _checks.number("smoothness", uncertainty.smoothness, low=0.0, strict=True)
+    limit = checks.number("smoothness", uncertainty.smoothness, low=0.0, strict=True)
     U = SignalSet("smooth-box", L, low, high, smoothness=limit)
     least = U.smoothest[1]
     if least > limit:
@@ -150,7 +150,7 @@ def box_bounds(signal_low: Any, signal_high: Any, n: int) -> tuple[np.ndarray, n
                 f"{argument} is None: lower and upper bound the squared weights; "
                 f"pass signal_low and signal_high, the extreme signals, ({n},)."
             )
-    low, high = _checks.node_vector("signal_low", signal_low, n), _checks.node_vector("signal_high", signal_high, n)
+    low, high = checks.node_vector("signal_low", signal_low, n), checks.node_vector("signal_high", signal_high, n)
     if (low > high).any():
         i = int(np.flatnonzero(low > high)[0])
         raise InputError(f"signal_low[{i}] = {low[i]:g} is above signal_high[{i}] = {high[i]:g}: swap them.")

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.eigenvalues import as_dense, extreme_eigenvalue
 from nareg._linear.factorization import factorize
 from nareg._linear.threads import few_threads
@@ -110,11 +110,11 @@ def worst_case(
     """
     base = penalty(graph)
     n = base.n_nodes
-    _checks.choice("criterion", criterion, ("prony", "mse"))
+    checks.choice("criterion", criterion, ("prony", "mse"))
     if criterion == "mse" and noise is None:
         raise InputError("noise is None: criterion='mse' needs its variance; pass it, or use criterion='prony'.")
     U = signal_set(checked_uncertainty(uncertainty, corners=False), base.L, signal_low=signal_low, signal_high=signal_high)
-    Sigma = None if noise is None else _checks.noise("noise", noise, n)
+    Sigma = None if noise is None else checks.noise("noise", noise, n)
     if fit is None:
         fit = weights.fit if isinstance(weights, WeightDesign) else None
     system = build(base, weights, fit_weights(fit, Sigma, n))

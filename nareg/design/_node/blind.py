@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
 from nareg.design._node.completion import Completion
 from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold, signal_fold
@@ -123,9 +123,9 @@ def blind(
     solver = chosen_solver(solver, backend)
     sampling = (sampling or Sampling()).started()
     tied = Groups(groups, n)
-    Y, seen = _checks.measurements(measurements, observed, n)
+    Y, seen = checks.measurements(measurements, observed, n)
     if seen is not None:
-        _checks.dense_size("the blind design with gaps", n, copies=6, alternative="pass times at which all stations read")
+        checks.dense_size("the blind design with gaps", n, copies=6, alternative="pass times at which all stations read")
         given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
         live = seen.any(axis=1)
         if not live.all():
@@ -144,9 +144,9 @@ def blind(
         )
     sampled = solver == "sampled" or (solver == "auto" and independent and n > DENSE_NODES)
     if not sampled:
-        _checks.dense_size("the blind design", n, copies=6, alternative="pass noise variances and solver='sampled'")
+        checks.dense_size("the blind design", n, copies=6, alternative="pass noise variances and solver='sampled'")
     estimated = noise is None
-    Sigma = estimate_noise(base, Y, observed=seen) if estimated else _checks.noise("noise", noise, n)
+    Sigma = estimate_noise(base, Y, observed=seen) if estimated else checks.noise("noise", noise, n)
     power = float(Sigma.sum() if Sigma.ndim == 1 else np.trace(Sigma))
     if float(np.sum(Y**2)) <= _expected_noise(Sigma, seen, Y.shape[1]):
         raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
@@ -163,7 +163,7 @@ def blind(
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
     def task_for(R: np.ndarray) -> DesignProblem:
-        return DesignProblem(base=base, R=R - _checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
+        return DesignProblem(base=base, R=R - checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
 
     def moment(columns: np.ndarray) -> np.ndarray:
         return Y[:, columns] @ Y[:, columns].T / columns.size if completion is None else completion.moment(columns)

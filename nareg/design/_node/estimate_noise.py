@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 from scipy.sparse.linalg import lsmr
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node import estimate_noise_gaps
 from nareg.design._node.gap_patterns import station_levels
@@ -81,14 +81,14 @@ def estimate_noise(
     """
     base = penalty(graph)
     n = base.n_nodes
-    Y, seen = _checks.measurements(measurements, observed, n)
+    Y, seen = checks.measurements(measurements, observed, n)
     if seen is not None:
         return with_gaps(base, Y, seen, method)
     if method is None:
-        method = "gcv" if n <= _checks.DENSE_LIMIT else "differences"
-    _checks.choice("method", method, ("gcv", "differences"))
+        method = "gcv" if n <= checks.DENSE_LIMIT else "differences"
+    checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
-        _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
+        checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
     if Y.shape[1] < 2:
         raise InputError("measurements has one column: the noise of a station shows only over several readings, T >= 2.")
     if not base.L.nnz:
@@ -121,11 +121,11 @@ def with_gaps(base: Penalty, Y: np.ndarray, seen: np.ndarray, method: str | None
     if not base.L.nnz:
         raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
     if method is None:
-        small = n <= _checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
+        small = n <= checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
         method = "gcv" if small else "differences"
-    _checks.choice("method", method, ("gcv", "differences"))
+    checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
-        _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
+        checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
         A, b, weighed = estimate_noise_gaps.from_residuals(base, Y, seen)
         variance = nnls(A, b)[0]
     else:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node.at_rate import at_rate
 from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, signal_fold
@@ -218,8 +218,8 @@ def exact_sampled(
     """The design from sample columns."""
     started = time.perf_counter()
     n = base.n_nodes
-    X = _checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
-    variance = _checks.noise("noise", noise, n)
+    X = checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
+    variance = checks.noise("noise", noise, n)
     c = checked_columns(base, variance, fit, sampling, X.shape[1])
     if not X.any():
         raise InputError("signals are zero everywhere: there is no signal to design for.")
@@ -236,7 +236,7 @@ def exact_sampled(
 def _checked_starts(starts: Any, n: int) -> np.ndarray:
     if starts is None:
         return np.empty((0, n))
-    array = np.atleast_2d(_checks.floats("starts", starts, ndim=(1, 2)).astype(np.float64))
+    array = np.atleast_2d(checks.floats("starts", starts, ndim=(1, 2)).astype(np.float64))
     if array.shape[1] != n or not np.isfinite(array).all():
         raise InputError(f"starts has shape {array.shape}, finite weights of shape (k, {n}) are expected.")
     return array

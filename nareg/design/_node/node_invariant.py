@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import gap_details
@@ -108,24 +108,24 @@ def node_invariant(
     >>> bool(np.ptp(d.weights) == 0)
     True
     """
-    rule = _checks.choice("rule", rule, RULES)
+    rule = checks.choice("rule", rule, RULES)
     base = penalty(graph)
     n = base.n_nodes
-    n_probes = _checks.integer("n_probes", n_probes, low=2)
-    generator = _checks.generator(rng)
-    Y, seen = (None, None) if measurements is None else _checks.measurements(measurements, observed, n)
+    n_probes = checks.integer("n_probes", n_probes, low=2)
+    generator = checks.generator(rng)
+    Y, seen = (None, None) if measurements is None else checks.measurements(measurements, observed, n)
     if measurements is None and observed is not None:
         raise InputError("observed says where measurements were taken: pass measurements too.")
     if seen is not None and rule not in ("gcv", "sure"):
         raise InputError(f"rule={rule!r} takes readings without gaps: use rule='gcv' or 'sure' with observed.")
-    large = n > _checks.DENSE_LIMIT
+    large = n > checks.DENSE_LIMIT
     if seen is not None:
-        _checks.dense_size(
+        checks.dense_size(
             "one weight from readings with gaps", n, copies=3, alternative="pass times at which all stations read"
         )
     elif large:
         _refuse_dense(rule, second_moment, noise, n)
-    Sigma = None if noise is None else _checks.noise("noise", noise, n)
+    Sigma = None if noise is None else checks.noise("noise", noise, n)
     for name, value, rules in (
         ("measurements", Y, ("gcv", "sure", "discrepancy", "l-curve")),
         ("noise", Sigma, ("chen-liu", "sure", "discrepancy", "oracle")),
@@ -144,11 +144,11 @@ def node_invariant(
         R = moment(signals, second_moment, n, needs=f"rule={rule!r}")
     else:
         assert Y is not None
-        _checks.squares_survive("measurements", Y)
+        checks.squares_survive("measurements", Y)
         R = Y @ Y.T / Y.shape[1]
         if rule == "chen-liu":
             assert Sigma is not None
-            R = R - _checks.covariance(Sigma)
+            R = R - checks.covariance(Sigma)
             if np.trace(R) <= 0:
                 raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
     c = fit_weights(fit, Sigma, n)
@@ -162,7 +162,7 @@ def _with_gaps(
 ) -> WeightDesign:
     """The weight that suits the readings of each time best."""
     n = base.n_nodes
-    _checks.squares_survive("measurements", Y)
+    checks.squares_survive("measurements", Y)
     c = fit_weights(fit, Sigma, n)
     task = DesignProblem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
     search = _Scalar(task, None).range
@@ -197,17 +197,17 @@ def _packed(
 def _refuse_dense(rule: str, second_moment: Any, noise: Any, n: int) -> None:
     """Name the argument that would need N x N matrices."""
     if rule not in node_invariant_large.RULES:
-        _checks.dense_size(f"rule={rule!r}", n, copies=3, alternative="use rule='sure', or 'gcv' where the noise is not known")
+        checks.dense_size(f"rule={rule!r}", n, copies=3, alternative="use rule='sure', or 'gcv' where the noise is not known")
     if rule == "oracle" and second_moment is not None:
-        _checks.dense_size("rule='oracle' with second_moment", n, copies=3, alternative="pass signals")
+        checks.dense_size("rule='oracle' with second_moment", n, copies=3, alternative="pass signals")
     if np.ndim(noise) == 2:
-        _checks.dense_size("a noise covariance", n, alternative="pass variances, a number or (N,)")
+        checks.dense_size("a noise covariance", n, alternative="pass variances, a number or (N,)")
 
 
 def _signals(signals: Any, n: int) -> np.ndarray:
     if signals is None:
         raise InputError(f"rule='oracle' needs signals (clean training signals, ({n},) or ({n}, T)).")
-    return _checks.signals("signals", signals, n).astype(float).reshape(n, -1)
+    return checks.signals("signals", signals, n).astype(float).reshape(n, -1)
 
 
 class _Scalar:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.design._node.gap_patterns import kron_reduction, patterns
 from nareg.errors import InputError
 
@@ -88,7 +88,7 @@ def _part(L: np.ndarray, c: np.ndarray, Y: np.ndarray, seen: np.ndarray, Sigma: 
     power, count = np.sum(along**2, axis=1), Y.shape[1]
     if Sigma is None:
         return _Part(lam, power, count)
-    noise = _checks.covariance(Sigma)[np.ix_(seen, seen)]
+    noise = checks.covariance(Sigma)[np.ix_(seen, seen)]
     whitened = Q.T @ (root[:, None] * noise * root) @ Q
     if (root == root[0]).all():  # the plain norm is the weighted one but for a factor
         scale = 1.0 / root[0] ** 2

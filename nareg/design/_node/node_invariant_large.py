@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
 from nareg.design._node.sampled_path import ARRAYS
@@ -78,7 +78,7 @@ def node_invariant_large(
     if not base.L.nnz:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
     less = "pass fewer signals or measurements, fewer probes (n_probes), or a part of the network"
-    _checks.memory(f"rule {rule!r}", 8 * n * (data.shape[1] + 2 * n_probes) * ARRAYS, alternative=less)
+    checks.memory(f"rule {rule!r}", 8 * n * (data.shape[1] + 2 * n_probes) * ARRAYS, alternative=less)
     # Gershgorin's bound stands in for the largest eigenvalue; one limit, so that the weight is the same everywhere
     largest = float(np.max(np.asarray(abs(base.L).sum(axis=1)).ravel()))
     low, high = squared_bounds(c, largest, None, None, default_lower=None)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node.blind import blind_sampled
 from nareg.design._node.estimate_noise import estimate_noise
@@ -80,7 +80,7 @@ def redesign(
     n = base.n_nodes
     if previous.has_edge_weights:
         raise InputError("previous is an edge design: redesign needs node weights; run nareg.design.edge again.")
-    index = _checks.array_of("old_index", old_index)
+    index = checks.array_of("old_index", old_index)
     if index.shape != (n,) or index.dtype.kind not in "iu":
         raise InputError(f"old_index has shape {index.shape} and dtype {index.dtype}, ({n},) integers are expected.")
     if index.min() < -1 or index.max() >= previous.n_nodes:
@@ -104,8 +104,8 @@ def redesign(
         if noise is None:
             raise InputError("noise is None: a redesign from signals needs the noise variances.")
         return exact_sampled(base, signals, noise, fit, lower, upper, groups, sampling, progress, warm)
-    Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
-    variance = estimate_noise(graph, Y) if noise is None else _checks.noise("noise", noise, n)
+    Y = checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
+    variance = estimate_noise(graph, Y) if noise is None else checks.noise("noise", noise, n)
     noise_details: DesignDetails = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
     return blind_sampled(base, Y, variance, fit, lower, upper, groups, sampling, progress, noise_details, warm)
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erf, exp1
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.estimate_noise import MAD_TO_STD
 from nareg.design._risk.probes import probes
@@ -86,7 +86,7 @@ class RobustFit:
 
     def suspects(self, threshold: float = 0.5) -> np.ndarray:
         """Indices of the stations whose reliability is below the threshold, the worst first."""
-        below = np.flatnonzero(self.reliability < _checks.number("threshold", threshold, low=0, high=1))
+        below = np.flatnonzero(self.reliability < checks.number("threshold", threshold, low=0, high=1))
         return below[np.argsort(self.reliability[below], kind="stable")]
 
 
@@ -171,23 +171,23 @@ def robust_fit(
     """
     base = penalty(graph)
     n = base.n_nodes
-    Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
+    Y = checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     if np.ndim(noise) == 2:
         raise InputError("noise is a covariance: stations are judged with independent noise; pass variances, a number or (N,).")
-    variance = _checks.noise("noise", noise, n)
+    variance = checks.noise("noise", noise, n)
     if (variance <= 0).any():
         i = int(np.argmin(variance))
         raise InputError(
             f"noise[{i}] is {variance[i]:g}: differences are divided by it; give every station a positive variance."
         )
     c = fit_weights(fit, variance, n) if isinstance(fit, str) else data_term(fit, weights, n)
-    limit = _checks.number("threshold", threshold, low=0, strict=True)
-    _checks.choice("loss", loss, ("scale", "huber"))
-    max_rounds = _checks.integer("max_rounds", max_rounds, low=1)
-    n_probes = _checks.integer("n_probes", n_probes, low=2)
-    generator = _checks.generator(rng)
+    limit = checks.number("threshold", threshold, low=0, strict=True)
+    checks.choice("loss", loss, ("scale", "huber"))
+    max_rounds = checks.integer("max_rounds", max_rounds, low=1)
+    n_probes = checks.integer("n_probes", n_probes, low=2)
+    generator = checks.generator(rng)
     if n > DENSE_NODES:
-        _checks.memory(
+        checks.memory(
             "robust_fit",
             8 * n * (Y.shape[1] + 2 * n_probes) * ARRAYS,
             alternative="pass fewer measurements or probes",

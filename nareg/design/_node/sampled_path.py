@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._node.log_weights import log_weights
@@ -58,7 +58,7 @@ class SampledTask:
 
 def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
     """The solver that was asked for: with sample columns wherever a library was, as the others have no solves."""
-    _checks.choice("solver", solver, get_args(Solver))
+    checks.choice("solver", solver, get_args(Solver))
     name = check_solver_backend(backend)
     if name == "scipy":
         return solver
@@ -75,7 +75,7 @@ def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sam
     folds = sampling.folds or SAMPLED_FOLDS
     columns = (1 + folds) * n_times + (1 + 2 * folds) * sampling.n_probes
     less = "pass fewer signals, fewer probes or folds (Sampling(n_probes=..., folds=1)), or a part of the network"
-    _checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
+    checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
     c = fit_weights(fit, variance, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
     return c

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 
 #: Fewer signals or readings than this are not worth holding some out.
 FEWEST = 8
@@ -51,14 +51,14 @@ class Sampling:
     rng: np.random.Generator | None = None
 
     def __post_init__(self) -> None:
-        _checks.integer("n_probes", self.n_probes, low=2)
+        checks.integer("n_probes", self.n_probes, low=2)
         if self.folds is not None:
-            _checks.integer("folds", self.folds, low=1)
-        _checks.generator(self.rng)
+            checks.integer("folds", self.folds, low=1)
+        checks.generator(self.rng)
 
     def started(self) -> Sampling:
         """The same with a generator, from which draws may begin."""
-        return replace(self, rng=_checks.generator(self.rng))
+        return replace(self, rng=checks.generator(self.rng))
 
     def split(self, n_columns: int, default_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Training and held-out columns of every fold; none where there are too few columns."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import Penalty
 from nareg.design._node.gap_patterns import extended_weights, gap_details, reduced_penalty
 from nareg.design._risk.descent import feasible
@@ -34,15 +34,15 @@ class GivenPerNode:
     def checked(self, n: int) -> dict[str, Any]:
         """All of them as arrays of N entries (noise perhaps (N, N)), or None, or the name of a data term."""
         given: dict[str, Any] = {"fit": self.fit}
-        given["noise"] = None if self.noise is None else _checks.noise("noise", self.noise, n)
+        given["noise"] = None if self.noise is None else checks.noise("noise", self.noise, n)
         if self.fit is not None and not isinstance(self.fit, str):
-            given["fit"] = _checks.nonnegative_vector("fit", self.fit, n, why="it weighs the data term, 0 means not observed")
+            given["fit"] = checks.nonnegative_vector("fit", self.fit, n, why="it weighs the data term, 0 means not observed")
         for name in ("lower", "upper"):
             value = getattr(self, name)
             if value is not None and not (np.ndim(value) == 0 and value == np.inf):
-                value = _checks.nonnegative_vector(name, value, n, why="it bounds w_i^2")
+                value = checks.nonnegative_vector(name, value, n, why="it bounds w_i^2")
             given[name] = value
-        given["groups"] = None if self.groups is None else _checks.array_of("groups", self.groups)
+        given["groups"] = None if self.groups is None else checks.array_of("groups", self.groups)
         return given
 
 

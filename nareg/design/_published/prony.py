@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
@@ -123,7 +123,7 @@ def prony(
     True
     """
     solver = solver_name(solver, own=OWN_SOLVERS)
-    _checks.choice("scale", scale, SCALES)
+    checks.choice("scale", scale, SCALES)
     rate = checked_rate(rate)
     base = penalty(graph)
     tied = Groups(groups, base.n_nodes)

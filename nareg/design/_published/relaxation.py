@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
 from nareg.design import programs
@@ -171,9 +171,9 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
         remedy = f"signals are not fewer than nodes ({task.X.shape[1]}), so that its filter H is a dense matrix: pass fewer"
     if remedy is None:
         return task
-    if n > _checks.DENSE_LIMIT:
+    if n > checks.DENSE_LIMIT:
         raise TooLargeError(
-            f"relaxation on {n} nodes needs dense matrices beyond the limit of {_checks.DENSE_LIMIT} nodes because {remedy}."
+            f"relaxation on {n} nodes needs dense matrices beyond the limit of {checks.DENSE_LIMIT} nodes because {remedy}."
         )
     return None
 

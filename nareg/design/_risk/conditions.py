@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.design._risk.problem import extreme_frequencies, problem, risk_parts
 from nareg.errors import InputError
 from nareg.results import WeightDesign
@@ -95,12 +95,12 @@ def conditions(graph: GraphLike, weights: WeightsLike, *, strength: float, signa
     >>> c.theorem1, c.mse > c.mse_scalar
     (True, True)
     """
-    x = _checks.floats("signal", signal, ndim=(1,))
+    x = checks.floats("signal", signal, ndim=(1,))
     task = problem(graph, signals=x, noise=noise, needs="conditions", noise_required=True)
     weights = weights.weights if isinstance(weights, WeightDesign) else weights
-    w = _checks.node_vector("weights", weights, task.n_nodes)
-    strength = _checks.number("strength", strength, low=0)
-    if not (np.diagonal(task.Sigma_matrix) > 0).all() or _checks.least_relative_eigenvalue(task.Sigma_matrix) <= 1e-14:
+    w = checks.node_vector("weights", weights, task.n_nodes)
+    strength = checks.number("strength", strength, low=0)
+    if not (np.diagonal(task.Sigma_matrix) > 0).all() or checks.least_relative_eigenvalue(task.Sigma_matrix) <= 1e-14:
         raise InputError("noise is singular: Theorem 1 divides by it; give every direction some variance.")
     rho = float(x @ np.linalg.solve(task.Sigma_matrix, x))  # the only non-zero eigenvalue of x x^T Sigma^-1
     gamma = rho / (1 + rho)

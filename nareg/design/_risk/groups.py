@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.errors import InputError
 
@@ -18,7 +18,7 @@ class Groups:
         if labels is None:
             self.index, self.count = None, n_nodes
             return
-        array = _checks.array_of("groups", labels)
+        array = checks.array_of("groups", labels)
         if array.shape != (n_nodes,):
             raise InputError(f"groups has shape {array.shape}, expected ({n_nodes},), one label per node.")
         if array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from nareg._compiled import parallel, serial
+from nareg._core.compiled import parallel, serial
 
 CHUNKS = 64
 

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components
 
-from nareg import _checks
-from nareg._adjacency import node_indices
+from nareg._core import checks
+from nareg._core.adjacency import node_indices
 from nareg._operator import build, data_term, penalty
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
@@ -111,10 +111,10 @@ def placement(
     """
     base = penalty(graph)
     n = base.n_nodes
-    _checks.dense_size("placement", n, copies=3, alternative="choose on a part of the network (graph.subgraph)")
+    checks.dense_size("placement", n, copies=3, alternative="choose on a part of the network (graph.subgraph)")
     c = data_term(fit, weights, n)
     S = build(base, weights, c).S
-    noise = _checks.number("noise", noise, low=0, strict=True)
+    noise = checks.number("noise", noise, low=0, strict=True)
     seen = np.zeros(n, dtype=bool)
     if observed is not None:
         seen[node_indices("observed", observed, n)] = True
@@ -123,7 +123,7 @@ def placement(
         wanted = np.zeros(n, dtype=bool)
         wanted[node_indices("candidates", candidates, n)] = True
         free &= wanted
-    count = _checks.integer("count", count, low=1)
+    count = checks.integer("count", count, low=1)
     if count > free.sum():
         raise InputError(f"count is {count} but there are {int(free.sum())} nodes to choose from: choose fewer.")
 

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
 from nareg.design._risk.descent import DescentResult
@@ -40,7 +40,7 @@ STATIONARY = 1e-4
 
 @dataclass(frozen=True)
 class DesignProblem:
-    """A design problem on at most :data:`nareg._checks.DENSE_LIMIT` nodes, checked, in float64."""
+    """A design problem on at most :data:`nareg._core.checks.DENSE_LIMIT` nodes, checked, in float64."""
 
     base: Penalty
     R: np.ndarray
@@ -72,7 +72,7 @@ class DesignProblem:
     @cached_property
     def Sigma_matrix(self) -> np.ndarray:
         assert self.Sigma is not None
-        return _checks.covariance(self.Sigma)
+        return checks.covariance(self.Sigma)
 
     @property
     def snr(self) -> float:
@@ -197,15 +197,15 @@ def squared_bounds(
     """
     n = c.size
     why = "it bounds w_i^2"
-    low = _checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
+    low = checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
     typical = np.where(c > 0, c, c[c > 0].mean())
     high: np.ndarray = CONDITION_LIMIT / max(largest, 1e-300) * typical
     if upper is None or (np.ndim(upper) == 0 and upper == np.inf):
         hint = " (upper is the default limit on the condition number; pass a lower one)"
     else:
-        high = _checks.nonnegative_vector("upper", upper, n, why=why)
+        high = checks.nonnegative_vector("upper", upper, n, why=why)
         hint = " (lower is the default w0*; pass lower=0 for none)" if lower is None else ""
-    _checks.bounds(low, high, hint=hint)
+    checks.bounds(low, high, hint=hint)
     return low, high
 
 
@@ -296,14 +296,14 @@ def problem(
     if noise_required and noise is None:
         raise InputError(f"noise is None: {needs} needs the noise variance; estimate it with nareg.design.estimate_noise.")
     n = base.n_nodes
-    _checks.dense_size(
+    checks.dense_size(
         f"the {needs} design",
         n,
         copies=6,
         alternative=alternative,
     )
     R = moment(signals, second_moment, n, needs=needs)
-    Sigma = None if noise is None else _checks.noise("noise", noise, n)
+    Sigma = None if noise is None else checks.noise("noise", noise, n)
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
     return DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
@@ -316,9 +316,9 @@ def moment(signals: Any, second_moment: Any, n: int, *, needs: str) -> np.ndarra
             f"{needs} needs exactly one of signals (clean training signals, ({n},) or ({n}, T)) and second_moment (({n}, {n}))."
         )
     if second_moment is not None:
-        return _checks.psd_matrix("second_moment", second_moment, n)
-    X = _checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
-    _checks.squares_survive("signals", X)
+        return checks.psd_matrix("second_moment", second_moment, n)
+    X = checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
+    checks.squares_survive("signals", X)
     return X @ X.T / X.shape[1]
 
 
@@ -336,7 +336,7 @@ def fit_weights(fit: Any, Sigma: np.ndarray | None, n: int) -> np.ndarray:
             i = int(np.argmin(variance))
             raise InputError(f"noise[{i}] is {variance[i]:g}: fit='noise' divides by it; give every node a positive variance.")
         return 1.0 / variance
-    c = _checks.nonnegative_vector("fit", fit, n, why="it weighs the data term, 0 means not observed")
+    c = checks.nonnegative_vector("fit", fit, n, why="it weighs the data term, 0 means not observed")
     if not c.any():
         raise InputError("fit is zero everywhere: at least one node needs a data term.")
     return c

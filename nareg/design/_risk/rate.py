@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.eigenvalues import extreme_eigenvalue
 from nareg._operator import EPSILON, Penalty, scale_symmetric
 from nareg.design._risk.descent import feasible
@@ -47,7 +47,7 @@ def checked_rate(rate: Any) -> float | None:
     """The rate, None for none."""
     if rate is None:
         return None
-    number = _checks.number("rate", rate)
+    number = checks.number("rate", rate)
     if not 0 < number < 1:
         raise InputError(
             f"rate is {number:g}: the factor of a round lies between 0 and 1; pass say 0.9, which takes 200 rounds to 1e-8."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import build, data_term, filter_matrix, penalty
 from nareg.design._risk.problem import moment, risk_parts
 from nareg.errors import InputError
@@ -75,9 +75,9 @@ def risk(
     """
     base = penalty(graph)
     n = base.n_nodes
-    _checks.dense_size("risk", n, copies=4)
+    checks.dense_size("risk", n, copies=4)
     R = moment(signals, second_moment, n, needs="risk")
-    Sigma = _checks.noise("noise", noise, n)
+    Sigma = checks.noise("noise", noise, n)
     H = filter_matrix(build(base, weights, data_term(fit, weights, n)), what="risk")
     bias, variance = risk_parts(H, R, Sigma)
     power = float(np.trace(R))
@@ -88,7 +88,7 @@ def risk(
 
 def lmmse_mse(R: np.ndarray, Sigma: np.ndarray) -> float:
     """``tr(R) - tr(R (R + Sigma)^-1 R)``: the mean squared error that no linear filter goes below."""
-    total = R + _checks.covariance(Sigma)
+    total = R + checks.covariance(Sigma)
     # in each node's own unit; a direction without signal and noise adds nothing: pseudo-inverse
     size = np.sqrt(np.diagonal(total))
     size = np.where(size > 0, size, 1.0)

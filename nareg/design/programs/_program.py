@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.design._convex.rounding import rank_one
 from nareg.design._convex.sparse_problem import published_bound, refuse_extreme
 from nareg.design._risk.descent import ValueAndGradient
@@ -82,7 +82,7 @@ class Program(ABC):
     def __init__(self, make: Callable[..., DesignProblem], data: dict[str, Any], lower: Any, upper: Any, cone: str) -> None:
         import cvxpy as cp
 
-        _checks.choice("cone", cone, CONES)
+        checks.choice("cone", cone, CONES)
         self._make, self._data, self._bounds = make, data, {"lower": lower, "upper": upper}
         self.task = self._checked()
         n, root = self.task.n_nodes, np.sqrt(self.task.c)
@@ -256,7 +256,7 @@ class Program(ABC):
         SolverError
             If the solver fails.
         """
-        _checks.choice("scale", scale, SCALES)
+        checks.choice("scale", scale, SCALES)
         optimum = self.optimum(solver, verbose=verbose, warm_start=warm_start, **options)
         if not self._constraints:
             return self._finish(optimum, scale, progress)
@@ -272,7 +272,7 @@ class Program(ABC):
         name = self._solver(solver)
         if name not in FIRST_ORDER:
             squares = sum((k * (k + 1) / 2) ** 2 for k in self._cone_rows())
-            _checks.memory(
+            checks.memory(
                 f"solver={name!r} on PSD cones of up to {max(self._cone_rows())} rows", 16.0 * squares,
                 alternative="use solver='SCS', or cone='cliques'",
             )  # fmt: skip
@@ -410,7 +410,7 @@ class Program(ABC):
         n = self.task.n_nodes
         m = (self.task.base.L.nnz + n) // 2
         entries = 4 * m**2 + (n * (n + 1) / 2 if cone == "dense" else 0) * 40
-        _checks.memory(
+        checks.memory(
             f"the program ({n} nodes, {m - n} edges)", 8.0 * entries,
             alternative="use solver='auto' of the design function, or a part of the network (graph.subgraph)",
         )  # fmt: skip

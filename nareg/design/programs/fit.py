@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import penalty
 from nareg.design._convex.entries import gram, linear, root
 from nareg.design._convex.filter_fit import fit_criterion, open_scale
@@ -93,13 +93,13 @@ class FitProgram(Program):
 
     def _with_target(self, target: Any, **data: Any) -> DesignProblem:
         task = self._make_problem(**data)
-        _checks.psd_matrix("target", target, task.n_nodes)
+        checks.psd_matrix("target", target, task.n_nodes)
         return task
 
     @property
     def target(self) -> np.ndarray:
         """The filter to come close to."""
-        return _checks.psd_matrix("target", self._data["target"], self.task.n_nodes)
+        return checks.psd_matrix("target", self._data["target"], self.task.n_nodes)
 
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp

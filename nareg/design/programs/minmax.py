@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import penalty
 from nareg.design._minmax.corners import smooth_worst
 from nareg.design._minmax.prony_corners import from_optimum
@@ -73,7 +73,7 @@ def minmax(
     >>> program.solve(scale="bound").status.name
     'CONVERGED'
     """
-    _checks.choice("criterion", criterion, ("prony", "mse"))
+    checks.choice("criterion", criterion, ("prony", "mse"))
     if criterion == "mse" and noise is None:
         raise InputError("criterion='mse' needs noise: pass its variance, or use criterion='prony'.")
     make = partial(_corner_problem, penalty(graph), fit=fit)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._convex.entries import half
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
@@ -78,7 +78,7 @@ def robust(
     >>> bool(details["worst_mse"] <= details["worst_case_lower"] <= details["worst_case_upper"] * (1 + 1e-9))
     True
     """
-    _checks.choice("ball", ball, BALLS)
+    checks.choice("ball", ball, BALLS)
     make = partial(_sample_problem, penalty(graph))
     data = {
         "signals": signals, "measurements": measurements, "noise": noise, "noise_high": noise_high, "radius": radius,
@@ -91,7 +91,7 @@ def _sample_problem(
 ) -> DesignProblem:
     if (signals is None) == (measurements is None):
         raise InputError("robust needs exactly one of signals (clean) and measurements (noisy).")
-    _checks.number("radius", radius, low=0.0)
+    checks.number("radius", radius, low=0.0)
     largest = noise if noise_high is None else noise_high
     task = problem(
         base, signals=measurements if signals is None else signals, noise=largest, needs="robust", noise_required=True
@@ -136,7 +136,7 @@ class RobustProgram(FilterProgram):
         high = task.Sigma
         if self._data["measurements"] is None:
             return [_Scenario(task.R, high)]
-        low = _checks.noise("noise", self._data["noise"], task.n_nodes)
+        low = checks.noise("noise", self._data["noise"], task.n_nodes)
         ends = [high] if np.array_equal(low, high) else [low, high]
         return [_Scenario(_positive(task.R - np.diag(end)), end) for end in ends]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty
 from nareg.errors import MissingDependencyError
 from nareg.filters._engines import Backend, Engines
@@ -46,7 +46,7 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
     """The system in the hands of the library of this name; ``many`` says that many solves follow."""
     if isinstance(backend, Torch):
         return open_torch(backend, Engines(system, many=many))
-    _checks.choice("backend", backend, BACKENDS)
+    checks.choice("backend", backend, BACKENDS)
     if backend == "torch":
         return open_torch(Torch(), Engines(system, many=many))
     if backend == "petsc":
@@ -110,7 +110,7 @@ def check_solver_backend(backend: SolverBackend) -> str:
     """The name of a design's library."""
     if isinstance(backend, Torch):
         return "torch"
-    _checks.choice("backend", backend, get_args(get_args(SolverBackend)[0]))
+    checks.choice("backend", backend, get_args(get_args(SolverBackend)[0]))
     return backend
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from torch.nn import functional as F
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import MissingDependencyError
 from nareg.gnn.networks import Convolutional, FilteredNetwork, Network, Perceptron, PredictThenPropagate
 from nareg.gnn.peers import convolutions
@@ -45,7 +45,7 @@ __all__ = [
 
 def layers_of(layers: Layers) -> ModuleType:
     """The module whose convolutions are used: "nareg", "pyg", or "auto"."""
-    _checks.choice("layers", layers, ("auto", "nareg", "pyg"))
+    checks.choice("layers", layers, ("auto", "nareg", "pyg"))
     if layers == "nareg":
         return convolutions
     try:
@@ -95,13 +95,13 @@ def gat(
 
 def sgc(in_channels: int, out_channels: int, *, order: int = 2) -> Network:
     """A linear classifier behind ``A~^K`` (Wu et al. 2019)."""
-    order = _checks.integer("order", order, low=0)
+    order = checks.integer("order", order, low=0)
     return FilteredNetwork(in_channels, out_channels, weights=[0.0] * order + [1.0])
 
 
 def ssgc(in_channels: int, out_channels: int, *, order: int = 16, alpha: float = 0.05) -> Network:
     """A linear classifier behind the mean of the powers of A~, and alpha of the features themselves (Zhu, Koniusz 2021)."""
-    order, alpha = _checks.integer("order", order, low=1), _checks.number("alpha", alpha, low=0, high=1)
+    order, alpha = checks.integer("order", order, low=1), checks.number("alpha", alpha, low=0, high=1)
     return FilteredNetwork(in_channels, out_channels, weights=[alpha] + [(1 - alpha) / order] * order)
 
 

@@ -11,9 +11,9 @@ import torch
 from scipy.sparse.linalg import svds
 from torch.nn import functional as F
 
-from nareg import _checks
-from nareg._arrays import as_numpy
-from nareg._sparse_checks import whole_sparse
+from nareg._core import checks
+from nareg._core.arrays import as_numpy
+from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import TorchSparse
@@ -77,10 +77,10 @@ def _matrix(graph: Graph, features: Any) -> sp.csr_array:
             raise InputError(f"features has shape {given.shape} and dtype {given.dtype}: pass real (N, F) numbers.")
         values = sp.csr_array(given).astype(np.float64)
     else:
-        array = _checks.array_of("features", given)
+        array = checks.array_of("features", given)
         numbers = array.astype(np.float64) if array.dtype == bool else array
         remedy = "fill or drop what is missing"
-        values = sp.csr_array(_checks.floats("features", numbers, ndim=(2,), remedy=remedy).astype(np.float64))
+        values = sp.csr_array(checks.floats("features", numbers, ndim=(2,), remedy=remedy).astype(np.float64))
     if values.shape[0] != graph.n_nodes:
         raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes: pass one row per node.")
     if not np.isfinite(values.data).all():
@@ -96,7 +96,7 @@ def _common(graph: Graph, values: sp.csr_array) -> tuple[np.ndarray, np.ndarray,
 
 
 def _pruned(graph: Graph, values: sp.csr_array, similarity: Any, threshold: float) -> Graph:
-    threshold = _checks.number("threshold", threshold, low=0, high=1)
+    threshold = checks.number("threshold", threshold, low=0, high=1)
     rows, columns, common, size = _common(graph, values)
     similar = similarity(common, size[rows], size[columns]) >= threshold
     data = graph.adjacency.tocoo().data[similar]
@@ -112,7 +112,7 @@ class LowRankGCN(Network):
 
     def __init__(self, in_channels: int, out_channels: int, *, rank: int = 10, hidden: int = 16, dropout: float = 0.5) -> None:
         super().__init__()
-        self.rank, self.dropout = _checks.integer("rank", rank, low=1), dropout
+        self.rank, self.dropout = checks.integer("rank", rank, low=1), dropout
         self.first = torch.nn.Linear(in_channels, hidden)
         self.second = torch.nn.Linear(hidden, out_channels)
         for parameter in self.parameters():

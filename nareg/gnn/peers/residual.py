@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.gnn._last_graph import LastGraph
 from nareg.gnn.adjacency import GraphInput
 from nareg.gnn.ngc import polynomial
@@ -41,8 +41,8 @@ class AdaptiveResidual(torch.nn.Module):
 
     def __init__(self, steps: int = 10, *, lam: float = 0.5) -> None:
         super().__init__()
-        self.steps = _checks.integer("steps", steps, low=0)
-        self.lam = _checks.number("lam", lam, low=0, high=1)
+        self.steps = checks.integer("steps", steps, low=0)
+        self.lam = checks.number("lam", lam, low=0, high=1)
         self._last = LastGraph()
 
     def forward(self, x: torch.Tensor, edge_index: GraphInput) -> torch.Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.gnn._autograd import Linear
 from nareg.gnn._last_graph import LastGraph
 from nareg.gnn._operators import TorchSparse
@@ -46,13 +46,13 @@ class Unfolded(torch.nn.Module):
         cut: float = float("inf"),
     ) -> None:
         super().__init__()
-        self.steps = _checks.integer("steps", steps, low=0)
-        self.lam = _checks.number("lam", lam, low=0)
-        self.alpha = _checks.number("alpha", alpha, low=0, high=1, strict=True)
+        self.steps = checks.integer("steps", steps, low=0)
+        self.lam = checks.number("lam", lam, low=0)
+        self.alpha = checks.number("alpha", alpha, low=0, high=1, strict=True)
         self.attention = bool(attention)
-        self.p = _checks.number("p", p)
-        self.tau = _checks.number("tau", tau, low=0, strict=True)
-        self.cut = cut if cut == float("inf") else _checks.number("cut", cut, low=0, strict=True)
+        self.p = checks.number("p", p)
+        self.tau = checks.number("tau", tau, low=0, strict=True)
+        self.cut = cut if cut == float("inf") else checks.number("cut", cut, low=0, strict=True)
         self._last = LastGraph()
 
     def forward(self, x: torch.Tensor, edge_index: GraphInput) -> torch.Tensor:

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg import _checks
-from nareg._arrays import as_numpy, as_tensor
-from nareg._sparse_checks import whole_sparse
+from nareg._core import checks
+from nareg._core.arrays import as_numpy, as_tensor
+from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.herta._model import tall_products
@@ -48,7 +48,7 @@ class Features:
                 node, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
                 raise InputError(f"features[{node}, {column}] is {matrix.data[at]}: replace or drop missing values.")
         else:
-            matrix = _checks.floats("features", value, ndim=(2,), remedy="replace or drop missing values")
+            matrix = checks.floats("features", value, ndim=(2,), remedy="replace or drop missing values")
         if 0 in matrix.shape:
             raise InputError(f"features have shape {matrix.shape}: at least one node and one feature are needed.")
         in_range("features", float(abs(matrix).max()), matrix.shape[0], dtype)

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._core import checks
+from nareg._core.arrays import as_numpy
 from nareg._operator import penalty
 from nareg.errors import InputError
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
@@ -23,7 +23,7 @@ def checked_kind(kind: str, kinds: tuple[str, ...] = KINDS) -> str:
     """One of the kinds of L; "normalized" is another Laplacian in nareg."""
     if kind == "normalized":
         raise InputError('kind is "normalized", which names the Laplacian without self-loops: pass "augmented".')
-    return _checks.choice("kind", kind, kinds)
+    return checks.choice("kind", kind, kinds)
 
 
 def laplacian_of(graph: GraphInput, kind: str, n_nodes: int | None = None) -> sp.csr_array:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg import _checks
-from nareg._arrays import Array
+from nareg._core import checks
+from nareg._core.arrays import Array
 from nareg.errors import InputError
 
 
@@ -36,7 +36,7 @@ def transform(Q: Array) -> Array:
     if m == 0 or m & (m - 1):
         raise InputError(f"Q has {m} rows: the transform needs a power of two; append rows of zeros.")
     if isinstance(Q, np.ndarray):
-        Q = _checks.floats("Q", Q, ndim=range(1, 4), finite=False)
+        Q = checks.floats("Q", Q, ndim=range(1, 4), finite=False)
         out = Q * Q.dtype.type(1 / np.sqrt(m))
     else:
         out = Q * (1 / np.sqrt(m))
@@ -75,8 +75,8 @@ class SRHT:
     """
 
     def __init__(self, n_rows: int, size: int, *, rng: np.random.Generator) -> None:
-        n_rows, size = _checks.integer("n_rows", n_rows, low=1), _checks.integer("size", size, low=1)
-        rng = _checks.generator(rng)
+        n_rows, size = checks.integer("n_rows", n_rows, low=1), checks.integer("size", size, low=1)
+        rng = checks.generator(rng)
         self.length = self.max_size(n_rows)
         if size > self.length:
             raise InputError(f"size is {size}, but a sketch of {n_rows} rows has at most {self.length}: pass a smaller size.")
@@ -94,7 +94,7 @@ class SRHT:
         if Q.shape[0] != n:
             raise InputError(f"Q has {Q.shape[0]} rows, but this sketch is for {n}: make one for Q.")
         if isinstance(Q, np.ndarray):
-            Q = _checks.floats("Q", Q, ndim=(2,), finite=False)
+            Q = checks.floats("Q", Q, ndim=(2,), finite=False)
             padded = np.zeros((self.length, *Q.shape[1:]), Q.dtype)
             padded[:n] = Q * self.signs[:, None].astype(Q.dtype)
             return transform(padded)[self.rows] * Q.dtype.type(scale)

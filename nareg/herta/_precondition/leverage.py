@@ -16,8 +16,8 @@ import scipy.linalg
 import scipy.sparse as sp
 import torch
 
-from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._core import checks
+from nareg._core.arrays import as_numpy
 from nareg.gnn.adjacency import GraphInput
 from nareg.herta._model.laplacian import adjacency_of, checked_kind
 from nareg.herta._model.system import System
@@ -74,7 +74,7 @@ class Incidence:
 
 def dense_inverse(system: System) -> np.ndarray:
     """``H^-1`` of a small graph."""
-    _checks.dense_size("H^-1", system.n_nodes, alternative="estimate instead")
+    checks.dense_size("H^-1", system.n_nodes, alternative="estimate instead")
     H = np.eye(system.n_nodes) + system.lam * system.laplacian.toarray()
     return scipy.linalg.cho_solve(scipy.linalg.cho_factor(H), np.eye(system.n_nodes))
 
@@ -109,7 +109,7 @@ def approximate_scores(
 def effective_dimension(system: System, *, rng: np.random.Generator) -> tuple[float, float]:
     """``n_lam = N - tr H^-1`` and its standard error: exact (0) for small graphs, else Hutchinson's estimate."""
     n = system.n_nodes
-    if n <= _checks.DENSE_LIMIT:
+    if n <= checks.DENSE_LIMIT:
         return float(n - np.trace(dense_inverse(system))), 0.0
     signs = rng.choice([-1.0, 1.0], (n, PROBES))
     # I - H^-1 = lam L H^-1 has no cancellation where lam is small

@@ -21,7 +21,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.herta._model.system import System
@@ -165,14 +165,14 @@ def sparsify(
     >>> sparse.error <= 0.3, sparse.n_edges < 0.5 * g.n_edges
     (True, True)
     """
-    lam = _checks.number("lam", lam, low=0, strict=True)
-    epsilon = _checks.number("epsilon", epsilon, low=0, strict=True)
+    lam = checks.number("lam", lam, low=0, strict=True)
+    epsilon = checks.number("epsilon", epsilon, low=0, strict=True)
     if epsilon >= 1:
         raise InputError(f"epsilon is {epsilon:g}, it must be below 1: larger ones allow any graph.")
-    rng = _checks.generator(rng)
-    scores = _checks.choice("scores", scores, SCORES)
+    rng = checks.generator(rng)
+    scores = checks.choice("scores", scores, SCORES)
     if draws is not None:
-        draws = _checks.integer("draws", draws, low=1)
+        draws = checks.integer("draws", draws, low=1)
         if draws > MAX_DRAWS:
             raise InputError(f"draws is {draws}, it must be at most {MAX_DRAWS}: use the whole graph.")
     if not measure and draws is None:
@@ -208,7 +208,7 @@ def _scores(
         return np.ones(incidence.n_edges), False
     bare = scores == "effective-resistance"
     system = System(L, max(lam, min(lam * WITHOUT_RIDGE, LARGEST)) if bare else lam, scale=1 / incidence.scale)
-    if scores == "exact" or (scores != "approximate" and system.n_nodes <= _checks.DENSE_LIMIT):
+    if scores == "exact" or (scores != "approximate" and system.n_nodes <= checks.DENSE_LIMIT):
         return exact_scores(incidence, system), not bare
     return approximate_scores(incidence, system, rng=rng), False
 

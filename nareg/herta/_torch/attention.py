@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._core import checks
+from nareg._core.arrays import as_numpy
 from nareg._operator import Penalty as Operator
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
@@ -64,8 +64,8 @@ class AttentionPenalty:
     cut: float = np.inf
 
     def __post_init__(self) -> None:
-        _checks.number("tau", self.tau, low=0, strict=True)
-        _checks.number("p", self.p, low=0, high=2)
+        checks.number("tau", self.tau, low=0, strict=True)
+        checks.number("p", self.p, low=0, high=2)
         if not (isinstance(self.cut, (int, float, np.number)) and self.cut > 0):
             raise InputError(f"cut is {self.cut!r}: a distance above 0 is expected; infinity drops no edge.")
 
@@ -165,7 +165,7 @@ def fit_attention(
     penalty = AttentionPenalty() if penalty is None else penalty
     if not isinstance(penalty, AttentionPenalty):
         raise InputError(f"penalty is {penalty!r}: pass a nareg.herta.AttentionPenalty, for example AttentionPenalty(tau=0.1).")
-    rounds = _checks.integer("rounds", rounds, low=1)
+    rounds = checks.integer("rounds", rounds, low=1)
     optimizer = options.get("optimizer", "auto")
     name = optimizer.name if isinstance(optimizer, Optimizer) else optimizer
     if isinstance(lam, Unfolding):

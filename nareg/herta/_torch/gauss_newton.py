@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.func import functional_call, vjp, vmap
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
 from nareg.gnn.adjacency import GraphInput
@@ -194,13 +194,13 @@ class GaussNewton(PreconditionedOptimizer):
         self._network, self._features, self._unfold = network, features, unfold
         index = node_index("train", train, system.n_nodes)
         self._train = torch.as_tensor(index, device=features.device)
-        self._loss = _checks.choice("loss", loss, LOSSES)
-        self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in stored))
+        self._loss = checks.choice("loss", loss, LOSSES)
+        self._rank = min(checks.integer("rank", rank, low=1), sum(p.numel() for p in stored))
         if generator is not None and not isinstance(generator, torch.Generator):
             raise InputError(f"generator is {generator!r}: pass a torch.Generator.")
-        self._every, self._count = _checks.integer("every", every, low=1), 0
+        self._every, self._count = checks.integer("every", every, low=1), 0
         self._generator = torch.Generator().manual_seed(0) if generator is None else generator
-        self._damping = _checks.number("damping", damping, low=0, high=1)
+        self._damping = checks.number("damping", damping, low=0, high=1)
         self._V, self._scale, self._rest = features.new_zeros((0, 0)), features.new_zeros(0), 1.0
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.herta._model.losses import SquaredError
@@ -82,9 +82,9 @@ def precondition(
     True
     """
     size = how.rows if isinstance(how, Sketched) else None
-    how = "sketched" if isinstance(how, Sketched) else _checks.choice("how", how, KINDS)
-    weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-    rng = _checks.generator(rng)
+    how = "sketched" if isinstance(how, Sketched) else checks.choice("how", how, KINDS)
+    weight_decay = checks.number("weight_decay", weight_decay, low=0)
+    rng = checks.generator(rng)
     system, X, index = read_model(graph, features, Unfolding(lam, kind), train=train, device=device, dtype=dtype)
     d, nodes = X.shape[1], torch.as_tensor(index, device=X.device)
     rows = SKETCH * d if size is None else size

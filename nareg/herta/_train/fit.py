@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.herta._model.types import Device, Matrix, Nodes, Precision
@@ -105,10 +105,10 @@ def fit(
     if preconditioner is sketch:  # Algorithm 1 has a sketch of its own
         preconditioner = "auto" if options.name.startswith("algorithm-1") else "sketched"
     if not isinstance(preconditioner, Preconditioner):
-        preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
+        preconditioner = checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
     if progress is not None and not callable(progress):
         raise InputError(f"progress is {progress!r}: pass a function of one nareg.progress.Progress.")
-    rng = _checks.generator(rng)
+    rng = checks.generator(rng)
     task = read(graph, features, targets, unfolding, objective, train=train, device=device, dtype=dtype)
     accuracy = choose_accuracy(task, options, sketch)
     plan = choose_plan(task, options, preconditioner, accuracy)

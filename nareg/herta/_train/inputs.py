@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg import _checks
-from nareg._arrays import Array, as_numpy, is_tensor
-from nareg._sparse_checks import whole_sparse
+from nareg._core import checks
+from nareg._core.arrays import Array, as_numpy, is_tensor
+from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.gnn.training import checked_device
@@ -102,13 +102,13 @@ def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarr
     """One row of targets per node, and classes if there are any: (N,) labels, or (N, C) numbers."""
     if sp.issparse(value):
         whole_sparse("targets", value)
-        _checks.memory("targets as a dense array", 8.0 * np.prod(value.shape, dtype=float), alternative="pass labels (N,)")
+        checks.memory("targets as a dense array", 8.0 * np.prod(value.shape, dtype=float), alternative="pass labels (N,)")
         value = value.toarray()
-    array = _checks.array_of("targets", value)
+    array = checks.array_of("targets", value)
     if array.shape[:1] != (n,):
         raise InputError(f"targets have shape {array.shape} but there are {n} nodes: pass (N,) labels or (N, C) numbers.")
     if array.ndim == 2 and loss == "mse":
-        Y = _checks.floats("targets", array, ndim=(2,), finite=False).astype(np.float64)
+        Y = checks.floats("targets", array, ndim=(2,), finite=False).astype(np.float64)
         if Y.shape[1] == 0:
             raise InputError(f"targets have shape {Y.shape}: at least one column is needed.")
         bad = index[~np.isfinite(Y[index]).all(axis=1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.herta._model.laplacian import OPERATORS, checked_kind
 from nareg.herta._model.losses import LOSSES
@@ -56,11 +56,11 @@ class Unfolding:
     solver: str = "auto"
 
     def __post_init__(self) -> None:
-        _checks.number("lam", self.lam, low=0)
+        checks.number("lam", self.lam, low=0)
         checked_kind(self.kind, OPERATORS)
-        _checks.choice("solver", self.solver, SOLVERS)
+        checks.choice("solver", self.solver, SOLVERS)
         if self.unrolled is not None:
-            _checks.integer("unrolled", self.unrolled, low=1)
+            checks.integer("unrolled", self.unrolled, low=1)
             if self.solver != "auto":
                 raise InputError(f"solver is {self.solver!r}, but unrolled steps solve nothing: leave one of them out.")
 
@@ -95,8 +95,8 @@ class Regularized:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _checks.choice("loss", self.loss, LOSSES)
-        _checks.number("weight_decay", self.weight_decay, low=0)
+        checks.choice("loss", self.loss, LOSSES)
+        checks.number("weight_decay", self.weight_decay, low=0)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Sketched:
 
     def __post_init__(self) -> None:
         if self.rows is not None:
-            _checks.integer("rows", self.rows, low=1)
+            checks.integer("rows", self.rows, low=1)
 
 
 @dataclass(frozen=True)
@@ -190,23 +190,23 @@ class Optimizer:
     patience: int = 20
 
     def __post_init__(self) -> None:
-        _checks.choice("optimizer", self.name, OPTIMIZERS)
+        checks.choice("optimizer", self.name, OPTIMIZERS)
         if self.learning_rate is not None:
-            _checks.number("learning_rate", self.learning_rate, low=0, strict=True)
+            checks.number("learning_rate", self.learning_rate, low=0, strict=True)
         for name, value in (("tol", self.tol), ("inner_tol", self.inner_tol)):
             if value is not None:
                 fraction(name, value)
         if self.stop_below is not None:
-            _checks.number("stop_below", self.stop_below)
-        _checks.integer("max_iterations", self.max_iterations, low=1)
-        _checks.integer("patience", self.patience, low=1)
-        if _checks.number("dropout", self.dropout, low=0) >= 1:
+            checks.number("stop_below", self.stop_below)
+        checks.integer("max_iterations", self.max_iterations, low=1)
+        checks.integer("patience", self.patience, low=1)
+        if checks.number("dropout", self.dropout, low=0) >= 1:
             raise InputError(f"dropout is {self.dropout!r}: it must be below 1, or no feature is left.")
 
 
 def fraction(name: str, value: float) -> float:
     """A number in (0, 1)."""
-    number = _checks.number(name, value)
+    number = checks.number(name, value)
     if not 0 < number < 1:
         raise InputError(f"{name} is {value!r}, it must be above 0 and below 1.")
     return number

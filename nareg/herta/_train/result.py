@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nareg._arrays import Array
+from nareg._core.arrays import Array
 from nareg.errors import InputError
 from nareg.results import Status
 

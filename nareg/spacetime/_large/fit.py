@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import one_thread
 from nareg.filters._costs import factor_size
 from nareg.graph import Graph
@@ -99,12 +99,12 @@ def _check_size(graph: Graph, rows: int) -> None:
     remedy = "fit parts of the network (graph.subgraph), or fewer times"
     n, degrees = graph.n_nodes, np.diff(graph.adjacency.indptr)
     cells = PER_READING * float(n * rows)
-    _checks.memory(
+    checks.memory(
         "the sparse space-time model", cells + PER_ENTRY * float((degrees.astype(float) ** 2).sum()), alternative=remedy
     )
     if n > SMALL:
         pattern = sp.csr_array(graph.adjacency + graph.adjacency @ graph.adjacency + sp.eye_array(n))
-        _checks.memory(
+        checks.memory(
             "the sparse space-time model, whose factors fill in on this graph,",
             cells + FACTORS * PER_ENTRY * factor_size(pattern)[0], alternative=remedy, reserved=8,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from nareg._compiled import parallel, serial
+from nareg._core.compiled import parallel, serial
 
 
 @parallel

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.design._edge.elimination import Elimination
 from nareg.errors import SolverError
 from nareg.filters._costs import factor_size
@@ -49,7 +49,7 @@ class Separators:
             else:
                 break
         if n > SMALL:
-            _checks.memory(
+            checks.memory(
                 "a stream's covariances", PER_ENTRY * factor_size(reachable)[0], alternative="follow parts of the network"
             )
         upper = sp.coo_array(sp.triu(reachable, k=1))

@@ -10,7 +10,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg import _checks
+from nareg._core import checks
 from nareg._linear.threads import one_thread
 from nareg.filters.backends import SolverBackend
 from nareg.progress import Progress, ProgressCallback
@@ -141,7 +141,7 @@ class SparseSpaceTimeModel(BaseModel):
             it is.
         """
         if robust is not None:
-            robust = _checks.number("robust", robust, low=0, strict=True)
+            robust = checks.number("robust", robust, low=0, strict=True)
         given = on_grid(self, readings, times, exclude=robust is not None)
         first = round(float(self.grid.row_of(given.grid.values[:1])[0])) if readings is not None else 0
         y = given.rows - given.offset

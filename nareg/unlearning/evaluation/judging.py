@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning.evaluation import attacks, utility
@@ -169,7 +169,7 @@ def evaluate(
     if not isinstance(task, UnlearningTask):
         raise InputError(f"task is a {type(task).__name__}: pass an UnlearningTask.")
     after, first, reference = (_fitting(scores_of(one, task), task) for one in (model, before, retrained))
-    rng = _checks.generator(rng)
+    rng = checks.generator(rng)
     mine, theirs = (_forgetting(one, first, task, deepcopy(rng)) for one in (after, reference))
     test = np.asarray(task.test)
     logits, others = after.remaining[test], reference.remaining[test]

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy.special import softmax
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.typing import GraphLike
@@ -44,7 +44,7 @@ class ModelScores:
     def __post_init__(self) -> None:
         shapes = []
         for name in ("remaining", "original"):
-            logits = np.asarray(_checks.floats(name, getattr(self, name), ndim=(2,)), dtype=np.float64)
+            logits = np.asarray(checks.floats(name, getattr(self, name), ndim=(2,)), dtype=np.float64)
             object.__setattr__(self, name, two_columns(logits))
             shapes.append(getattr(self, name).shape)
         if shapes[0] != shapes[1]:
@@ -52,7 +52,7 @@ class ModelScores:
                 f"remaining has shape {shapes[0]} and original {shapes[1]}: logits of the same nodes are expected."
             )
         if self.weights is not None:
-            weights = np.asarray(_checks.floats("weights", np.ravel(self.weights), ndim=(1,)), dtype=np.float64)
+            weights = np.asarray(checks.floats("weights", np.ravel(self.weights), ndim=(1,)), dtype=np.float64)
             object.__setattr__(self, "weights", weights)
 
     @property

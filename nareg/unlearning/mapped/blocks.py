@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.progress import Progress, ProgressCallback
 from nareg.unlearning.mapped.tables import Table
 from nareg.unlearning.propagation import kernels
@@ -99,7 +99,7 @@ def rows_of_sum(
 def _step(tables: list[Table], n: int, memory: int | None) -> int:
     """Columns at a time."""
     width = tables[0].row_shape[0]
-    _checks.memory("one column of the embedding", 8 * ARRAYS * n, alternative="use a machine with more memory")
+    checks.memory("one column of the embedding", 8 * ARRAYS * n, alternative="use a machine with more memory")
     columns = max(int(allowed(tables, n, memory) // (8 * ARRAYS * n)), 1)
     return -(-width // -(-width // columns))
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg._folders import atomic_folder
-from nareg._graph_files import StoredGraph
+from nareg._storage.folders import atomic_folder
+from nareg._storage.graph_files import StoredGraph
 from nareg.graph import Graph
 from nareg.outofcore._signals import SignalFile
 from nareg.progress import ProgressCallback

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg._files import refuse_links
-from nareg._folders import whole_folder
+from nareg._storage.files import refuse_links
+from nareg._storage.folders import whole_folder
 from nareg.errors import UNREADABLE, InputError, LedgerError
 from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate

@@ -29,8 +29,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nareg._files import atomic_write, own_file
-from nareg._process import only_here, process
+from nareg._core.process import only_here, process
+from nareg._storage.files import atomic_write, own_file
 from nareg.errors import InputError, LedgerError
 from nareg.unlearning._locking import refuse_fork
 from nareg.unlearning.mapped import journal

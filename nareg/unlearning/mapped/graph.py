@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nareg._graph_files import StoredGraph
+from nareg._storage.graph_files import StoredGraph
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning.mapped.tables import Table

@@ -21,8 +21,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from nareg._array_files import NPY_HEADER
-from nareg._files import own_file
+from nareg._storage.array_files import NPY_HEADER
+from nareg._storage.files import own_file
 from nareg.errors import UNREADABLE
 from nareg.unlearning.mapped.tables import Table, sync, write_all
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from nareg._array_files import NPY_HEADER, header_of, npy_header
-from nareg._files import own_file
-from nareg._graph_files.reader import read_at
+from nareg._storage.array_files import NPY_HEADER, header_of, npy_header
+from nareg._storage.files import own_file
+from nareg._storage.graph_files.reader import read_at
 from nareg.errors import UNREADABLE, LedgerError, brief
 from nareg.unlearning._checksums import checksums, rows_per_block
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
@@ -116,7 +116,7 @@ def compare(
     >>> [(row.method, row.retrained, row.spent < 1) for row in rows]
     [('nareg', 0, True), ('CGU', 1, True)]
     """
-    (common,) = _checks.generator(rng).spawn(1)
+    (common,) = checks.generator(rng).spawn(1)
     settings = CertifiedGPR() if model is None else model
     if settings.r_max:
         raise InputError(f"model has r_max = {settings.r_max:g}, but all methods propagate exactly here: omit r_max.")
@@ -157,7 +157,7 @@ def _checked(
 
 def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device: str | None) -> Any:
     """An unfitted model."""
-    if _checks.choice("methods", method, [*CERTIFIED, *DEEP]) in CERTIFIED:
+    if checks.choice("methods", method, [*CERTIFIED, *DEEP]) in CERTIFIED:
         return CERTIFIED[method](
             weights=settings.weights, loss=settings.loss.name, eps=settings.eps, delta=settings.delta,
             device=device, rng=rng, **settings.calibration_options(),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError, MissingDependencyError, SolverError
 from nareg.graph import Graph
 from nareg.progress import ProgressCallback
@@ -165,25 +165,25 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         from nareg.gnn.training import checked_device
 
         super().__init__()
-        self.basis, self.head = _checks.choice("basis", basis, BASES), _checks.choice("head", head, HEADS)
+        self.basis, self.head = checks.choice("basis", basis, BASES), checks.choice("head", head, HEADS)
         if basis == "chebyshev" and weights is not None:
             raise InputError('weights are given, but basis="chebyshev" learns them: pass order instead.')
         if basis == "chebyshev" and head == "last-layer":
             raise InputError('head is "last-layer", but basis="chebyshev" learns weights from all nodes: pass basis="gpr".')
-        self.update = _checks.choice("update", update, UPDATES)
+        self.update = checks.choice("update", update, UPDATES)
         self.weights = checked_weights(order, weights)
-        self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
-        self.update_epochs = _checks.integer("update_epochs", update_epochs, low=0)
-        self.dropout = _checks.number("dropout", dropout, low=0, high=1)
-        self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
-        self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-        self.alpha = _checks.number("alpha", alpha, low=0)
+        self.hidden, self.epochs = checks.integer("hidden", hidden, low=1), checks.integer("epochs", epochs, low=1)
+        self.update_epochs = checks.integer("update_epochs", update_epochs, low=0)
+        self.dropout = checks.number("dropout", dropout, low=0, high=1)
+        self.learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
+        self.weight_decay = checks.number("weight_decay", weight_decay, low=0)
+        self.alpha = checks.number("alpha", alpha, low=0)
         if self.alpha and head == "last-layer":
             raise InputError(f'alpha is {self.alpha:g}, but with head="last-layer" fit chooses it: leave it out.')
         self.eps, self.delta = checked_guarantee(eps, delta)
         self.device = checked_device("cpu" if device is None else device)
         secret = rng is None and (head == "last-layer" or self.alpha > 0)
-        self._noise_source = Noise(None if secret else _checks.generator(rng))
+        self._noise_source = Noise(None if secret else checks.generator(rng))
 
     @training
     def fit(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.peers.network import GraphNetwork, NetworkInputs, Weights, _State, loss_sum
@@ -54,11 +54,11 @@ class GIF(GraphNetwork):
 
     def __init__(self, *, iterations: int = 100, damping: float = 0.0, scale: float | str = "auto", **options: Any) -> None:
         super().__init__(**options)
-        self.iterations = _checks.integer("iterations", iterations, low=1)
-        self.damping = _checks.number("damping", damping, low=0, high=1)
+        self.iterations = checks.integer("iterations", iterations, low=1)
+        self.damping = checks.number("damping", damping, low=0, high=1)
         if isinstance(scale, str) and scale != "auto":
             raise InputError(f'scale is {scale!r}: pass a number above 0 or "auto".')
-        self.scale = scale if isinstance(scale, str) else _checks.number("scale", scale, low=0, strict=True)
+        self.scale = scale if isinstance(scale, str) else checks.number("scale", scale, low=0, strict=True)
 
     def _unlearned(self, before: _State, inputs: NetworkInputs, data: Data, request: Request) -> Weights:
         change = gradient_change(before, inputs, data)
@@ -99,7 +99,7 @@ class IDEA(GIF):
 
     def __init__(self, *, noise: float = 1e-2, **options: Any) -> None:
         super().__init__(**options)
-        self.noise = _checks.number("noise", noise, low=0)
+        self.noise = checks.number("noise", noise, low=0)
 
     def _unlearned(self, before: _State, inputs: NetworkInputs, data: Data, request: Request) -> Weights:
         weights = super()._unlearned(before, inputs, data, request)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.peers.network import GraphNetwork, NetworkInputs, Weights, _State, logits
 
@@ -54,9 +54,9 @@ class MEGU(GraphNetwork):
 
     def __init__(self, *, steps: int = 30, step_size: float = 1e-2, weight: float = 1e-2, **options: Any) -> None:
         super().__init__(**options)
-        self.steps = _checks.integer("steps", steps, low=0)
-        self.step_size = _checks.number("step_size", step_size, low=0, strict=True)
-        self.weight = _checks.number("weight", weight, low=0)
+        self.steps = checks.integer("steps", steps, low=0)
+        self.step_size = checks.number("step_size", step_size, low=0, strict=True)
+        self.weight = checks.number("weight", weight, low=0)
 
     def _unlearned(self, before: _State, inputs: NetworkInputs, data: Data, request: Request) -> Weights:
         change = request.change

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import MissingDependencyError, SolverError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.graph import Graph
@@ -125,11 +125,11 @@ class GraphNetwork(Forgetting[NetworkUpdate]):
         rng: np.random.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
-        self.dropout = _checks.number("dropout", dropout, low=0, high=0.99)
-        self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
-        self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-        self._noise_source = Noise(_checks.generator(rng))
+        self.hidden, self.epochs = checks.integer("hidden", hidden, low=1), checks.integer("epochs", epochs, low=1)
+        self.dropout = checks.number("dropout", dropout, low=0, high=0.99)
+        self.learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
+        self.weight_decay = checks.number("weight_decay", weight_decay, low=0)
+        self._noise_source = Noise(checks.generator(rng))
         self._seed = int(self._rng.integers(2**63 - 1))
         self.weights = np.ones(1)  # of the embedding, which is X itself: the network propagates
 

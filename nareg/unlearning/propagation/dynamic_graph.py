@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning.propagation import kernels
@@ -88,7 +88,7 @@ class LiveGraph:
 
     def checked_pairs(self, name: str, value: Any, *, present: bool) -> np.ndarray:
         """(E, 2) pairs from a user: nodes that exist, no loops, every edge once; all of them there, or none of them."""
-        array = _checks.array_of(name, value)
+        array = checks.array_of(name, value)
         if array.size == 0 or array.dtype.kind not in "iu" or array.shape[-1] != 2 or array.ndim > 2:
             raise InputError(f"{name} has shape {array.shape} and dtype {array.dtype}: pairs of nodes (u, v) are expected.")
         pairs = np.sort(array.reshape(-1, 2).astype(np.int64), axis=1)

@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from nareg._compiled import parallel, serial
+from nareg._core.compiled import parallel, serial
 
 #: Rows that a source adds to, about.
 SPREAD = 10

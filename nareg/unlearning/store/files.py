@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from nareg._files import DRAFT, own_file, resolved
+from nareg._storage.files import DRAFT, own_file, resolved
 from nareg.errors import InputError, LedgerError
 
 #: Where a journal of SQLite ends so, it names a journal of several databases.

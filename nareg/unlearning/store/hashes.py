@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 from nareg.unlearning.store.entries import RequestDetails
 
@@ -37,7 +37,7 @@ def in_order(request: RequestDetails) -> RequestDetails:
             f"request is {request!r}: {', '.join(SHOWN)} can be proved, as {{'request': 'remove_edges', 'edges': [(3, 5)]}} or "
             "{'request': 'remove_features', 'nodes': [3], 'labels': False}."
         )
-    numbers, labels = _checks.array_of(named, request.get(named)), request.get("labels", False)
+    numbers, labels = checks.array_of(named, request.get(named)), request.get("labels", False)
     if numbers.dtype.kind not in "iu" or (named == "edges" and (numbers.ndim != 2 or numbers.shape[1] != 2)):
         what = "pairs of integers (u, v)" if named == "edges" else "integers"
         raise InputError(f"request has {named} of shape {numbers.shape} and dtype {numbers.dtype}: {what} are expected.")

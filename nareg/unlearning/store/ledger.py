@@ -22,10 +22,10 @@ from weakref import WeakSet
 
 import numpy as np
 
-from nareg import _checks
-from nareg._files import DRAFT
-from nareg._folders import is_folder
-from nareg._process import StateLock, process
+from nareg._core import checks
+from nareg._core.process import StateLock, process
+from nareg._storage.files import DRAFT
+from nareg._storage.folders import is_folder
 from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError, brief
 from nareg.unlearning._locking import refuse_fork
 from nareg.unlearning.certificate import Certificate
@@ -303,7 +303,7 @@ class Ledger:
         numbers = self.find(request)
         with self._damage():
             count = len(self._chain())
-        if _checks.integer("number", number, low=0) >= count:
+        if checks.integer("number", number, low=0) >= count:
             raise InputError(f"number is {number}, but the store has requests 0 to {count - 1}: pass one of these.")
         return number in numbers
 

@@ -16,8 +16,8 @@ import scipy.io
 import scipy.sparse as sp
 
 import nareg
-from nareg._array_files import read_npz
-from nareg._sparse_files import stored
+from nareg._storage.array_files import read_npz
+from nareg._storage.sparse_files import stored
 from nareg.datasets import _digests, fetching
 from nareg.datasets._sources import geom_gcn, graphs, ogb, planetoid, shchur
 from nareg.datasets._sources.delivery import SIZES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg._array_files import read_npz
+from nareg._storage.array_files import read_npz
 from nareg.datasets import _digests
 
 ARRAYS = {"x": np.array([[0.0, 1.5], [np.nan, -2.0]]), "n": np.array(3), "names": np.array(["a", "bc"])}

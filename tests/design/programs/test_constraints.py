@@ -208,10 +208,10 @@ def test_a_rate_that_no_weights_keep_is_said(small):
 
 
 def test_programs_beyond_memory_are_refused_before_they_are_built(monkeypatch):
-    from nareg import _checks
+    from nareg._core import checks
 
-    monkeypatch.setattr(_checks._memory, "room", lambda reserved: (2.0**20, "1 MiB are free"))
-    monkeypatch.setattr(_checks, "SMALL", 0)
+    monkeypatch.setattr(checks._memory, "room", lambda reserved: (2.0**20, "1 MiB are free"))
+    monkeypatch.setattr(checks, "SMALL", 0)
     g = nareg.graphs.grid((20, 20))
     with pytest.raises(TooLargeError, match=r"400 nodes, 760 edges.*use solver='auto'"):
         programs.prony(g, signals=np.ones(400), noise=1.0)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg import _checks
+from nareg._core import checks as _checks
 from nareg.errors import InputError, TooLargeError
 
 #: Reading a flag makes the host wait for an accelerator, so that it is done once in so many iterations. On the CPU it costs

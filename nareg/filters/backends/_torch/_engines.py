@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from nareg import _checks
-from nareg._arrays import as_numpy, is_tensor
+from nareg._core import checks
+from nareg._core.arrays import as_numpy, is_tensor
 from nareg._operator import FilterSystem
 from nareg.errors import InputError, SolverError
 from nareg.filters._engines import Engines, checked_run, without_underflow
@@ -128,7 +128,7 @@ class TorchEngines:
         return (
             y
             if is_tensor(y)
-            else torch.as_tensor(np.ascontiguousarray(_checks.floats("y", y, ndim=(1, 2), finite=False))).to(device)
+            else torch.as_tensor(np.ascontiguousarray(checks.floats("y", y, ndim=(1, 2), finite=False))).to(device)
         )
 
     def readings_where(self, seen: np.ndarray, y: Any) -> torch.Tensor:
@@ -198,11 +198,11 @@ def vector(value: torch.Tensor | None, n_nodes: int) -> torch.Tensor | None:
 
 
 def signals(name: str, y: torch.Tensor, n_nodes: int) -> torch.Tensor:
-    """Checked as :func:`nareg._checks.signals` does, on the device where nothing is wrong."""
+    """Checked as :func:`nareg._core.checks.signals` does, on the device where nothing is wrong."""
     real = y.layout is torch.strided and not y.is_complex() and y.dtype is not torch.bool
     if real and y.ndim in (1, 2) and y.shape[0] == n_nodes and y.numel():
         largest = float(y.detach().abs().amax())
         if largest < float(np.finfo(np.float32).max) ** 0.5 / y.numel() ** 0.5:
             return y
-    _checks.signals(name, as_numpy(y), n_nodes)
+    checks.signals(name, as_numpy(y), n_nodes)
     return y

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg._array_files import read_npy
+from nareg._storage.array_files import read_npy
 
 ARRAYS = """
 import numpy as np, scipy.sparse as sp, nareg

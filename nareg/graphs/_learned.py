@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from nareg import _checks, _graph_learning
-from nareg._neighbors import nearest
+from nareg._core import checks
+from nareg._core.neighbors import nearest
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.graphs import _learning
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 from nareg.typing import ArrayLike
@@ -123,30 +124,30 @@ def learn(
     >>> learned.status.name, learned.graph.components.tolist()
     ('CONVERGED', [0, 0, 0, 0, 1, 1, 1, 1])
     """
-    X = _checks.floats("signals", signals, ndim=(2,)).astype(np.float64)
+    X = checks.floats("signals", signals, ndim=(2,)).astype(np.float64)
     n = X.shape[0]
     if n < 3:
         raise InputError(f"signals has shape {X.shape}: rows are nodes, and at least three are needed.")
-    _checks.signals("signals", X, n)
-    _checks.choice("model", model, MODELS)
-    tol = _checks.number("tol", tol, low=0, strict=True)
-    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    checks.signals("signals", X, n)
+    checks.choice("model", model, MODELS)
+    tol = checks.number("tol", tol, low=0, strict=True)
+    max_iterations = checks.integer("max_iterations", max_iterations, low=1)
     k = _neighbors(model, neighbors, alpha, beta, n)
     i, j = _pairs(X, candidates)
     z = _distances(X, i, j)
     if not z.any():
         raise InputError("signals has the same values at all nodes of the candidate edges: there is nothing to learn from.")
     if k is None:
-        alpha, beta = (_checks.number(name, value, low=0, strict=True) for name, value in (("alpha", alpha), ("beta", beta)))
+        alpha, beta = (checks.number(name, value, low=0, strict=True) for name, value in (("alpha", alpha), ("beta", beta)))
     else:
         theta = _theta(i, j, z, n, k)
         alpha = beta = 1 / theta
     if model == "log":
         scale = np.sqrt(alpha / beta)  # w = scale v: see the theta of Kalofolias and Perraudin
-        unit, kind = alpha, _graph_learning.log_degrees(n)
+        unit, kind = alpha, _learning.log_degrees(n)
         z, constant = z * scale / alpha, -alpha * n * np.log(scale)
     else:
-        scale, unit, constant, kind = 1.0, beta, 0.0, _graph_learning.squared_degrees(n, alpha / beta)
+        scale, unit, constant, kind = 1.0, beta, 0.0, _learning.squared_degrees(n, alpha / beta)
         z = z / beta
     if model == "log" and (np.bincount(np.r_[i, j], minlength=n) == 0).any():
         raise InputError("candidates leaves a node without an edge, where the model 'log' has no finite value: add edges.")
@@ -155,8 +156,8 @@ def learn(
         if progress is not None:
             progress(Progress("graph learning", step, values={"gap": gap * unit}))
 
-    problem = _graph_learning.Problem(i, j, z, n, kind)
-    answer = _graph_learning.solve(problem, tol=tol, max_iterations=max_iterations, report=report)
+    problem = _learning.Problem(i, j, z, n, kind)
+    answer = _learning.solve(problem, tol=tol, max_iterations=max_iterations, report=report)
     half = sp.csr_array((scale * answer.weights, (i, j)), shape=(n, n))
     return LearnedGraph(
         graph=Graph(half + half.T, coordinates=coordinates, names=names, metric=metric),
@@ -181,7 +182,7 @@ def _neighbors(model: str, neighbors: int | None, alpha: float | None, beta: flo
         raise InputError("the model 'l2' needs alpha and beta: pass both, or take model='log'.")
     if neighbors is None:
         return min(NEIGHBORS, n - 2)
-    k = _checks.integer("neighbors", neighbors, low=2)
+    k = checks.integer("neighbors", neighbors, low=2)
     if k > n - 2:
         raise InputError(f"neighbors is {k} but there are {n} nodes: choose at most {n - 2}.")
     return k
@@ -191,7 +192,7 @@ def _pairs(X: np.ndarray, candidates: int | Graph | None) -> tuple[np.ndarray, n
     """Ends (i, j), i < j, of the candidate edges."""
     n = len(X)
     if candidates is None:
-        _checks.dense_size("learn with all pairs", n, alternative="pass candidates, for example 20 nearest nodes")
+        checks.dense_size("learn with all pairs", n, alternative="pass candidates, for example 20 nearest nodes")
         i, j = np.triu_indices(n, 1)
         return i, j
     if isinstance(candidates, Graph):
@@ -200,7 +201,7 @@ def _pairs(X: np.ndarray, candidates: int | Graph | None) -> tuple[np.ndarray, n
         edges = sp.triu(candidates.adjacency, 1).tocoo()
         i, j = edges.coords
         return i, j
-    k = _checks.integer("candidates", candidates, low=1)
+    k = checks.integer("candidates", candidates, low=1)
     if k > n - 1:
         raise InputError(f"candidates is {k} but there are {n} nodes: choose at most {n - 1}.")
     other = nearest(X, k, "euclidean")[0]

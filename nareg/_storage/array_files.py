@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
 
 #: Bytes that a file of any size may expand to, and how many times its own size a larger one may.
@@ -69,7 +69,7 @@ class Npz:
 
     def read(self, name: str) -> np.ndarray:
         """One array."""
-        _checks.memory(f"the array {name!r} in {self._path}", self.headers[name].n_bytes, alternative="take a part of it")
+        checks.memory(f"the array {name!r} in {self._path}", self.headers[name].n_bytes, alternative="take a part of it")
         with self._archive.open(f"{name}.npy") as handle:
             return _array(handle, f"{self._path}: array {name!r}")
 
@@ -112,7 +112,7 @@ def read_npy(path: str | os.PathLike[str], opened: IO[bytes] | None = None) -> n
     with open(path if opened is None else os.dup(opened.fileno()), "rb") as handle:
         handle.seek(0)
         header = header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}", more=True)
-        _checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
+        checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
         handle.seek(0)
         return _array(handle, str(path))
 

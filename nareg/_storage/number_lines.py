@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from nareg._array_files import refuse_special
+from nareg._storage.array_files import refuse_special
 from nareg.errors import UNREADABLE, InputError, brief
 
 #: Bytes of a text that are read at a time.

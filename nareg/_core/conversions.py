@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks, _sparse_checks
-from nareg._arrays import as_numpy
-from nareg._neighbors import nearest
+from nareg._core import checks, sparse_checks
+from nareg._core.arrays import as_numpy
+from nareg._core.neighbors import nearest
 from nareg.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ METRICS = ("euclidean", "haversine")
 
 def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
     """Adjacency that joins each node with its k nearest, and the checked coordinates."""
-    points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
+    points = checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
     n = points.shape[0]
     if points.shape[1] == 0 or n < 2:
         raise InputError(f"coordinates has shape {points.shape}: pass at least two nodes with coordinates.")
     k = _checked_k(k, n)
     _check_scale(kernel, scale)
-    metric = _checks.choice("metric", metric, METRICS)
+    metric = checks.choice("metric", metric, METRICS)
     neighbors, distances = nearest(points, k, metric)
     return {"adjacency": _joined(neighbors, distances, kernel, scale), "coordinates": points}
 
 
 def nearest_of_distances(distances: Any, k: int, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
     """Adjacency that joins each node with the k at the smallest distances, in a checked (N, N) matrix."""
-    D = _checks.floats("distances", distances, ndim=(2,)).astype(np.float64)
+    D = checks.floats("distances", distances, ndim=(2,)).astype(np.float64)
     n = D.shape[0]
     if D.shape != (n, n) or n < 2:
         raise InputError(f"distances has shape {D.shape}: pass an (N, N) matrix of at least two nodes.")
@@ -61,7 +61,7 @@ def nearest_of_distances(distances: Any, k: int, kernel: str | Kernel, scale: fl
 
 
 def _checked_k(k: Any, n: int) -> int:
-    k = _checks.integer("k", k, low=1)
+    k = checks.integer("k", k, low=1)
     if k >= n:
         raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
     return k
@@ -81,8 +81,8 @@ def _joined(neighbors: np.ndarray, distances: np.ndarray, kernel: str | Kernel, 
         weights = np.asarray(kernel(d.copy()), dtype=np.float64)
         if weights.shape != d.shape:
             raise InputError(f"kernel returned shape {weights.shape} for {d.shape} distances: return one weight per distance.")
-    elif _checks.choice("kernel", kernel, ("gaussian", "self-tuning")) == "gaussian":
-        length = float(d.mean()) if scale is None else _checks.number("scale", scale, low=0, strict=True)
+    elif checks.choice("kernel", kernel, ("gaussian", "self-tuning")) == "gaussian":
+        length = float(d.mean()) if scale is None else checks.number("scale", scale, low=0, strict=True)
         # all points in one place: any length gives weight one
         weights = np.exp(-((d / (length or 1.0)) ** 2))
     else:
@@ -119,7 +119,7 @@ def from_networkx(graph: Any) -> dict[str, Any]:
     plain = labels == list(range(len(labels)))
     return {
         "adjacency": matrix,
-        "coordinates": None if any(p is None for p in positions) else _checks.floats("pos", positions, ndim=(2,)),
+        "coordinates": None if any(p is None for p in positions) else checks.floats("pos", positions, ndim=(2,)),
         "names": None if plain else [str(label) for label in labels],
     }
 
@@ -164,14 +164,14 @@ def to_pygsp(adjacency: sp.csr_array, coordinates: np.ndarray | None) -> pygsp.g
 def from_edge_index(edge_index: Any, n_nodes: int | None, edge_weight: Any) -> sp.csr_array:
     """Adjacency of an ``edge_index`` with both directions of every edge."""
     if n_nodes is not None:
-        n_nodes = _checks.integer("n_nodes", n_nodes, low=1)
-    index, n = _sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
+        n_nodes = checks.integer("n_nodes", n_nodes, low=1)
+    index, n = sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
     if n == 0:
         raise InputError("edge_index is empty: pass n_nodes.")
     if edge_weight is None:
         weights = np.ones(index.shape[1])
     else:
-        weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
+        weights = checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
         if weights.shape[0] != index.shape[1]:
             raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges: pass one per edge.")
     ranks = index[0] * n + index[1]

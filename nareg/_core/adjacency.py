@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
-from nareg._sparse_checks import whole_sparse
+from nareg._core import checks
+from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 
 
@@ -30,7 +30,7 @@ def checked(value: Any) -> sp.csr_array:
         matrix.sum_duplicates()
     else:
         dense = value.astype(float) if isinstance(value, np.ndarray) and value.dtype == bool else value
-        checked = _checks.floats("adjacency", dense, ndim=(2,), remedy="drop that edge")
+        checked = checks.floats("adjacency", dense, ndim=(2,), remedy="drop that edge")
         tolerance = max(tolerance, 4 * float(np.finfo(checked.dtype).eps))
         matrix = sp.csr_array(checked.astype(np.float64))
     if matrix.shape[0] != matrix.shape[1]:

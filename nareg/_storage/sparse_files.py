@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._array_files import open_npz, refuse_expanding
+from nareg._storage.array_files import open_npz, refuse_expanding
 from nareg.errors import InputError
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks, _sparse_files
-from nareg._array_files import refuse_expanding
-from nareg._number_lines import numbers_of_lines, opened
+from nareg._core import checks
+from nareg._storage import sparse_files
+from nareg._storage.array_files import refuse_expanding
+from nareg._storage.number_lines import numbers_of_lines, opened
 from nareg.errors import InputError
 
 #: Fields with real numbers, and the numbers per line of an entry.
@@ -95,7 +96,7 @@ def read(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
         raise InputError(f"{path} declares {head.entries} entries but has {characters} characters at most: it is damaged.")
     if not dense:
         refuse_expanding(path, 8 * (head.rows + head.columns), remedy="leave out rows and columns without entries")
-    _checks.memory(f"the matrix in {path}", 16 * head.entries, alternative="take a part of it")
+    checks.memory(f"the matrix in {path}", 16 * head.entries, alternative="take a part of it")
     return _dense(path, head) if dense else _sparse(path, head)
 
 
@@ -127,7 +128,7 @@ def _sparse(path: Path, head: MatrixHeader) -> sp.csr_array:
         off, sign = i != j, 1 if head.symmetry == "symmetric" else -1
         values = np.concatenate([values, sign * values[off]])
         i, j = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
-    return _sparse_files.from_entries(values, i, j, (head.rows, head.columns), what=str(path))
+    return sparse_files.from_entries(values, i, j, (head.rows, head.columns), what=str(path))
 
 
 def _dense(path: Path, head: MatrixHeader) -> np.ndarray:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nareg._process import only_here, process
+from nareg._core.process import only_here, process
 from nareg.errors import InputError
 
 try:

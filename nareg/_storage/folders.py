@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nareg._files import BINARY, DRAFT, own_file, resolved, stem
-from nareg._process import only_here, process
+from nareg._core.process import only_here, process
+from nareg._storage.files import BINARY, DRAFT, own_file, resolved, stem
 from nareg.errors import InputError
 
 try:

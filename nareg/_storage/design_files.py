@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._array_files import Npz, open_npz
+from nareg._storage.array_files import Npz, open_npz
 
 #: Bytes of the facts beside the arrays: so many, and so many times the size of the file.
 FACTS, SHARE = 2**24, 16

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _memory
+from nareg._core import memory as _memory
 from nareg.errors import InputError, TooLargeError
 
 #: Largest number of nodes for which a function may form dense N x N matrices (about 72 MB each).

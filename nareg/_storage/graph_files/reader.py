@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _array_files, _checks, _folders
-from nareg._graph_files import layout
+from nareg._core import checks
+from nareg._storage import array_files, folders
+from nareg._storage.graph_files import layout
 from nareg.errors import InputError
 
 #: Held while an open file is read, on systems that cannot read from a place without seeking it.
@@ -145,7 +146,7 @@ class StoredGraph:
 
     def adjacency(self) -> sp.csr_array:
         """The whole adjacency in memory, (N, N) CSR, with the weights as stored (float64 ones where there are none)."""
-        _checks.memory(f"the graph {self.path}", self.n_bytes, alternative="use nareg.outofcore")
+        checks.memory(f"the graph {self.path}", self.n_bytes, alternative="use nareg.outofcore")
         parts = self.rows(0, self.n_nodes)
         weights = np.ones(parts.indices.size) if parts.weights is None else parts.weights
         return sp.csr_array((weights, parts.indices, parts.indptr), shape=(self.n_nodes, self.n_nodes))
@@ -160,20 +161,20 @@ class StoredGraph:
         kind, count = self._layout.arrays[name]
         if count == 0:  # nothing to map
             return np.zeros(0, kind)
-        return np.memmap(self._files[name], dtype=kind, mode="r", offset=_array_files.NPY_HEADER, shape=(count,))
+        return np.memmap(self._files[name], dtype=kind, mode="r", offset=array_files.NPY_HEADER, shape=(count,))
 
     def _numbers(self, name: str, first: int, last: int) -> np.ndarray:
         """Part of an array by plain reads: mapped pages would count as memory of this process."""
         kind, _ = self._layout.arrays[name]
         numbers = np.empty(last - first, kind)
-        if read_at(self._files[name], _array_files.NPY_HEADER + kind.itemsize * first, numbers) < numbers.nbytes:
+        if read_at(self._files[name], array_files.NPY_HEADER + kind.itemsize * first, numbers) < numbers.nbytes:
             raise self._refusal(name, "is shorter than when it was opened")
         return numbers
 
     def _read_more(self, name: str) -> Any:
         if f"{name}.npy" not in self._layout.more:
             return None
-        array = _array_files.read_npy(self.path / f"{name}.npy", self._files[name])
+        array = array_files.read_npy(self.path / f"{name}.npy", self._files[name])
         if len(array) != self.n_nodes:
             raise self._refusal(name, f"has {len(array)} rows for {self.n_nodes} nodes")
         return array
@@ -185,12 +186,12 @@ class StoredGraph:
 def _opened(path: Path) -> tuple[layout.GraphLayout, dict[str, Any]]:
     """The files of the graph that is there, or that takes its place while they are being opened."""
     while True:
-        folder = _folders.whole_folder(path)
+        folder = folders.whole_folder(path)
         before = _number(folder)
         try:
             return layout.opened(folder)
         except InputError:
-            if before == _number(_folders.whole_folder(path)):
+            if before == _number(folders.whole_folder(path)):
                 raise
 
 

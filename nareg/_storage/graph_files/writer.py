@@ -9,10 +9,10 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._array_files import NPY_HEADER, npy_header
-from nareg._folders import atomic_folder
-from nareg._graph_files import layout
-from nareg._graph_files.layout import INDEX, GraphLayout
+from nareg._storage.array_files import NPY_HEADER, npy_header
+from nareg._storage.folders import atomic_folder
+from nareg._storage.graph_files import layout
+from nareg._storage.graph_files.layout import INDEX, GraphLayout
 from nareg.errors import InputError
 
 #: Entries of a matrix in memory that are written at a time.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
+from nareg._core import checks
 from nareg.errors import InputError
 
 
@@ -29,7 +29,7 @@ def whole_sparse(name: str, value: Any) -> None:
 
 def edge_index(value: Any, n_nodes: int | None) -> tuple[np.ndarray, int]:
     """Checked (2, E) int64 node numbers, and the number of nodes: the largest number plus one if ``n_nodes`` is None."""
-    index = _checks.array_of("edge_index", value)
+    index = checks.array_of("edge_index", value)
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         raise InputError(
             f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E), a sparse matrix or a Graph is "
@@ -45,7 +45,7 @@ def edge_index(value: Any, n_nodes: int | None) -> tuple[np.ndarray, int]:
         )
     if n_nodes is None:
         remedy = "number the nodes 0, 1, 2 ... with numpy.unique(edge_index, return_inverse=True)"
-        _checks.memory(f"a graph with a node of number {high}", 16.0 * n, alternative=remedy)
+        checks.memory(f"a graph with a node of number {high}", 16.0 * n, alternative=remedy)
     return index.astype(np.int64), n
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
-from nareg._learned import LearnedGraph, learn
+from nareg._core import checks
 from nareg._operator import Penalty, penalty, scale_symmetric
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise
 from nareg.graph import Graph
+from nareg.graphs._learned import LearnedGraph, learn
 from nareg.results import Solution
 from nareg.typing import ArrayLike
 
@@ -48,7 +48,7 @@ def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:
     >>> nareg.graphs.erdos_renyi(50, 0.5, rng=np.random.default_rng(0)).n_nodes
     50
     """
-    n = _checks.integer("n", n, low=1)
+    n = checks.integer("n", n, low=1)
     return stochastic_block([n], [[p]], rng=rng)
 
 
@@ -71,15 +71,15 @@ def stochastic_block(sizes: Sequence[int], p: ArrayLike, *, rng: np.random.Gener
     """
     if not hasattr(sizes, "__iter__"):
         raise InputError(f"sizes is {sizes!r}: pass a sequence of block sizes.")
-    counts = [_checks.integer(f"sizes[{b}]", s, low=1) for b, s in enumerate(sizes)]
-    probability = _checks.floats("p", p, ndim=(2,)).astype(np.float64)
+    counts = [checks.integer(f"sizes[{b}]", s, low=1) for b, s in enumerate(sizes)]
+    probability = checks.floats("p", p, ndim=(2,)).astype(np.float64)
     if not counts:
         raise InputError("sizes is empty: pass at least one block.")
     if probability.shape != (len(counts), len(counts)) or not np.array_equal(probability, probability.T):
         raise InputError(f"p has shape {probability.shape}: pass a symmetric ({len(counts)}, {len(counts)}) array.")
     if probability.min(initial=0) < 0 or probability.max(initial=0) > 1:
         raise InputError(f"p has {probability.min():g} to {probability.max():g}: pass probabilities between 0 and 1.")
-    rng = _checks.generator(rng)
+    rng = checks.generator(rng)
     first = np.concatenate([[0], np.cumsum(counts)])
     rows, cols = [], []
     for a, size_a in enumerate(counts):
@@ -109,7 +109,7 @@ def grid(shape: Sequence[int]) -> Graph:
     """
     if not hasattr(shape, "__iter__"):
         raise InputError(f"shape is {shape!r}: pass a sequence, such as ({shape!r},) for a path.")
-    dims = [_checks.integer(f"shape[{a}]", s, low=1) for a, s in enumerate(shape)]
+    dims = [checks.integer(f"shape[{a}]", s, low=1) for a, s in enumerate(shape)]
     if not dims:
         raise InputError("shape is empty: pass at least one side, for example (10, 10).")
     index = np.arange(int(np.prod(dims))).reshape(dims)
@@ -141,10 +141,10 @@ def power_law(n: int, *, exponent: float = 2.5, mean_degree: float = 14, rng: np
     >>> nareg.graphs.power_law(1000, mean_degree=4, rng=np.random.default_rng(0)).n_nodes
     1000
     """
-    n = _checks.integer("n", n, low=2)
-    exponent = _checks.number("exponent", exponent, low=2, strict=True)
-    mean_degree = _checks.number("mean_degree", mean_degree, low=0, strict=True)
-    rng = _checks.generator(rng)
+    n = checks.integer("n", n, low=2)
+    exponent = checks.number("exponent", exponent, low=2, strict=True)
+    mean_degree = checks.number("mean_degree", mean_degree, low=0, strict=True)
+    rng = checks.generator(rng)
     weight = np.arange(1, n + 1) ** (-1 / (exponent - 1))
     cumulative = np.cumsum(weight) / weight.sum()
     ends = np.searchsorted(cumulative, rng.random((2, round(n * mean_degree / 2))))
@@ -170,8 +170,8 @@ def sensor(n: int, k: int = 7, *, rng: np.random.Generator) -> Graph:
     >>> nareg.graphs.sensor(100, rng=np.random.default_rng(0)).coordinates.shape
     (100, 2)
     """
-    n = _checks.integer("n", n, low=2)
-    return Graph.from_knn(_checks.generator(rng).random((n, 2)), k)
+    n = checks.integer("n", n, low=2)
+    return Graph.from_knn(checks.generator(rng).random((n, 2)), k)
 
 
 def _bernoulli_ranks(total: int, p: float, rng: np.random.Generator) -> np.ndarray:
@@ -217,14 +217,14 @@ class Field:
 
     def measure(self, signals: np.ndarray, *, rng: np.random.Generator) -> np.ndarray:
         """Readings: the signals plus independent noise."""
-        return signals + np.sqrt(self.noise)[:, None] * _checks.generator(rng).standard_normal(signals.shape)
+        return signals + np.sqrt(self.noise)[:, None] * checks.generator(rng).standard_normal(signals.shape)
 
     def lmmse(self, *, n_probes: int = 16, rng: np.random.Generator) -> tuple[float, float]:
         """Smallest mean squared error of any estimator, summed over nodes, and its standard error.
 
         It is ``tr((R^-1 + Sigma^-1)^-1)``, estimated with random probes at any size.
         """
-        generator = _checks.generator(rng)
+        generator = checks.generator(rng)
         z = generator.choice([-1.0, 1.0], size=(self.noise.size, n_probes))
         fit = 1.0 / self.noise
         estimate = _solved(denoise(self.graph, self.precision, z / fit[:, None], fit=fit, tol=1e-6))
@@ -269,13 +269,13 @@ def heterogeneous_field(
     """
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph.")
-    n_signals = _checks.integer("n_signals", n_signals, low=1)
-    short, long = (_checks.number(f"hops[{a}]", h, low=0, strict=True) for a, h in enumerate(hops))
+    n_signals = checks.integer("n_signals", n_signals, low=1)
+    short, long = (checks.number(f"hops[{a}]", h, low=0, strict=True) for a, h in enumerate(hops))
     if short > long:
         raise InputError(f"hops is {hops!r}: the shortest length comes first.")
-    noise_decades = _checks.number("noise_decades", noise_decades, low=0)
-    snr_db = _checks.number("snr_db", snr_db)
-    rng = _checks.generator(rng)
+    noise_decades = checks.number("noise_decades", noise_decades, low=0)
+    snr_db = checks.number("snr_db", snr_db)
+    rng = checks.generator(rng)
     n, base = graph.n_nodes, penalty(graph)
     degree = float(graph.degrees.mean())
     if degree == 0:

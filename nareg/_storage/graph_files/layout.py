@@ -25,8 +25,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from nareg._array_files import NPY_HEADER, npy_header
-from nareg._files import own_file
+from nareg._storage.array_files import NPY_HEADER, npy_header
+from nareg._storage.files import own_file
 from nareg.errors import InputError
 
 FORMAT = "nareg-graph-1"

@@ -1,0 +1,1 @@
+"""What every part stands on: the border checks, arrays and namespaces, compiled loops, memory, processes."""

@@ -1,0 +1,1 @@
+"""Files: atomic writes, folders, arrays, sparse matrices and graph folders, read without trust."""
