@@ -29,7 +29,7 @@ import numpy as np
 from out_of_core import PAPERS, PAPERS_COLUMNS, PAPERS_EDGES, bandwidths, drop, make
 from unlearning import some_edges
 
-from nareg import Graph, outofcore
+from nareg import Graph, io
 from nareg.unlearning import Certificate, CertifiedGPR
 
 #: Training nodes and classes of ogbn-papers100M.
@@ -82,7 +82,7 @@ def ten_requests(model: CertifiedGPR) -> list[dict[str, float | str]]:
 
 
 def fit_mapped(folder: Path, share: int, memory: int | None) -> dict[str, Any]:
-    n = outofcore.StoredGraph(folder / "g.graph").n_nodes
+    n = io.StoredGraph(folder / "g.graph").n_nodes
     labels, train = labels_of(n, share)
     model = CertifiedGPR(folder=folder / "model", memory=memory, rng=np.random.default_rng(3))
     model.fit(folder / "g.graph", folder / "x.npy", labels, train, classes=np.arange(CLASSES))
@@ -173,7 +173,7 @@ def main() -> None:
             if folder is tiny:  # compiles
                 for task in TASKS:
                     run(task, folder, 10**9, None)
-        graph = outofcore.StoredGraph(whole / "g.graph")
+        graph = io.StoredGraph(whole / "g.graph")
         n, given = graph.n_nodes, graph.n_bytes + (whole / "x.npy").stat().st_size
         print(
             f"\n1/{share} of ogbn-papers100M: {n} nodes, {graph.n_edges} edges, {PAPERS_COLUMNS} float32 features, {CLASSES} "

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nareg import outofcore
+from nareg import filters, gnn, io
 from nareg._storage.graph_files.sorting import Entries, EntrySource, SortOptions, sort
 from nareg.gnn import series
 from nareg.graph import Graph
@@ -65,18 +65,18 @@ def make(folder: Path, n: int, count: int, *, columns: int = COLUMNS, weighted: 
 
 
 def on_disk_propagation(folder: Path) -> dict[str, float]:
-    outofcore.propagate(folder / "g.graph", folder / "x.npy", folder / "z.npy", weights=series.pagerank_weights(0.1, ORDER))
+    gnn.propagate(folder / "g.graph", folder / "x.npy", out=folder / "z.npy", weights=series.pagerank_weights(0.1, ORDER))
     return {}
 
 
 def papers_propagation(folder: Path) -> dict[str, float]:
     weights = series.pagerank_weights(0.1, PAPERS_ORDER)
-    outofcore.propagate(folder / "g.graph", folder / "x.npy", folder / "z.npy", weights=weights)
+    gnn.propagate(folder / "g.graph", folder / "x.npy", out=folder / "z.npy", weights=weights)
     return {}
 
 
 def on_disk_solve(folder: Path) -> dict[str, float]:
-    solution = outofcore.denoise(folder / "g.graph", folder / "w.npy", folder / "x.npy", folder / "z.npy", tol=TOL)
+    solution = filters.denoise(folder / "g.graph", folder / "w.npy", folder / "x.npy", out=folder / "z.npy", tol=TOL)
     return {"iterations": solution.iterations, "residual": solution.residual}
 
 
@@ -87,7 +87,7 @@ def in_memory_propagation(folder: Path) -> dict[str, float]:
     from nareg.gnn._operators import NumpySparse
     from nareg.gnn._recurrences import horner
 
-    matrix = outofcore.StoredGraph(folder / "g.graph").adjacency()
+    matrix = io.StoredGraph(folder / "g.graph").adjacency()
     root = 1 / np.sqrt(np.asarray(matrix.sum(axis=1)).ravel() + 1)
     for first in range(0, matrix.shape[0], PIECE):
         part = slice(matrix.indptr[first], matrix.indptr[min(first + PIECE, matrix.shape[0])])
@@ -202,7 +202,7 @@ def papers(folder: Path, rates: dict[str, float], share: int) -> None:
     make(folder, PAPERS // share, PAPERS_EDGES // share, columns=PAPERS_COLUMNS, weighted=False)
     print(f"1/{share} of ogbn-papers100M written in {time.perf_counter() - start:.1f} s", flush=True)
     result = run("papers_propagation", folder)
-    data = outofcore.StoredGraph(folder / "g.graph").n_bytes + (folder / "x.npy").stat().st_size
+    data = io.StoredGraph(folder / "g.graph").n_bytes + (folder / "x.npy").stat().st_size
     print(f"measured: {result['seconds']:.1f} s, peak {result['peak'] / 1e9:.2f} GB, {result['peak'] / data:.2f} of the data")
     print(f"1/{share}, on paper:", papers_cost(1 / share, rates, 0.4 * data))
     print("the whole, on paper:", papers_cost(1.0, rates, 0.4 * share * data))
@@ -238,7 +238,7 @@ def main() -> None:
         make(whole, n, count)
         print(f"graph written in {time.perf_counter() - start:.1f} s", flush=True)
         make(tenth, n // 10, count // 10)
-        graph = outofcore.StoredGraph(whole / "g.graph")
+        graph = io.StoredGraph(whole / "g.graph")
         data = graph.n_bytes + (whole / "x.npy").stat().st_size
         print(f"{graph.n_nodes} nodes, {graph.n_edges} edges, {COLUMNS} columns: {data / 1e9:.2f} GB of graph and features\n")
         print("| task | seconds | peak memory, GB | of the data | details |\n|---|---|---|---|---|")

@@ -44,8 +44,8 @@ def noise(node: np.ndarray, salt: int) -> np.ndarray:
 
 def solve(side: int, kind: str, method: str, out: str) -> dict[str, float | str]:
     """One solve on all ranks, the answer written to a file."""
-    from nareg.cluster._files import parallel_writer
     from nareg.filters.backends._petsc.choice import Methods
+    from nareg.filters.backends._petsc.files import parallel_writer
     from nareg.filters.backends._petsc.library import load
     from nareg.filters.backends._petsc.matrices import from_adjacency, from_rows, local_range, with_diagonal
 

@@ -38,7 +38,7 @@ LINEAR, CHOSEN, OURS, ORACLE = "linear in time", "GraphTRSS, samples alone", "na
 METHODS = (LINEAR, CHOSEN, OURS)
 #: What the figures of this kind rest on (see Figure).
 PARTS: dict[str, Any] = {
-    "helpers": ("_graphtrss",), "apart_from": ("gnn", "design", "filters", "quality", "cluster", "outofcore"),
+    "helpers": ("_graphtrss",), "apart_from": ("gnn", "design", "filters", "quality"),
 }  # fmt: skip
 
 

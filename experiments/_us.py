@@ -27,7 +27,7 @@ NEEDS = {
     BEST: "the truth", WIENER: "the truth", GCV: "nothing", BLIND: "noise", EDGE: "noise", KRIGING: "coordinates",
     "rolling mean of 3": "nothing", "rolling mean of 7": "nothing", KALMAN: "nothing", GP: "coordinates", OURS: "coordinates",
 }  # fmt: skip
-PARTS: dict[str, Any] = {"helpers": ("_us", "_peers"), "apart_from": ("gnn", "quality", "cluster", "outofcore")}
+PARTS: dict[str, Any] = {"helpers": ("_us", "_peers"), "apart_from": ("gnn", "quality")}
 
 
 @dataclass(frozen=True)

@@ -142,5 +142,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 FIGURE = Figure(
     "time-aqi36", "Hourly PM2.5 in Beijing: held-out readings", Settings(), Settings(methods=(LINEAR, MEAN, MEDIAN, KRIGING)),
-    points, compute, draw, judge, helpers=(), apart_from=("gnn", "cluster", "outofcore"),
+    points, compute, draw, judge, helpers=(), apart_from=("gnn",),
 )  # fmt: skip

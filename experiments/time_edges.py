@@ -110,5 +110,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "time-edges", "Edge weights from noisy readings on five networks", Settings(),
     Settings(networks=("us-weather", "molene"), snr_db=(0.0,), repeats=1), points, compute, draw, judge,
-    helpers=("_methods", "beyond"), apart_from=("gnn", "spacetime", "quality", "cluster", "outofcore"),
+    helpers=("_methods", "beyond"), apart_from=("gnn", "spacetime", "quality"),
 )  # fmt: skip

@@ -18,7 +18,6 @@ from nareg._version import __version__
 if TYPE_CHECKING:
     from nareg import baselines as baselines
     from nareg import cleaning as cleaning
-    from nareg import cluster as cluster
     from nareg import datasets as datasets
     from nareg import design as design
     from nareg import errors as errors
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from nareg import graphs as graphs
     from nareg import herta as herta
     from nareg import io as io
-    from nareg import outofcore as outofcore
     from nareg import plotting as plotting
     from nareg import progress as progress
     from nareg import quality as quality
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 #: Loaded when first used, so that ``import nareg`` stays fast.
 _SUBMODULES = (
     "baselines",
-    "cluster",
     "cleaning",
     "datasets",
     "design",
@@ -58,7 +55,6 @@ _SUBMODULES = (
     "graphs",
     "herta",
     "io",
-    "outofcore",
     "plotting",
     "progress",
     "quality",

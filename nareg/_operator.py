@@ -7,6 +7,7 @@ signs and spread of ``w``. Multigrid and the bounds of Jacobi and Chebyshev need
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -54,8 +55,8 @@ def penalty(graph: Any) -> Penalty:
         return graph
     if isinstance(graph, Graph):
         return Penalty(graph.laplacian(), True, graph.describe_node)
-    if isinstance(graph, StoredGraph):
-        raise InputError("graph is on disk: use nareg.outofcore.denoise, or nareg.Graph.load(path) if it fits into memory.")
+    if isinstance(graph, (StoredGraph, str, os.PathLike)):
+        raise InputError("graph is in a folder, which filters.denoise takes: pass nareg.Graph.load(path) here, if it fits.")
     if not sp.issparse(graph):
         if hasattr(graph, "nodes") or hasattr(graph, "W"):
             raise InputError(

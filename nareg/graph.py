@@ -239,7 +239,7 @@ class Graph:
         )
 
     def save(self, path: str | os.PathLike[str], *, dtype: DTypeLike = np.float64) -> None:
-        """Write the graph to a folder from which any range of rows is read by itself: see :mod:`nareg.outofcore`.
+        """Write the graph to a folder from which any range of rows is read by itself: see :class:`nareg.io.StoredGraph`.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class Graph:
         InputError
             If a file of the folder is missing, cut off or damaged.
         TooLargeError
-            If it does not fit into memory: then use :mod:`nareg.outofcore`.
+            If it does not fit into memory: then pass the folder to :func:`nareg.filters.denoise`.
         """
         stored = graph_files.StoredGraph(path)
         try:

@@ -55,7 +55,7 @@ def unlearn(k):
 WORK = {
     "denoise": lambda k: nareg.filters.denoise(graph, 2.0, y, method="cg").x.sum(),
     "propagate": lambda k: nareg.gnn.propagate(graph, y, weights=[0.5, 0.25, 0.25]).sum(),
-    "on disk": lambda k: nareg.outofcore.denoise(folder / "g.graph", 2.0, y, folder / f"{k}.npy").x.sum(),
+    "on disk": lambda k: nareg.filters.denoise(folder / "g.graph", 2.0, y, out=folder / f"{k}.npy").x.sum(),
     "unlearn": unlearn,
 }
 

@@ -138,7 +138,7 @@ def test_readers_never_see_half_a_folder_or_none(tmp_path):
 def test_an_open_graph_stays_the_one_that_was_opened(tmp_path):
     path = tmp_path / "g.graph"
     nareg.Graph(2.0 * nareg.graphs.grid((4, 4)).adjacency.toarray()).save(path)
-    stored = nareg.outofcore.StoredGraph(path)
+    stored = nareg.io.StoredGraph(path)
     nareg.graphs.grid((5, 5)).save(path)
     assert set(stored.rows(0, 16).weights.tolist()) == {2.0}
     assert pickle.loads(pickle.dumps(stored)).n_nodes == 25

@@ -15,9 +15,9 @@ LIMIT = 12
 #: What every design takes, the starts that only one has, and the rate of the rounds that compute the filter.
 LONGER = {"nareg.clean": 13, "nareg.design.exact": 14, "nareg.design.blind": 13, "nareg.design.edge": 15}
 PARTS = (
-    "nareg", "nareg.baselines", "nareg.cluster", "nareg.datasets", "nareg.design",
+    "nareg", "nareg.baselines", "nareg.datasets", "nareg.design",
     "nareg.design.programs", "nareg.errors", "nareg.estimators",
-    "nareg.filters", "nareg.gnn", "nareg.graphs", "nareg.herta", "nareg.io", "nareg.outofcore", "nareg.plotting",
+    "nareg.filters", "nareg.gnn", "nareg.graphs", "nareg.herta", "nareg.io", "nareg.plotting",
     "nareg.progress", "nareg.quality", "nareg.results", "nareg.spacetime", "nareg.spectral", "nareg.unlearning",
 )  # fmt: skip
 

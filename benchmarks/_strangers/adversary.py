@@ -278,6 +278,8 @@ OWN = (
 
 #: Links are relative to their own folder: this one would lead nowhere.
 ABSOLUTE = ('Path("adversary-out/sym")', 'Path("adversary-out/sym").absolute()')
+#: What writes to a file has one name with what is in memory.
+RENAMED = (("nareg.outofcore.denoise", "nareg.filters.denoise"), ('f / "x.npy", fit', 'out=f / "x.npy", fit'))
 SPARSE = ("weights", "operator", "design", "adjacency", "edge_index", "weights -7", "operator -7")
 DAMAGED = ("lil", "targets", "features", "csr_ptr", "torch_csr", "dia", "edge_index")
 
@@ -293,7 +295,7 @@ SCRIPTS = {
     "09": Script("09_np_random.py", generator),
     "10": Script("10_fork_noise.py", noise_terms),
     "11": Script("11_bad_codepoint.py", code_point),
-    "12": Script("12_outofcore_huge_weights.py", converged),
+    "12": Script("12_outofcore_huge_weights.py", converged, edits=RENAMED),
     "13": Script("13_false_clock.py", no_suspects),
     "14": Script("14_mapped_bit_flip.py", certificate),
     "15": Script("15_pickle_dag.py", pickles, ("hash", "repr", "misc")),

@@ -20,7 +20,6 @@ from nareg.cli.ranks import (
     PartitionChoice,
     PartitionOption,
     checking,
-    denoise_files,
     one_speaks,
 )
 from nareg.errors import AmplificationWarning, InputError
@@ -50,10 +49,7 @@ def denoise(
     """
     with one_speaks(backend) as first:
         if are_on_disk(stations, readings):
-            if backend is BackendOption.petsc:
-                denoise_files(stations, readings, weights, out, partition)
-            else:
-                denoise_on_disk(stations, readings, weights, out)
+            denoise_on_disk(stations, readings, weights, out, backend, partition)
             return
         with checking(backend):
             options = {"strict": strict, "allow_unlike": allow_unlike, "fill": False}

@@ -10,7 +10,6 @@ from rich.markup import escape
 from nareg._storage.folders import is_folder
 from nareg.cli.inputs import console, errors, output, progress_bar
 from nareg.errors import InputError
-from nareg.progress import Progress
 
 
 def are_on_disk(graph: Path, signals: Path) -> bool:
@@ -18,9 +17,10 @@ def are_on_disk(graph: Path, signals: Path) -> bool:
     return is_folder(graph) and signals.suffix.lower() == ".npy"
 
 
-def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path) -> None:
-    """Denoise signals, (nodes, signals), as they are: no mean is removed."""
-    from nareg import outofcore
+def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backend: str, partition: str) -> None:
+    """Denoise signals, (nodes, signals), as they are: no mean is removed; with PETSc by all ranks."""
+    from nareg import filters
+    from nareg.filters.backends import Disk, Petsc
 
     if weights.suffix.lower() != ".npy":
         raise InputError(f"--weights {weights}: with a graph folder and .npy signals the weights are an .npy file, too.")
@@ -28,10 +28,11 @@ def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path) -> Non
     with progress_bar() as bar:
         line = bar.add_task("opening", total=None)
 
-        def show(report: Progress) -> None:
-            bar.update(line, completed=report.step, description=f"{report.stage}, residual {report.values['residual']:.1e}")
+        def show(step: int, residual: float) -> None:
+            bar.update(line, completed=step, description=f"solving, residual {residual:.1e}")
 
-        solution = outofcore.denoise(graph, weights, signals, out, progress=show)
+        options = Petsc(partition) if backend == "petsc" else Disk()  # type: ignore[arg-type]
+        solution = filters.denoise(graph, weights, signals, out=out, backend=options, callback=show)
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}"
     console.print(escape(outcome), soft_wrap=True)
     console.print(f"written: {escape(str(out))}", soft_wrap=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from nareg.cli.inputs import console, errors, output, progress_bar
-from nareg.errors import InputError
+from nareg.cli.inputs import console, errors
 
 
 class BackendOption(StrEnum):
@@ -67,24 +64,3 @@ def checking(backend: BackendOption) -> AbstractContextManager[object]:
     from nareg.filters import backends
 
     return backends.checking(backend.value)
-
-
-def denoise_files(graph: Path, signals: Path, weights: Path, out: Path, partition: str) -> None:
-    """Denoise a graph's folder and ``.npy`` files by all ranks."""
-    from nareg import cluster
-
-    if weights.suffix.lower() != ".npy":
-        raise InputError(f"--weights {weights}: with a graph folder and .npy signals the weights are an .npy file, too.")
-    output(out, (".npy",), signals, weights)
-    with progress_bar() as bar:
-        line = bar.add_task("solving", total=None)
-        solution = cluster.denoise(
-            graph, weights, signals, out, partition=partition,  # type: ignore[arg-type]
-            progress=lambda p: bar.update(line, completed=p.step, description=f"solving, residual {p.values['residual']:.1e}"),
-        )  # fmt: skip
-    outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}"
-    console.print(escape(outcome), soft_wrap=True)
-    console.print(f"written: {escape(str(out))}", soft_wrap=True)
-    if not solution.status.ok:
-        errors.print(f"[bold red]error:[/] {escape(str(out))} holds the last iterate, not a solution", soft_wrap=True)
-        raise typer.Exit(1)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from typing import cast
+
 import numpy as np
 
 from nareg._core import checks
 from nareg._operator import build, data_term, filter_matrix, penalty
-from nareg.errors import SolverError
+from nareg.errors import InputError, SolverError
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
 from nareg.filters._engines import METHODS as METHODS
 from nareg.filters._engines import Method, quick_solve
 from nareg.filters._iterate import Callback
-from nareg.filters.backends import BackendLike
+from nareg.filters.backends import BackendLike, StoredLike, denoise_stored, is_stored
 from nareg.filters.prepared import build_denoiser
 from nareg.io._labeled import takes_tables
 from nareg.results import Solution
@@ -20,16 +23,17 @@ from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 @takes_tables("y", like="y")
 def denoise(
-    graph: GraphLike,
-    weights: WeightsLike,
-    y: ArrayLike,
+    graph: GraphLike | StoredLike,
+    weights: WeightsLike | str | os.PathLike[str],
+    y: ArrayLike | str | os.PathLike[str],
     *,
-    fit: ArrayLike | None = None,
+    fit: ArrayLike | str | os.PathLike[str] | None = None,
     method: Method = "auto",
     backend: BackendLike = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> Solution:
     """Denoise graph signals: solve ``(C + S) x = C y`` with ``S = diag(w) L diag(w)`` and ``C = diag(fit)``.
 
@@ -37,8 +41,10 @@ def denoise(
 
     Parameters
     ----------
-    graph : Graph or (N, N) symmetric PSD operator
-        Supplies L.
+    graph : Graph, (N, N) symmetric PSD operator, or folder
+        Supplies L. A folder that ``nareg convert`` or :meth:`nareg.Graph.save` wrote (its path, or a
+        :class:`nareg.io.StoredGraph`) is read in parts: neither the graph nor the signals have to fit into memory.
+        ``weights``, ``y`` and ``fit`` are then ``.npy`` files or arrays, methods ``"auto"`` and ``"cg"``.
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Node weights w. A number is one weight for all nodes (the Tikhonov parameter is its square).
     y : (N,) or (N, T) array or tensor
@@ -56,8 +62,9 @@ def denoise(
         The library that solves. ``"auto"`` is torch where y, weights or fit are torch tensors, else SciPy with our compiled
         loops. :class:`nareg.filters.backends.Torch` sets device and precision. Torch differentiates the filter by y, by
         weights that are a number or (N,), and by fit. With ``"petsc"`` all ranks of MPI call with the same arguments, and each
-        gets all of x; methods are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and ``"multigrid"``
-        (GAMG).
+        gets all of x; methods are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and ``"multigrid"``.
+        Of a folder each rank reads and writes its rows. :class:`~nareg.filters.backends.Petsc` and
+        :class:`~nareg.filters.backends.Disk` have a partition and a memory of your choice.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
         ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in
@@ -66,10 +73,13 @@ def denoise(
         Default: 10,000 for CG, 500 for multigrid, 200,000 rounds for the distributed recursions.
     callback : callable, optional
         ``callback(iteration, largest relative residual)``.
+    out : path, optional
+        ``.npy`` file for the estimate, where ``graph`` is a folder. It appears whole or not at all.
 
     Returns
     -------
     Solution
+        For a folder x is the file ``out``, memory-mapped for reading.
 
     Raises
     ------
@@ -92,7 +102,18 @@ def denoise(
     >>> solution.status.name
     'CONVERGED'
     """
-    return build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=False).denoise(y, callback=callback)
+    if is_stored(graph):
+        return denoise_stored(
+            cast(StoredLike, graph), weights, y, out, fit=fit, method=method, backend=backend, tol=tol,
+            max_iterations=max_iterations, callback=callback,
+        )  # fmt: skip
+    if out is not None:
+        raise InputError(f"out is {str(out)!r}, but the graph is in memory: omit out, and save the result's x.")
+    denoiser = build_denoiser(
+        cast(GraphLike, graph), cast(WeightsLike, weights), cast("ArrayLike | None", fit), method, tol, max_iterations, backend,
+        many=False,
+    )  # fmt: skip
+    return denoiser.denoise(cast(ArrayLike, y), callback=callback)
 
 
 @takes_tables("y", "observed", observed="observed", like="y")

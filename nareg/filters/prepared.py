@@ -16,7 +16,7 @@ from nareg.errors import InputError
 from nareg.filters import _amplification, _matrix_amplification
 from nareg.filters._engines import METHODS, Backend, Engines, Method, solve
 from nareg.filters._iterate import Callback, Iterates, Stop
-from nareg.filters.backends import BackendLike, Torch, checking, open_backend, open_torch
+from nareg.filters.backends import BackendLike, Petsc, Torch, checking, open_backend, open_torch
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -38,7 +38,7 @@ class Denoiser:
     """
 
     def __init__(
-        self, engines: Backend, method: Method, tol: float, max_iterations: int | None, backend: BackendLike = "auto"
+        self, engines: Backend, method: str, tol: float, max_iterations: int | None, backend: BackendLike = "auto"
     ) -> None:
         self._engines, self._backend = engines, backend
         self.method = method
@@ -225,9 +225,14 @@ def build_denoiser(
     tensors = {name: value for name, value in (("weights", weights), ("fit", fit)) if is_tensor(value)}
     if backend == "torch" or (backend == "auto" and tensors):
         backend = Torch()
+    options = Petsc()
+    if isinstance(backend, Petsc):
+        options, backend = backend, "petsc"
     with checking(backend):
         base = penalty(graph)
         checks.choice("method", method, METHODS)
+        if options.partition != "none":
+            raise InputError(f"partition is {options.partition!r}, but the graph is in memory: it is for graphs in folders.")
         tol = checks.number("tol", tol, low=0, strict=True)
         if max_iterations is not None:
             max_iterations = checks.integer("max_iterations", max_iterations, low=1)
@@ -238,10 +243,12 @@ def build_denoiser(
     engines = open_backend(backend, system, many=many)
     for name in tensors:
         _refuse_tensor(name, backend)
+    if method == "multigrid" and options.multigrid == "hypre":
+        return Denoiser(engines, "hypre", tol, max_iterations, backend)
     return Denoiser(engines, method, tol, max_iterations, backend)
 
 
-def _refuse_tensor(name: str, backend: str) -> None:
+def _refuse_tensor(name: str, backend: BackendLike) -> None:
     if backend != "auto":
         raise InputError(
             f"{name} is a torch tensor but backend is {backend!r}: pass backend='torch' or 'auto', or {name}.numpy()."

@@ -9,21 +9,24 @@ The truncated series is the published model: at lam = 32 and S = 16 it is far fr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, is_tensor
 from nareg.errors import InputError
+from nareg.filters.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.ngc import ngc, polynomial
 from nareg.gnn.robust import Memo, rngc
 from nareg.gnn.solvers import Neumann, Perturbation, Solver, SolverName, as_solver
+from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, Features
 
 if TYPE_CHECKING:
@@ -36,13 +39,17 @@ T = TypeVar("T", np.ndarray, "torch.Tensor")
 
 
 def propagate(
-    graph: GraphInput,
-    x: T,
+    graph: GraphInput | StoredLike,
+    x: T | str | os.PathLike[str],
     *,
     lam: float = 32.0,
     solver: Solver | SolverName = "neumann",
     perturbation: Perturbation | None = None,
     weights: ArrayLike | Features | None = None,
+    out: str | os.PathLike[str] | None = None,
+    backend: StoredBackend = "auto",
+    normalization: Literal["augmented", "normalized"] = "augmented",
+    progress: ProgressCallback | None = None,
 ) -> T:
     """Filter node features with ``(I + lam (I - A~))^-1``, its truncated Neumann series, or any polynomial in A~.
 
@@ -50,7 +57,8 @@ def propagate(
     ----------
     graph : Adjacency, Graph, SciPy or torch sparse (N, N), or ``edge_index`` (2, E)
         See :class:`Adjacency`. Prepare one to propagate more than once, and for edge weights, another normalization or a
-        directed graph.
+        directed graph. A folder that ``nareg convert`` or :meth:`nareg.Graph.save` wrote is read in parts, or with
+        ``backend="petsc"`` by all ranks of MPI: series, and any polynomial, of features in an ``.npy`` file or an array.
     x : (N, F) float32 or float64 NumPy array or torch tensor
         Features. Gradients flow to a tensor that requires them.
     lam : float
@@ -62,11 +70,20 @@ def propagate(
         RNGC's adversarial perturbation of A~.
     weights : (S + 1,) array or tensor, optional
         Generalized PageRank ``sum_s weights[s] A~^s x`` in the place of the filter; a tensor may require gradients. ``lam``,
-        ``solver`` and ``perturbation`` do not apply.
+        ``solver`` and ``perturbation`` do not apply. :mod:`nareg.gnn.series` has coefficients.
+    out : path, optional
+        ``.npy`` file for the result, where ``graph`` is a folder. It appears whole or not at all.
+    backend : {"auto", "petsc"}, Disk or Petsc
+        Of a folder: see :func:`nareg.filters.denoise`.
+    normalization : {"augmented", "normalized"}
+        Of a folder: ``A~ = (D + I)^-1/2 (A + I) (D + I)^-1/2``, or ``D^-1/2 A D^-1/2`` with a one for isolated nodes.
+    progress : callable, optional
+        Of a folder: receives a :class:`nareg.progress.Progress` for every product.
 
     Returns
     -------
     (N, F) array or tensor of the type and dtype of x
+        Of a folder the file ``out``, memory-mapped for reading.
 
     Raises
     ------
@@ -89,8 +106,15 @@ def propagate(
     >>> nareg.gnn.propagate(g, x, lam=1.0, solver=nareg.gnn.ConjugateGradients(tol=1e-8)).ravel().round(3)
     array([0.718, 0.188, 0.051])
     """
+    if is_stored(graph):
+        if perturbation is not None:
+            raise InputError("perturbation is given, but graph is in a folder: load it with nareg.Graph.load, or omit it.")
+        coefficients = _coefficients(lam, solver) if weights is None else weights
+        return _stored(cast(StoredLike, graph), x, coefficients, out, backend, normalization, progress)
+    if out is not None:
+        raise InputError(f"out is {str(out)!r}, but the graph is in memory: omit out, and save the result.")
     features = checked_features("x", x)
-    adjacency = as_adjacency(graph, features.shape[0])
+    adjacency = as_adjacency(cast("GraphInput", graph), features.shape[0])
     if weights is not None:
         return polynomial(adjacency, features, _checked_weights(weights, features))
     lam = checks.number("lam", lam, low=0)
@@ -106,6 +130,28 @@ def propagate(
         masked=perturbation.masked,
         factor=None if perturbation.factor is None else _checked_factor(perturbation.factor, features),
     )
+
+
+def _coefficients(lam: float, solver: Solver | SolverName) -> np.ndarray:
+    """Of the series that a solver is."""
+    solver = as_solver(solver)
+    if not isinstance(solver, Neumann):
+        raise InputError(f"solver is {solver}, but graph is in a folder: take Neumann(order), or weights.")
+    lam = checks.number("lam", lam, low=0)
+    return series.neumann_weights(lam, solver.order) * (solver.factor(lam) if solver.unit_gain else 1.0)
+
+
+def _stored(
+    graph: StoredLike, x: Any, weights: Any, out: Any, backend: StoredBackend, normalization: str,
+    progress: ProgressCallback | None,
+) -> np.ndarray:  # fmt: skip
+    """:func:`propagate` for a graph in a folder."""
+    options = stored_backend(backend, out)
+    coefficients = checks.floats("weights", as_numpy(weights), ndim=(1,)).astype(np.float64)
+    if coefficients.size == 0:
+        raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
+    loops = checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
+    return propagate_stored(graph, x, out, coefficients, loops=loops, options=options, progress=progress)
 
 
 def filtered(

@@ -14,6 +14,7 @@ separators, decimal commas, numbers such as -9999 that mean missing, the order o
 are left out. ``strict=True`` refuses to guess.
 """
 
+from nareg._storage.graph_files import GraphWriter, StoredGraph
 from nareg.io._columns import read_column, read_fit, read_weights, write_weights
 from nareg.io._convert import convert
 from nareg.io._matrix_market import read_adjacency
@@ -24,8 +25,10 @@ from nareg.io._tables import Readings, Stations
 from nareg.io._write import write_readings, write_rows
 
 __all__ = [
+    "GraphWriter",
     "Readings",
     "Stations",
+    "StoredGraph",
     "convert",
     "read_adjacency",
     "read_column",

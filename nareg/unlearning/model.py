@@ -177,7 +177,7 @@ class CertifiedGPR(KeptModel):
         Parameters
         ----------
         graph : Graph or (N, N) adjacency matrix
-            Every edge has weight one. With ``folder`` also a :class:`~nareg.outofcore.StoredGraph` or its path.
+            Every edge has weight one. With ``folder`` also a :class:`~nareg.io.StoredGraph` or its path.
         features : (N, F) array or sparse array
             With ``folder`` also the path of an ``.npy`` file. float32 stays float32 there, which loses nothing.
         labels : (N,) integer array

@@ -142,7 +142,7 @@ def overwrite(folder, name, index, value, dtype):
 def test_damaged_numbers_never_reach_the_compiled_loops(folder, name, index, value, dtype, tmp_path):
     overwrite(folder, name, index, value, dtype)
     with pytest.raises(InputError, match=rf"{name}.npy.*convert again"):
-        nareg.outofcore.propagate(folder, np.ones((3, 1)), tmp_path / "z.npy", weights=[0.5, 0.5])
+        nareg.gnn.propagate(folder, np.ones((3, 1)), out=tmp_path / "z.npy", weights=[0.5, 0.5])
     assert not (tmp_path / "z.npy").exists()
 
 

@@ -13,7 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import nareg
-from nareg import design, io, outofcore, spacetime, unlearning
+from nareg import design, filters, io, spacetime, unlearning
 from nareg.cli import node_files
 from nareg.datasets import _graph_loaders
 from nareg.datasets import radomeh as radomeh_files
@@ -146,7 +146,7 @@ def history(path: Path) -> None:
 
 def denoise_stored(path: Path) -> None:
     """Weights and signals of NumPy files, from disk to disk."""
-    outofcore.denoise(path.parent / "stored.graph", path.parent / "w.npy", path, path.parent / "out.npy")
+    filters.denoise(path.parent / "stored.graph", path.parent / "w.npy", path, out=path.parent / "out.npy")
 
 
 def signals(path: Path) -> None:
@@ -157,7 +157,7 @@ def signals(path: Path) -> None:
 
 
 def denoise_graph(path: Path) -> None:
-    outofcore.denoise(path, np.ones(5), np.ones((5, 2)), path.parent / "out.npy")
+    filters.denoise(path, np.ones(5), np.ones((5, 2)), out=path.parent / "out.npy")
 
 
 def to_graph(path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import nareg
-from nareg import design, filters, gnn, outofcore, spacetime, spectral
+from nareg import design, filters, gnn, spacetime, spectral
 from tests.hardening.calls import CALLS
 from tests.hardening.problems import problem
 from tests.spacetime import reference
@@ -167,9 +167,9 @@ def test_a_space_time_model():
 def test_a_graph_on_disk(tmp_path):
     G.save(tmp_path / "g.graph")
     np.save(tmp_path / "y.npy", Y)
-    stored = outofcore.StoredGraph(tmp_path / "g.graph")
+    stored = nareg.io.StoredGraph(tmp_path / "g.graph")
     outs = [tmp_path / f"x{k}.npy" for k in range(THREADS)]
-    together([lambda out=out: outofcore.denoise(stored, np.ones(120), tmp_path / "y.npy", out) for out in outs])
+    together([lambda out=out: filters.denoise(stored, np.ones(120), tmp_path / "y.npy", out=out) for out in outs])
     expected = filters.denoise(G, np.ones(120), Y).x
     for out in outs:
         np.testing.assert_allclose(np.load(out), expected, atol=1e-6)

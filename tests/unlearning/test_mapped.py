@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 import nareg
-from nareg import outofcore
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
 from tests.unlearning.mapped_models import LITTLE, ask_both, assert_equal, both, everything
@@ -134,7 +133,7 @@ def test_files_as_input_give_the_same_bits(rng, tmp_path):
     graph.save(tmp_path / "g.graph")
     np.save(tmp_path / "x.npy", X.astype(np.float32))
     here = CertifiedGPR(rng=np.random.default_rng(1)).fit(graph, X.astype(np.float32), y, np.arange(40))
-    for given_graph in (tmp_path / "g.graph", outofcore.StoredGraph(tmp_path / "g.graph")):
+    for given_graph in (tmp_path / "g.graph", nareg.io.StoredGraph(tmp_path / "g.graph")):
         there = CertifiedGPR(rng=np.random.default_rng(1), folder=tmp_path / "m")
         there.fit(given_graph, tmp_path / "x.npy", y, np.arange(40))
         assert_equal(everything(here), everything(there))

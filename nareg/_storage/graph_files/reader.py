@@ -62,7 +62,7 @@ class StoredGraph:
     >>> import pathlib, tempfile, nareg
     >>> folder = pathlib.Path(tempfile.mkdtemp()) / "grid.graph"
     >>> nareg.graphs.grid((2, 2)).save(folder)
-    >>> stored = nareg.outofcore.StoredGraph(folder)
+    >>> stored = nareg.io.StoredGraph(folder)
     >>> stored
     StoredGraph(n_nodes=4, n_edges=4)
     >>> stored.rows(1, 3).indices
@@ -146,7 +146,7 @@ class StoredGraph:
 
     def adjacency(self) -> sp.csr_array:
         """The whole adjacency in memory, (N, N) CSR, with the weights as stored (float64 ones where there are none)."""
-        checks.memory(f"the graph {self.path}", self.n_bytes, alternative="use nareg.outofcore")
+        checks.memory(f"the graph {self.path}", self.n_bytes, alternative="pass the folder to filters.denoise")
         parts = self.rows(0, self.n_nodes)
         weights = np.ones(parts.indices.size) if parts.weights is None else parts.weights
         return sp.csr_array((weights, parts.indices, parts.indptr), shape=(self.n_nodes, self.n_nodes))

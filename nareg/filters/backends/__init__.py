@@ -5,6 +5,7 @@ Each other backend is a private package beside this file, imported only when it 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
@@ -15,10 +16,13 @@ import scipy.sparse as sp
 
 from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty
-from nareg.errors import MissingDependencyError
+from nareg._storage.graph_files import StoredGraph
+from nareg.errors import InputError, MissingDependencyError
 from nareg.filters._engines import Backend, Engines
-from nareg.filters.backends._options import Torch
-from nareg.results import WeightDesign
+from nareg.filters._iterate import Callback
+from nareg.filters.backends._options import Disk, Petsc, Torch
+from nareg.progress import ProgressCallback
+from nareg.results import Solution, WeightDesign
 
 if TYPE_CHECKING:
     from nareg.filters.backends._petsc.systems import PetscSystems
@@ -28,8 +32,9 @@ if TYPE_CHECKING:
     from nareg.filters.backends._torch._time_system import TimeSystem
 
 __all__ = [
-    "BACKENDS", "BackendLike", "BackendName", "SolverBackend", "Torch", "alike_on_all_ranks", "check_solver_backend",
-    "checking", "checking_in_step", "open_backend", "open_systems", "open_torch", "open_torch_edges", "open_torch_time",
+    "BACKENDS", "BackendLike", "BackendName", "Disk", "Petsc", "SolverBackend", "StoredBackend", "StoredLike", "Torch",
+    "alike_on_all_ranks", "check_solver_backend", "checking", "checking_in_step", "denoise_stored", "is_stored", "open_backend",
+    "open_systems", "open_torch", "open_torch_edges", "open_torch_time", "propagate_stored", "stored_backend",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -37,7 +42,10 @@ Design = TypeVar("Design", bound=WeightDesign)
 
 BackendName = Literal["auto", "scipy", "torch", "petsc"]
 BACKENDS = get_args(BackendName)
-BackendLike = BackendName | Torch
+BackendLike = BackendName | Torch | Disk | Petsc
+#: A graph in a folder, and what works on one.
+StoredLike = StoredGraph | str | os.PathLike[str]
+StoredBackend = Literal["auto", "petsc"] | Disk | Petsc
 #: Designs have no tensors to tell a library from: it is named.
 SolverBackend = Literal["scipy", "torch", "petsc"] | Torch
 
@@ -46,6 +54,8 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
     """The system in the hands of the library of this name; ``many`` says that many solves follow."""
     if isinstance(backend, Torch):
         return open_torch(backend, Engines(system, many=many))
+    if isinstance(backend, Disk):
+        raise InputError("backend is Disk, but the graph is in memory: pass the folder of Graph.save, or backend='auto'.")
     checks.choice("backend", backend, BACKENDS)
     if backend == "torch":
         return open_torch(Torch(), Engines(system, many=many))
@@ -151,3 +161,59 @@ def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:
     from nareg.filters.backends._petsc.ranks import agreed
 
     return agreed(load().comm)
+
+
+def is_stored(graph: object) -> bool:
+    """Whether this names a graph in a folder."""
+    return isinstance(graph, (StoredGraph, str, os.PathLike))
+
+
+def stored_backend(backend: object, out: object) -> Disk | Petsc:
+    """What works on a graph in a folder."""
+    if out is None:
+        raise InputError("graph is in a folder, out is None: name the .npy file for the result.")
+    if isinstance(backend, (Disk, Petsc)):
+        return backend
+    if not isinstance(backend, str) or backend not in ("auto", "petsc"):
+        raise InputError(f"backend is {backend!r}: a graph in a folder takes 'auto', 'petsc', Disk(...) or Petsc(...).")
+    return Petsc() if backend == "petsc" else Disk()
+
+
+def denoise_stored(
+    graph: StoredLike, weights: Any, y: Any, out: str | os.PathLike[str] | None, *, fit: Any, method: str, backend: object,
+    tol: float, max_iterations: int | None, callback: Callback | None,
+) -> Solution:  # fmt: skip
+    """What :func:`nareg.filters.denoise` does with a graph in a folder: read in parts, by this process or by all ranks."""
+    options = stored_backend(backend, out)
+    assert out is not None
+    if isinstance(options, Petsc):
+        from nareg.filters.backends._petsc import stored
+
+        return stored.denoise(
+            graph, weights, y, out, fit=fit, method=method, options=options, tol=tol, max_iterations=max_iterations,
+            callback=callback,
+        )  # fmt: skip
+    from nareg.filters.backends import _disk
+
+    checks.choice("method", method, ("auto", "cg"))
+    tol = checks.number("tol", tol, low=0, strict=True)
+    limit = 10_000 if max_iterations is None else checks.integer("max_iterations", max_iterations, low=1)
+    graph = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+    return _disk.denoise(
+        graph, weights, y, out, fit=fit, tol=tol, max_iterations=limit, memory=options.memory, callback=callback
+    )
+
+
+def propagate_stored(
+    graph: StoredLike, x: Any, out: str | os.PathLike[str], coefficients: np.ndarray, *, loops: bool, options: Disk | Petsc,
+    progress: ProgressCallback | None,
+) -> np.ndarray:  # fmt: skip
+    """Polynomials in the normalized adjacency of a graph in a folder, with a self-loop at every node or at isolated ones."""
+    if isinstance(options, Petsc):
+        from nareg.filters.backends._petsc.propagate import propagate
+
+        return propagate(graph, x, out, coefficients, loops=loops, options=options, progress=progress)
+    from nareg.filters.backends import _disk
+
+    graph = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+    return _disk.propagate(graph, x, out, coefficients, loops=loops, memory=options.memory, progress=progress)

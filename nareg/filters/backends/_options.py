@@ -1,9 +1,11 @@
-"""Settings of the torch backend, which need no torch until they are used."""
+"""Settings of the backends, which need no library until they are used."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from nareg._core import checks
 
 if TYPE_CHECKING:
     import torch
@@ -35,3 +37,42 @@ class Torch:
     device: str | torch.device | None = None
     dtype: torch.dtype | None = None
     generator: torch.Generator | None = None
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A graph in a folder, read in parts, with memory of your choice.
+
+    Parameters
+    ----------
+    memory : int, optional
+        Bytes for arrays. More columns are then worked on at a time and the edges read less often. Default: two fifths of
+        the bytes of graph and signals.
+    """
+
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Petsc:
+    """``backend="petsc"`` with a partition and a multigrid of your choice.
+
+    Parameters
+    ----------
+    partition : {"none", "ptscotch", "parmetis"}
+        Of a graph in a folder. ``"none"`` gives each rank an even piece of the nodes in the file's order. The others move nodes
+        between ranks for fewer edges between them, which pays where the file's order is scattered.
+    multigrid : {"gamg", "hypre"}
+        What ``method="multigrid"`` is.
+    """
+
+    partition: Literal["none", "ptscotch", "parmetis"] = "none"
+    multigrid: Literal["gamg", "hypre"] = "gamg"
+
+    def __post_init__(self) -> None:
+        checks.choice("partition", self.partition, ("none", "ptscotch", "parmetis"))
+        checks.choice("multigrid", self.multigrid, ("gamg", "hypre"))
+
+    def named(self, method: str) -> str:
+        """PETSc's name of a method."""
+        return self.multigrid if method == "multigrid" else method

@@ -11,8 +11,8 @@ import numpy as np
 
 from nareg._storage.folders import atomic_folder
 from nareg._storage.graph_files import StoredGraph
+from nareg._storage.signals import SignalFile
 from nareg.graph import Graph
-from nareg.outofcore._signals import SignalFile
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg import outofcore
 from nareg.errors import DivergentMethodError, SingularSystemError
 from nareg.filters import denoise
 from nareg.filters.backends import Torch
@@ -37,9 +36,7 @@ def in_memory(method: str, backend: object):
 
 def on_disk(system: ExactSystem, tmp_path) -> Solution:
     nareg.Graph(system.A).save(tmp_path / "g.graph")
-    return outofcore.denoise(
-        tmp_path / "g.graph", system.w, system.y, tmp_path / "x.npy", fit=system.c, tol=TOL, max_iterations=300
-    )
+    return denoise(tmp_path / "g.graph", system.w, system.y, out=tmp_path / "x.npy", fit=system.c, tol=TOL, max_iterations=300)
 
 
 ENGINES = {

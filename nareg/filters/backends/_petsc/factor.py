@@ -28,7 +28,7 @@ class ParallelFactor:
         mumps = PETSc.Sys.hasExternalPackage("mumps")
         if not mumps and library.comm.size > 1:
             raise InputError(
-                "this PETSc was built without MUMPS, which method='direct' needs on several ranks: take method='gamg'."
+                "this PETSc was built without MUMPS, which method='direct' needs on several ranks: take method='multigrid'."
             )
         system.K.setOption(PETSc.Mat.Option.SPD, True)
         self._pc = PETSc.PC().create(library.comm)
@@ -42,7 +42,7 @@ class ParallelFactor:
             code = self._pc.getFactorMatrix().getMumpsInfog(1) if mumps else 0
             if code in OUT_OF_MEMORY:
                 raise TooLargeError(
-                    f"the factor of {system.n_nodes} nodes does not fit in memory: take method='gamg' or 'cg', or more ranks."
+                    f"the factor of {system.n_nodes} nodes does not fit in memory: take 'multigrid' or 'cg', or more ranks."
                 ) from None
             self.definite = False  # a zero or negative pivot
         if mumps and self.definite:

@@ -181,7 +181,7 @@ class _Stop:
 
 def _multigrid(preconditioner: Any, kind: str) -> None:
     if kind == "hypre" and not load().PETSc.Sys.hasExternalPackage("hypre"):
-        raise InputError("this PETSc was built without hypre: take method='gamg', which every PETSc has.")
+        raise InputError("this PETSc was built without hypre: take multigrid='gamg', which every PETSc has.")
     with _options(SETTINGS[kind]):
         preconditioner.setOptionsPrefix(PREFIX)
         try:

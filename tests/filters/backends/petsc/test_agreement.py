@@ -58,15 +58,15 @@ print(f"rank {rank} done")
 
 FILES = """
 import numpy as np, nareg
-from nareg import cluster
+from nareg.filters.backends import Petsc
 for partition in ("none", "ptscotch"):
-    for method in ("auto", "cg", "gamg", "direct"):
-        s = cluster.denoise("g.graph", "w.npy", "y.npy", f"x-{partition}-{method}.npy", fit="c.npy", method=method,
-                            partition=partition, tol=1e-11)
+    for method in ("auto", "cg", "multigrid", "direct"):
+        s = nareg.filters.denoise("g.graph", "w.npy", "y.npy", out=f"x-{partition}-{method}.npy", fit="c.npy", method=method,
+                                  backend=Petsc(partition), tol=1e-11)
         assert s.status.name == "CONVERGED", (method, s)
     for kind in ("augmented", "normalized"):
-        cluster.propagate("g.graph", "y.npy", f"z-{partition}-{kind}.npy", weights=[0.5, 0.3, 0.2, 0.1], normalization=kind,
-                          partition=partition)
+        nareg.gnn.propagate("g.graph", "y.npy", out=f"z-{partition}-{kind}.npy", weights=[0.5, 0.3, 0.2, 0.1],
+                            normalization=kind, backend=Petsc(partition))
 print("done")
 """
 

@@ -126,12 +126,12 @@ def test_an_output_that_cannot_be_written_is_refused(mpirun, files):
 def test_a_killed_rank_leaves_no_output(mpirun, files):
     script = """
 import os, signal
-from nareg import cluster
+from nareg import filters
 from mpi4py import MPI
-def stop(progress):
+def stop(iteration, residual):
     if MPI.COMM_WORLD.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-cluster.denoise("g.graph", "w.npy", "y.npy", "x.npy", progress=stop)
+filters.denoise("g.graph", "w.npy", "y.npy", out="x.npy", backend="petsc", callback=stop)
 """
     done = mpirun(2, script)
     assert done.returncode != 0
@@ -140,19 +140,20 @@ cluster.denoise("g.graph", "w.npy", "y.npy", "x.npy", progress=stop)
 
 def test_a_missing_preconditioner_is_named(mpirun, files):
     script = """
-from nareg import cluster, errors
+from nareg import errors, filters
 from petsc4py import PETSc
 if PETSc.Sys.hasExternalPackage("hypre"):
     print("hypre is there")
 else:
     try:
-        cluster.denoise("g.graph", "w.npy", "y.npy", "x.npy", method="hypre")
+        hypre = filters.backends.Petsc(multigrid="hypre")
+        filters.denoise("g.graph", "w.npy", "y.npy", out="x.npy", method="multigrid", backend=hypre)
     except errors.InputError as error:
         print(error)
 """
     done = mpirun(2, "import mpi4py.MPI\n" + script)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("built without hypre: take method='gamg'") == 2 or done.stdout.count("hypre is there") == 2
+    assert done.stdout.count("built without hypre: take multigrid='gamg'") == 2 or done.stdout.count("hypre is there") == 2
     assert not (files / "x.npy").exists()
 
 

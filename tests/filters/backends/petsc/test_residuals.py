@@ -28,9 +28,8 @@ for system in LOST + graded_systems(12):
         system.judge(solution, 1e-8, rounded=False)
         judged += 1
         if (system.c > 0).all():
-            kind = "gamg" if method == "multigrid" else method
-            solution = nareg.cluster.denoise(
-                "g.graph", system.w, system.y, "x.npy", fit=system.c, method=kind, max_iterations=300
+            solution = nareg.filters.denoise(
+                "g.graph", system.w, system.y, out="x.npy", fit=system.c, method=method, backend="petsc", max_iterations=300
             )
             system.judge(solution, 1e-8, rounded=False)
     comm.barrier()

@@ -6,7 +6,7 @@ import numpy as np
 
 from nareg._core.compiled import serial
 from nareg.errors import SingularSystemError
-from nareg.outofcore._streaming import EdgeStream
+from nareg.filters.backends._disk.streaming import EdgeStream
 
 
 def refuse_without_data(edges: EdgeStream, coupled: np.ndarray, observed: np.ndarray) -> None:

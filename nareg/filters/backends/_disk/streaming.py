@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any
 
 import numpy as np
 
 from nareg._core import checks
 from nareg._storage.graph_files import Rows, StoredGraph
 from nareg.errors import TooLargeError
-from nareg.outofcore import _kernels
+from nareg.filters.backends._disk import kernels
 
 #: Bytes of entries that are read at a time: few enough that the sums over their neighbors stay in a cache.
 CHUNK = 2**23
-#: Rows of vectors that are worked on at a time.
-ROWS = 2**16
 #: Share of the data's bytes that is used as memory by default.
 SHARE = 0.4
 #: Least memory that is used by default.
@@ -47,7 +42,7 @@ class EdgeStream:
         for part in self.rows():
             place = slice(part.first, part.last)
             sums = np.empty((part.last - part.first, V.shape[1]), V.dtype)
-            _kernels.neighbor_sums(part.indptr, part.indices, _weights(part), V, sums)
+            kernels.neighbor_sums(part.indptr, part.indices, _weights(part), V, sums)
             yield place, sums
 
     def differences(self, V: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
@@ -55,69 +50,19 @@ class EdgeStream:
         for part in self.rows():
             place = slice(part.first, part.last)
             sums = np.empty((part.last - part.first, V.shape[1]), V.dtype)
-            _kernels.neighbor_differences(part.indptr, part.indices, _weights(part), V, part.first, sums)
+            kernels.neighbor_differences(part.indptr, part.indices, _weights(part), V, part.first, sums)
             yield place, sums
 
     def degrees(self) -> np.ndarray:
         """Weighted degrees ``A 1``, (N,) float64."""
         degrees = np.empty(self.graph.n_nodes)
         for part in self.rows():
-            _kernels.weighted_degrees(part.indptr, _weights(part), degrees[part.first : part.last])
+            kernels.weighted_degrees(part.indptr, _weights(part), degrees[part.first : part.last])
         return degrees
 
 
 def _weights(part: Rows) -> np.ndarray:
     return np.empty(0, np.float32) if part.weights is None else part.weights
-
-
-class NodeVectors:
-    """A few numbers per node, (N, B), in memory or (with ``folder``) in a scratch file that goes with this object."""
-
-    def __init__(self, shape: tuple[int, int], dtype: Any, folder: Path | None) -> None:
-        self.shape, self.dtype = shape, np.dtype(dtype)
-        #: None where they are on disk.
-        self.array: np.ndarray | None = np.empty(shape, dtype) if folder is None else None
-        self._file = None if folder is None else TemporaryFile(dir=folder, prefix=".nareg-", buffering=0)  # noqa: SIM115
-
-    def rows(self, place: slice) -> np.ndarray:
-        """Some rows: a view of those in memory, or a copy of those on disk."""
-        if self.array is not None:
-            return self.array[place]
-        rows = np.empty((min(place.stop, self.shape[0]) - place.start, self.shape[1]), self.dtype)
-        assert self._file is not None
-        self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
-        view = rows.data.cast("B")
-        done = 0
-        while done < len(view):
-            count = self._file.readinto(view[done:])  # type: ignore[attr-defined]
-            if not count:
-                raise OSError("a scratch file is shorter than what was written to it")
-            done += count
-        return rows
-
-    def store(self, place: slice, rows: np.ndarray) -> None:
-        """Write some rows; nothing is left to do for a view that :meth:`rows` gave."""
-        if self.array is not None:
-            if not np.may_share_memory(rows, self.array):
-                self.array[place] = rows
-            return
-        assert self._file is not None
-        self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
-        view = np.ascontiguousarray(rows, self.dtype).data.cast("B")
-        done = 0
-        while done < len(view):
-            done += self._file.write(view[done:])
-
-    def pieces(self) -> Iterator[slice]:
-        """Places of all rows, in pieces."""
-        for first in range(0, self.shape[0], ROWS):
-            yield slice(first, min(first + ROWS, self.shape[0]))
-
-    def close(self) -> None:
-        """Give memory or file back."""
-        self.array = None
-        if self._file is not None:
-            self._file.close()
 
 
 def column_blocks(

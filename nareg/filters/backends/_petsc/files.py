@@ -13,10 +13,10 @@ import numpy as np
 
 from nareg._storage import array_files
 from nareg._storage.files import DRAFT, clear_drafts, resolved
+from nareg._storage.signals import SignalFile
 from nareg.errors import InputError
 from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.ranks import agreed
-from nareg.outofcore._signals import SignalFile
 
 #: Bytes that are written at a time: MPI counts them in 31 bits.
 PIECE = 2**28

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,61 @@ from nareg._storage import array_files
 from nareg._storage.files import atomic_write
 from nareg._storage.graph_files.reader import read_into
 from nareg.errors import InputError
-from nareg.outofcore._streaming import NodeVectors
 
 #: Bytes of signals that are read at a time.
 PIECE = 2**23
+#: Rows of vectors that are worked on at a time.
+ROWS = 2**16
+
+
+class NodeVectors:
+    """A few numbers per node, (N, B), in memory or (with ``folder``) in a scratch file that goes with this object."""
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, folder: Path | None) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        #: None where they are on disk.
+        self.array: np.ndarray | None = np.empty(shape, dtype) if folder is None else None
+        self._file = None if folder is None else TemporaryFile(dir=folder, prefix=".nareg-", buffering=0)  # noqa: SIM115
+
+    def rows(self, place: slice) -> np.ndarray:
+        """Some rows: a view of those in memory, or a copy of those on disk."""
+        if self.array is not None:
+            return self.array[place]
+        rows = np.empty((min(place.stop, self.shape[0]) - place.start, self.shape[1]), self.dtype)
+        assert self._file is not None
+        self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
+        view = rows.data.cast("B")
+        done = 0
+        while done < len(view):
+            count = self._file.readinto(view[done:])  # type: ignore[attr-defined]
+            if not count:
+                raise OSError("a scratch file is shorter than what was written to it")
+            done += count
+        return rows
+
+    def store(self, place: slice, rows: np.ndarray) -> None:
+        """Write some rows; nothing is left to do for a view that :meth:`rows` gave."""
+        if self.array is not None:
+            if not np.may_share_memory(rows, self.array):
+                self.array[place] = rows
+            return
+        assert self._file is not None
+        self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
+        view = np.ascontiguousarray(rows, self.dtype).data.cast("B")
+        done = 0
+        while done < len(view):
+            done += self._file.write(view[done:])
+
+    def pieces(self) -> Iterator[slice]:
+        """Places of all rows, in pieces."""
+        for first in range(0, self.shape[0], ROWS):
+            yield slice(first, min(first + ROWS, self.shape[0]))
+
+    def close(self) -> None:
+        """Give memory or file back."""
+        self.array = None
+        if self._file is not None:
+            self._file.close()
 
 
 class SignalFile:

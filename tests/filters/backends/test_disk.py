@@ -10,20 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg import outofcore
+from nareg._storage import signals
 from nareg.errors import InputError, TooLargeError
+from nareg.filters.backends import Disk
+from nareg.filters.backends._disk import streaming
 from nareg.gnn import series
-from nareg.outofcore import _streaming
 
 N = 300
+
+
+def denoise(graph, weights, y, out, *, memory=None, **options):
+    return nareg.filters.denoise(graph, weights, y, out=out, backend=Disk(memory), **options)
+
+
+def propagate(graph, x, out, *, memory=None, **options):
+    return nareg.gnn.propagate(graph, x, out=out, backend=Disk(memory), **options)
 
 
 @pytest.fixture
 def memory(monkeypatch):
     """Chunks of a few rows, and memory for so many bytes per node."""
-    monkeypatch.setattr(_streaming, "CHUNK", 4096)
-    monkeypatch.setattr(_streaming, "ROWS", 37)
-    monkeypatch.setattr("nareg.outofcore._signals.PIECE", 2000)
+    monkeypatch.setattr(streaming, "CHUNK", 4096)
+    monkeypatch.setattr(signals, "ROWS", 37)
+    monkeypatch.setattr("nareg._storage.signals.PIECE", 2000)
     return lambda per_node: 4 * 4096 + per_node * N
 
 
@@ -42,9 +51,7 @@ def test_propagation_equals_that_in_memory(graph, rng, tmp_path, memory, dtype, 
     x, weights = rng.standard_normal((N, 5)).astype(dtype), series.neumann_weights(32.0, 16)
     graph.save(tmp_path / "g.graph")
     np.save(tmp_path / "x.npy", x if per_node != 24 else np.asfortranarray(x))
-    z = outofcore.propagate(
-        tmp_path / "g.graph", tmp_path / "x.npy", tmp_path / "z.npy", weights=weights, memory=memory(per_node)
-    )
+    z = propagate(tmp_path / "g.graph", tmp_path / "x.npy", tmp_path / "z.npy", weights=weights, memory=memory(per_node))
     exact = nareg.gnn.propagate(graph, x.astype(float), weights=weights)
     assert z.dtype == dtype
     assert z.shape == (N, 5)
@@ -62,7 +69,7 @@ def test_any_polynomial_is_that_of_the_laplacian(coefficients, kind, tmp_path_fa
     A, power, wanted = np.eye(40) - graph.laplacian(kind).toarray(), x, np.zeros_like(x)
     for coefficient in coefficients:
         wanted, power = wanted + coefficient * power, A @ power
-    z = outofcore.propagate(folder / "g.graph", x, folder / "z.npy", weights=coefficients, normalization=kind)
+    z = propagate(folder / "g.graph", x, folder / "z.npy", weights=coefficients, normalization=kind)
     assert np.allclose(z, wanted, atol=1e-13)
 
 
@@ -81,7 +88,7 @@ def test_the_estimate_equals_a_dense_solve(graph, rng, tmp_path, memory, dtype, 
     y[:, 2] *= 1e-25 if dtype == np.float32 else 1e-200
     graph.save(tmp_path / "g.graph")
     np.save(tmp_path / "y.npy", y)
-    solution = outofcore.denoise(
+    solution = denoise(
         tmp_path / "g.graph", w, tmp_path / "y.npy", tmp_path / "x.npy", fit=c, tol=1e-10, memory=memory(per_node)
     )
     fit, spread = np.broadcast_to(1.0 if c is None else c, N), np.broadcast_to(w, N)
@@ -109,7 +116,7 @@ def test_unobserved_nodes_are_filled_in_where_a_dense_solve_can(data, tmp_path_f
     y = rng.standard_normal((n, 2))
 
     def solve():
-        return outofcore.denoise(folder / "g.graph", w, y, folder / "x.npy", fit=c, tol=1e-12)
+        return denoise(folder / "g.graph", w, y, folder / "x.npy", fit=c, tol=1e-12)
 
     try:
         nareg.filters.denoise(graph, w, y, fit=c)
@@ -126,10 +133,10 @@ def test_one_signal_keeps_its_shape(rng, tmp_path):
     graph = nareg.graphs.grid((6, 5))
     graph.save(tmp_path / "g.graph", dtype="float32")
     y = rng.standard_normal(30)
-    solution = outofcore.denoise(tmp_path / "g.graph", 2.0, y, tmp_path / "x.npy", tol=1e-12)
+    solution = denoise(tmp_path / "g.graph", 2.0, y, tmp_path / "x.npy", tol=1e-12)
     assert np.allclose(solution.x, nareg.filters.denoise(graph, 2.0, y).x, atol=1e-11)
     assert solution.x.shape == (30,)
-    assert outofcore.propagate(tmp_path / "g.graph", y, tmp_path / "x.npy", weights=[1.0]).shape == (30,)
+    assert propagate(tmp_path / "g.graph", y, tmp_path / "x.npy", weights=[1.0]).shape == (30,)
 
 
 def test_weights_and_fit_may_be_files(rng, tmp_path):
@@ -138,17 +145,20 @@ def test_weights_and_fit_may_be_files(rng, tmp_path):
     w, c, y = rng.random(30), rng.random(30) + 0.5, rng.standard_normal((30, 2))
     for name, array in (("w", w), ("c", c), ("y", y)):
         np.save(tmp_path / f"{name}.npy", array)
-    solution = outofcore.denoise(
-        tmp_path / "g.graph", tmp_path / "w.npy", tmp_path / "y.npy", tmp_path / "x.npy", fit=tmp_path / "c.npy"
-    )
+    solution = denoise(tmp_path / "g.graph", tmp_path / "w.npy", tmp_path / "y.npy", tmp_path / "x.npy", fit=tmp_path / "c.npy")
     assert np.allclose(solution.x, nareg.filters.denoise(graph, w, y, fit=c).x, atol=1e-7)
 
 
 def test_too_few_iterations_are_reported(rng, tmp_path):
     nareg.graphs.grid((20, 15)).save(tmp_path / "g.graph")
     seen = []
-    solution = outofcore.denoise(
-        tmp_path / "g.graph", 30.0, rng.standard_normal((N, 2)), tmp_path / "x.npy", max_iterations=5, progress=seen.append
+    solution = denoise(
+        tmp_path / "g.graph",
+        30.0,
+        rng.standard_normal((N, 2)),
+        tmp_path / "x.npy",
+        max_iterations=5,
+        callback=lambda *report: seen.append(report),
     )
     assert solution.status is nareg.results.Status.MAX_ITERATIONS
     assert solution.iterations == len(seen) == 5
@@ -159,21 +169,26 @@ def test_an_interrupted_solve_leaves_the_older_result_and_no_scratch_files(rng, 
     nareg.graphs.grid((20, 15)).save(tmp_path / "g.graph")
     (tmp_path / "x.npy").write_bytes(b"older")
 
-    def interrupt(report):
-        if report.step == 3:
+    def interrupt(step):
+        if step == 3:
             raise KeyboardInterrupt
 
     for call in (
-        lambda: outofcore.denoise(
-            tmp_path / "g.graph", 30.0, rng.standard_normal((N, 2)), tmp_path / "x.npy", memory=memory(36), progress=interrupt
+        lambda: denoise(
+            tmp_path / "g.graph",
+            30.0,
+            rng.standard_normal((N, 2)),
+            tmp_path / "x.npy",
+            memory=memory(36),
+            callback=lambda step, _: interrupt(step),
         ),
-        lambda: outofcore.propagate(
+        lambda: propagate(
             tmp_path / "g.graph",
             rng.standard_normal((N, 2)),
             tmp_path / "x.npy",
             weights=[1] * 5,
             memory=memory(16),
-            progress=interrupt,
+            progress=lambda report: interrupt(report.step),
         ),
     ):
         with pytest.raises(KeyboardInterrupt):
@@ -206,7 +221,7 @@ def test_input_that_cannot_work_is_one_sentence(tmp_path, change, message, monke
     nareg.graphs.grid((6,)).save("g.graph")
     given = {"graph": "g.graph", "weights": 1.0, "y": np.ones((6, 2)), "out": "x.npy", **change}
     with pytest.raises(InputError, match=message):
-        outofcore.denoise(**given)
+        denoise(**given)
     assert [path.name for path in tmp_path.iterdir()] == ["g.graph"]
 
 
@@ -215,19 +230,38 @@ def test_a_design_is_refused_with_the_way_out(tmp_path, rng):
     graph.save(tmp_path / "g.graph")
     design = nareg.design.node_invariant(graph, measurements=rng.standard_normal((6, 4)), rule="gcv")
     with pytest.raises(InputError, match=r"pass design.weights"):
-        outofcore.denoise(tmp_path / "g.graph", design, np.ones(6), tmp_path / "x.npy")
+        denoise(tmp_path / "g.graph", design, np.ones(6), tmp_path / "x.npy")
 
 
 def test_functions_in_memory_name_the_ones_on_disk(tmp_path):
     nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
-    with pytest.raises(InputError, match=r"use nareg.outofcore.denoise, or nareg.Graph.load"):
-        nareg.filters.denoise(outofcore.StoredGraph(tmp_path / "g.graph"), 1.0, np.ones(6))
+    stored = nareg.io.StoredGraph(tmp_path / "g.graph")
+    with pytest.raises(InputError, match=r"which filters.denoise takes: pass nareg.Graph.load"):
+        nareg.filters.prepare(stored, 1.0)
+    with pytest.raises(InputError, match=r"out is None: name the .npy file"):
+        nareg.filters.denoise(stored, 1.0, np.ones(6))
+    with pytest.raises(InputError, match=r"takes 'auto', 'petsc', Disk"):
+        nareg.filters.denoise(stored, 1.0, np.ones(6), out="x.npy", backend="torch")
+    with pytest.raises(InputError, match=r"the graph is in memory: omit out"):
+        nareg.filters.denoise(nareg.Graph.load(tmp_path / "g.graph"), 1.0, np.ones(6), out="x.npy")
+    with pytest.raises(InputError, match=r"backend is Disk, but the graph is in memory"):
+        nareg.filters.denoise(nareg.Graph.load(tmp_path / "g.graph"), 1.0, np.ones(6), backend=Disk())
+
+
+def test_a_series_on_disk_is_the_default_filter(tmp_path, rng):
+    graph, x = nareg.graphs.grid((5, 5)), rng.standard_normal((25, 3))
+    graph.save(tmp_path / "g.graph")
+    for solver in ("neumann", nareg.gnn.Neumann(5, unit_gain=True)):
+        z = nareg.gnn.propagate(tmp_path / "g.graph", x, lam=2.0, solver=solver, out=tmp_path / "z.npy")
+        np.testing.assert_allclose(z, nareg.gnn.propagate(graph, x, lam=2.0, solver=solver), rtol=1e-12)
+    with pytest.raises(InputError, match=r"take Neumann"):
+        nareg.gnn.propagate(tmp_path / "g.graph", x, solver="cg", out=tmp_path / "z.npy")
 
 
 def test_memory_for_less_than_a_column_is_refused_with_the_bytes(tmp_path):
     nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
     with pytest.raises(TooLargeError, match=r"memory is 1000 bytes, but one column at a time needs \d+"):
-        outofcore.propagate(tmp_path / "g.graph", np.ones((6, 1)), tmp_path / "z.npy", weights=[1.0], memory=1000)
+        propagate(tmp_path / "g.graph", np.ones((6, 1)), tmp_path / "z.npy", weights=[1.0], memory=1000)
 
 
 def test_inputs_are_never_overwritten(tmp_path):
@@ -238,16 +272,16 @@ def test_inputs_are_never_overwritten(tmp_path):
     before = y.read_bytes()
     for source, out in ((y, y), (np.load(y, mmap_mode="r"), y), (y, w)):
         with pytest.raises(InputError, match="is an input too"):
-            outofcore.denoise(tmp_path / "g.graph", w, source, out)
+            denoise(tmp_path / "g.graph", w, source, out)
     with pytest.raises(InputError, match="is an input too"):
-        outofcore.propagate(tmp_path / "g.graph", y, y, weights=[1.0])
+        propagate(tmp_path / "g.graph", y, y, weights=[1.0])
     assert y.read_bytes() == w.read_bytes() == before
 
 
 def test_a_weights_file_that_is_not_there(tmp_path):
     nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
     with pytest.raises(InputError, match=r"weights is 'w.npy', which is no file"):
-        outofcore.denoise(tmp_path / "g.graph", "w.npy", np.ones(6), tmp_path / "x.npy")
+        denoise(tmp_path / "g.graph", "w.npy", np.ones(6), tmp_path / "x.npy")
 
 
 def test_a_cut_off_signal_file_is_refused(tmp_path):
@@ -255,15 +289,15 @@ def test_a_cut_off_signal_file_is_refused(tmp_path):
     np.save(tmp_path / "y.npy", np.ones((6, 2)))
     (tmp_path / "y.npy").write_bytes((tmp_path / "y.npy").read_bytes()[:-8])
     with pytest.raises(InputError, match="cut off"):
-        outofcore.denoise(tmp_path / "g.graph", 1.0, tmp_path / "y.npy", tmp_path / "x.npy")
+        denoise(tmp_path / "g.graph", 1.0, tmp_path / "y.npy", tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("task", ["propagate", "denoise"])
 def test_arrays_take_no_more_than_the_memory_that_is_allowed(rng, tmp_path, monkeypatch, task):
     n, columns = 40_000, 12
-    monkeypatch.setattr(_streaming, "CHUNK", 2**15)
-    monkeypatch.setattr(_streaming, "ROWS", 2**9)
-    monkeypatch.setattr("nareg.outofcore._signals.PIECE", 2**14)
+    monkeypatch.setattr(streaming, "CHUNK", 2**15)
+    monkeypatch.setattr(signals, "ROWS", 2**9)
+    monkeypatch.setattr("nareg._storage.signals.PIECE", 2**14)
     np.save(tmp_path / "x.npy", rng.standard_normal((n, columns)).astype(np.float32))
     nareg.graphs.grid((200, 200)).save(tmp_path / "g.graph", dtype="float32")
     allowed = {"propagate": (8 + 4 * 6) * n, "denoise": (20 + 4 * 6) * n}[task] + 4 * 2**15
@@ -271,9 +305,9 @@ def test_arrays_take_no_more_than_the_memory_that_is_allowed(rng, tmp_path, monk
     def call():
         paths = tmp_path / "g.graph", tmp_path / "x.npy", tmp_path / "z.npy"
         if task == "propagate":
-            outofcore.propagate(*paths, weights=[0.5, 0.25, 0.25], memory=allowed)
+            propagate(*paths, weights=[0.5, 0.25, 0.25], memory=allowed)
         else:
-            outofcore.denoise(paths[0], 2.0, *paths[1:], tol=1e-6, memory=allowed)
+            denoise(paths[0], 2.0, *paths[1:], tol=1e-6, memory=allowed)
 
     call()  # compiled
     tracemalloc.start()

@@ -13,22 +13,19 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from nareg._core import checks
 from nareg._storage.graph_files import StoredGraph
-from nareg.outofcore import _kernels
-from nareg.outofcore._signals import ColumnBlock, SignalFile, refuse_output, signal_writer
-from nareg.outofcore._streaming import NodeVectors, column_blocks
-from nareg.outofcore._system import SMALLEST, StoredSystem, system
-from nareg.progress import Progress, ProgressCallback
+from nareg._storage.signals import ColumnBlock, NodeVectors, SignalFile, refuse_output, signal_writer
+from nareg.filters._iterate import Callback
+from nareg.filters.backends._disk import kernels
+from nareg.filters.backends._disk.streaming import column_blocks
+from nareg.filters.backends._disk.system import SMALLEST, StoredSystem, system
 from nareg.results import Solution, Status
-
-if TYPE_CHECKING:
-    from nareg.typing import ArrayLike
 
 #: Takes the residual after each product.
 Report = Callable[[float], None]
@@ -39,86 +36,29 @@ PROGRESS = 0.3
 
 
 def denoise(
-    graph: StoredGraph | str | os.PathLike[str],
-    weights: ArrayLike | str | os.PathLike[str],
-    y: Any,
-    out: str | os.PathLike[str],
-    *,
-    fit: ArrayLike | str | os.PathLike[str] | None = None,
-    tol: float = 1e-8,
-    max_iterations: int = 10_000,
-    memory: int | None = None,
-    progress: ProgressCallback | None = None,
-) -> Solution:
-    """Denoise signals on disk: solve ``(C + S) x = C y`` with ``S = diag(w) L diag(w)``, edges never all in memory.
-
-    The same estimate as :func:`nareg.filters.denoise` with ``method="cg"``, and the same rule for when to stop. Neither S nor K
-    is stored: products are computed from the adjacency, the degrees and w.
-
-    Parameters
-    ----------
-    graph : StoredGraph or path
-        A folder that ``nareg convert`` or :meth:`nareg.Graph.save` wrote.
-    weights : (N,) array, number, or path of an ``.npy`` file
-        Node weights w, or one weight for all nodes.
-    y : path of an ``.npy`` file, or array
-        Readings (N,) or (N, T), float32 or float64, finite.
-    out : path
-        ``.npy`` file for the estimate, in the dtype of y. It appears whole or not at all.
-    fit : (N,) array or path, optional
-        Data-term weights c >= 0, 0 for an unobserved node (its reading must be finite, and does not matter). Default: ones.
-    tol : float
-        Relative residual ``||c y - K x|| / ||c y||`` of every signal (float64). ``CONVERGED`` guarantees twice this, before the
-        estimate is rounded to the dtype of y.
-    max_iterations : int
-        Products with K per block of columns, at most.
-    memory : int, optional
-        Bytes for arrays. More columns are then worked on at a time and the edges read less often. Default: two fifths of
-        the bytes of graph and signals.
-    progress : callable, optional
-        Receives a :class:`nareg.progress.Progress` for every product.
-
-    Returns
-    -------
-    Solution
-        Its ``x`` is the file ``out``, memory-mapped for reading; ``iterations`` are those of the slowest block of columns.
-
-    Raises
-    ------
-    InputError
-        If graph, weights and signals do not fit, or a file is damaged; :class:`~nareg.errors.SingularSystemError` if no node of
-        a connected part is observed.
-    TooLargeError
-        If one column does not fit into ``memory``.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, numpy as np, nareg
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> nareg.graphs.grid((2, 2)).save(folder / "grid.graph")
-    >>> solution = denoise(folder / "grid.graph", 1.0, np.array([1.0, 0.0, 0.0, 1.0]), folder / "x.npy")
-    >>> solution.x.round(3)
-    array([0.6, 0.4, 0.4, 0.6])
-    >>> solution.status.name
-    'CONVERGED'
-    """
+    graph: StoredGraph, weights: Any, y: Any, out: str | os.PathLike[str], *, fit: Any, tol: float,
+    max_iterations: int, memory: int | None, callback: Callback | None,
+) -> Solution:  # fmt: skip
+    """What :func:`nareg.filters.denoise` does with a graph on disk, for ``method="cg"``: edges are never all in memory."""
     started = time.perf_counter()
-    stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
-    n = stored.n_nodes
+    n = graph.n_nodes
     refuse_output(out, y, weights, fit)
     source = SignalFile("y", y, n)
-    tol = checks.number("tol", tol, low=0, strict=True)
-    max_iterations = checks.integer("max_iterations", max_iterations, low=1)
     blocks, on_disk = column_blocks(
         source.n_columns, in_memory=24 * n, on_disk=4 * n, fixed=(20 if fit is None else 28) * n,
-        data=stored.n_bytes + source.n_bytes, memory=memory,
+        data=graph.n_bytes + source.n_bytes, memory=memory,
     )  # fmt: skip
     folder = Path(out).resolve().parent if on_disk else None
-    checked = system(stored, weights, fit)
-    results = []
+    checked = system(graph, weights, fit)
+    results, steps = [], count(1)
+
+    def report(residual: float) -> None:
+        if callback is not None:
+            callback(next(steps), residual)
+
     with signal_writer(out, source.shape, source.dtype, by_columns=len(blocks) > 1) as write:
-        for b, columns in enumerate(blocks):
-            with closing(_Block(checked, source, columns, folder, _reporter(progress, b, len(blocks)))) as block:
+        for columns in blocks:
+            with closing(_Block(checked, source, columns, folder, report)) as block:
                 results.append(block.solve(tol, max_iterations))
                 for place, x in block.estimate():
                     write(place, columns, x)
@@ -229,13 +169,13 @@ class _Block:
         active = (np.sqrt(norms[1:]) * scale > targets).any(axis=0)
         P[:] = 0.0
         for place in self._R.pieces():
-            _kernels.direction(s[place], self._R.rows(place), P[place], np.zeros(P.shape[1]))
+            kernels.direction(s[place], self._R.rows(place), P[place], np.zeros(P.shape[1]))
             self._increment.store(place, np.zeros(P[place].shape, np.float32))
         history: list[float] = []
         while active.any() and len(history) < max_iterations:
             curvature = np.zeros(P.shape[1])
             for place, Q in edges.products(P):
-                curvature += _kernels.finish_product(s[place], SMALLEST, P[place], Q)
+                curvature += kernels.finish_product(s[place], SMALLEST, P[place], Q)
                 self._Q.store(place, Q)
             active &= curvature > 0  # else rounding is all that is left
             squared = norms[0]
@@ -244,7 +184,7 @@ class _Block:
             norms = np.zeros_like(norms)
             for place in self._R.pieces():
                 U, R = self._increment.rows(place), self._R.rows(place)
-                norms += _kernels.step(U, R, P[place], self._Q.rows(place), diagonal[place], alpha)
+                norms += kernels.step(U, R, P[place], self._Q.rows(place), diagonal[place], alpha)
                 self._increment.store(place, U)
                 self._R.store(place, R)
             relative = np.sqrt(norms[1:]) * scale
@@ -253,14 +193,14 @@ class _Block:
             active &= (relative > targets).any(axis=0)
             beta = np.divide(norms[0], squared, out=np.zeros_like(squared), where=active)
             for place in self._R.pieces():
-                _kernels.direction(s[place], self._R.rows(place), P[place], beta)
+                kernels.direction(s[place], self._R.rows(place), P[place], beta)
         return history
 
     def _norms(self) -> np.ndarray:
-        """Squared norms of R's columns: see ``_kernels.norms``."""
+        """Squared norms of R's columns: see ``kernels.norms``."""
         total = np.zeros((3, self._P.shape[1]))
         for place in self._R.pieces():
-            total += _kernels.norms(self._R.rows(place), self._system.diagonal[place])
+            total += kernels.norms(self._R.rows(place), self._system.diagonal[place])
         return total
 
     def _residual(self, unit: np.ndarray) -> None:
@@ -290,15 +230,3 @@ class _Block:
 def _ratio(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Left over right, zero where right is."""
     return np.divide(left, right, out=np.zeros_like(right), where=right > 0)
-
-
-def _reporter(progress: ProgressCallback | None, block: int, n_blocks: int) -> Report:
-    step = 0
-
-    def report(residual: float) -> None:
-        nonlocal step
-        step += 1
-        if progress is not None:
-            progress(Progress(f"block {block + 1} of {n_blocks}", step, values={"residual": residual}))
-
-    return report

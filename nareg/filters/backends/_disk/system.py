@@ -20,10 +20,10 @@ import numpy as np
 from nareg._core import checks
 from nareg._storage import array_files
 from nareg._storage.graph_files import StoredGraph
+from nareg._storage.signals import existing
 from nareg.errors import InputError
-from nareg.outofcore._components import refuse_without_data
-from nareg.outofcore._signals import existing
-from nareg.outofcore._streaming import EdgeStream
+from nareg.filters.backends._disk.components import refuse_without_data
+from nareg.filters.backends._disk.streaming import EdgeStream
 from nareg.results import WeightDesign
 
 #: Smaller s leave the float32 directions of conjugate gradients, its multiples, no room: such nodes keep what they have read.

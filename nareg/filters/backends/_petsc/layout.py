@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from nareg.errors import InputError, SolverError
 from nareg.filters.backends._petsc.library import load
-
-Partition = Literal["none", "ptscotch", "parmetis"]
 
 
 class NodeLayout:
@@ -27,7 +25,7 @@ class NodeLayout:
         The adjacency in the order of the solve.
     """
 
-    def __init__(self, A: Any, partition: Partition) -> None:
+    def __init__(self, A: Any, partition: str) -> None:
         self.A = A
         self._exchange: Any = None
         if partition == "none" or load().comm.size == 1:
