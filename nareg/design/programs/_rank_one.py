@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: A constraint is kept if it is missed by no more than this, and steps aim at less.
 KEPT, AIM = 1e-6, 1e-8
 ROUNDS = 40
+#: Squared weights of at most this share of the largest are what a solver leaves of zero, where ``lower`` allows zero.
+TRACE = 1e-6
 #: Price of what the linearization misses, over the cost, and its growth per round.
 PRICE, GROWTH = 10.0, 2.0
 
@@ -57,6 +59,7 @@ def round_within(
     steps = _Steps(program, solver, options)
     reached = [steps.descend(feasible(w, program.lower, program.upper), progress) for w in directions]
     best, _, rounds = min(reached, key=lambda end: (max(end[1][0], AIM), end[1][1]))
+    best = _without_traces(program, best)
     factor = _factor(program, best, scale)
     w = factor * best
     return Rounded(w, share, steps.judge(w)[0], rounds, factor, time.perf_counter() - started)
@@ -131,6 +134,13 @@ class _Steps:
 def _better(new: tuple[float, float], old: tuple[float, float]) -> bool:
     """Fewer violations first, then a smaller objective."""
     return (max(new[0], AIM), new[1]) < (max(old[0], AIM), old[1])
+
+
+def _without_traces(program: Program, w: np.ndarray) -> np.ndarray:
+    """Zero in the place of what a solver leaves of it, if the constraints are kept: those sensors then send nothing."""
+    traces = (w**2 <= TRACE * np.max(w**2)) & (program.lower == 0)
+    trial = np.where(traces, 0.0, w)
+    return trial if violation(program, trial) <= max(violation(program, w), AIM) else w
 
 
 def _factor(program: Program, w: np.ndarray, scale: str) -> float:
