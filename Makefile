@@ -16,7 +16,7 @@ PETSC_PYTHON ?= $(shell for p in python3.12 python3.13 python3.14 python3 $$(pye
 PETSC_VENV := .venv-petsc
 PETSC_BIN := $(PETSC_VENV)/bin
 
-.PHONY: help demo test reproduce quick nightly lint types docs bench petsc dist extras hashes speeds check-python clean
+.PHONY: help demo test reproduce quick nightly lint types docs bench petsc dist extras hashes speeds house check-python clean
 
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
@@ -28,6 +28,7 @@ help:
 	@echo 'make dist    sdist and wheel in dist/, checked and tried in a fresh environment (see RELEASING.md)'
 	@echo 'make extras  every extra alone in a fresh environment, ten minutes;   make hashes   remake constraints/hashed.txt'
 	@echo 'make speeds  the main speeds, added to benchmarks/history (on a quiet machine, in a clean checkout)'
+	@echo 'make house   how large the code is, and its picture in docs/images/house.svg'
 	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
 
 check-python:
@@ -81,6 +82,9 @@ quick: $(VENV)/.test
 nightly: $(VENV)/.test
 	$(BIN)/python -m pytest -m nightly $(ARGS)
 	$(BIN)/python benchmarks/requests.py
+
+house: $(VENV)/.core
+	$(BIN)/python benchmarks/house.py --draw
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import nareg
+from benchmarks import house
 
 ROOT = Path(nareg.__file__).parent
 
@@ -93,6 +94,10 @@ def test_no_import_runs_upwards():
             if other in FLOOR and other != part and FLOOR[other] >= FLOOR[part]:
                 upwards.append(f"nareg.{name} imports {target}")
     assert not upwards
+
+
+def test_the_picture_of_the_parts_is_that_of_their_imports():
+    assert house.PICTURE.read_text() == house.drawing(), "run make house"
 
 
 def test_no_circle_within_a_part():
