@@ -21,9 +21,9 @@ from nareg.unlearning.objective import ClassifierObjective
 #: Constants of Assumption 4.1 for the logistic loss, as published (1 / (6 sqrt 3) would do for gamma2).
 C1, GAMMA2 = 1.0, 0.25
 #: Of a Newton step, as a share of its right side; of a training, as a share of the gradient at zero.
-TOL, TRAINED = 1e-10, 1e-8
-#: Rounds of the power iteration for ``||Z||``, which Algorithm 1 takes for the norm.
-ROUNDS = 20
+TOL, TRAINED = 1e-8, 1e-8
+#: Rounds of the power iteration for ``||Z||``, which Algorithm 1 takes for the norm: at first, and from the vector before.
+ROUNDS, MORE = 20, 3
 
 
 class ScaleGUN(CertifiedGPR):
@@ -34,6 +34,8 @@ class ScaleGUN(CertifiedGPR):
     """
 
     _accumulated = 0.0
+    #: Where the power iteration for ``||Z||`` is.
+    _leading: np.ndarray | None = None
 
     def _do(self, request: Request) -> Certificate:
         S, s = self._data.propagation.trained()
@@ -51,7 +53,7 @@ class ScaleGUN(CertifiedGPR):
         step = curved.solve(curved.evaluate(W).curvature, delta, TOL * float(np.linalg.norm(delta)))
         Z = objective.s[:, None] * objective.S
         moved = np.linalg.norm(step, axis=0) @ np.linalg.norm(Z @ step, axis=0)
-        accumulated = self._accumulated + GAMMA2 * spectral_norm(Z) * float(moved) / data.columns
+        accumulated = self._accumulated + GAMMA2 * self._norm(Z) * float(moved) / data.columns
         claimed = head.Head(W + step, self._head.B, accumulated, self._waiting(data))
         if claimed.spent > self.budget:
             raise CertificateError(f"{claimed.spent:.3g} of {self.budget:.3g} are claimed.")
@@ -72,6 +74,16 @@ class ScaleGUN(CertifiedGPR):
         objective, start = self._objective(*data.propagation.trained(), data, B), np.zeros_like(B)
         W = objective.minimize(start, TRAINED * objective.evaluate(start).residual).W
         return head.Head(W, B, 0.0, self._waiting(data))
+
+    def _norm(self, Z: np.ndarray) -> float:
+        """``||Z||_2`` by power iteration: at most the norm, where an account would need at least it."""
+        anew = self._leading is None or self._leading.size != Z.shape[1]
+        v: Any = np.random.default_rng(0).standard_normal(Z.shape[1]) if anew else self._leading
+        rounds = ROUNDS if anew else MORE
+        for _ in range(rounds):
+            v = Z.T @ (Z @ (v / np.linalg.norm(v)))
+        self._leading = v
+        return float(np.sqrt(np.linalg.norm(v)))
 
     def _waiting(self, data: Data) -> float:
         """``2 c1 ||1^T R||``."""
@@ -100,14 +112,6 @@ class Retrained(CGU):
 
     def _retrained(self, data: Data) -> head.Head:
         return self._trained(data, np.zeros((data.n_features, data.columns)))
-
-
-def spectral_norm(Z: np.ndarray) -> float:
-    """``||Z||_2`` by power iteration: at most the norm, where an account would need at least it."""
-    v = np.random.default_rng(0).standard_normal(Z.shape[1])
-    for _ in range(ROUNDS):
-        v = Z.T @ (Z @ (v / np.linalg.norm(v)))
-    return float(np.sqrt(np.linalg.norm(v)))
 
 
 def true_gradient(model: CertifiedGPR) -> float:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nareg.cli.time_left import TARGET, TimeLeft, duration
+from nareg.cli.design import TARGET, TimeLeft, duration
 
 
 def test_time_left_of_a_gradient_that_halves_every_second():

@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from nareg.cli.completions import dataset_names, sensor_network_names
 from nareg.cli.inputs import console
 from nareg.cli.stages import stage_bar
 
@@ -99,3 +98,19 @@ def datasets_export(
         raise InputError(f"{name} is a graph for node classification, not a sensor network: see `nareg datasets list`.")
     folder = network.to_csv(Path(name) if out is None else out)
     console.print(f"written: {escape(str(folder / 'stations.csv'))} and {escape(str(folder / 'readings.csv'))}", soft_wrap=True)
+
+
+def dataset_names(incomplete: str) -> list[str]:
+    """Names of data sets that begin like this."""
+    from nareg import datasets
+
+    return [name for name in datasets.names() if name.startswith(incomplete)]
+
+
+def sensor_network_names(incomplete: str) -> list[str]:
+    """Names of sensor networks that begin like this."""
+    from typing import get_args
+
+    from nareg.datasets.loaders import SensorName
+
+    return [name for name in get_args(SensorName) if name.startswith(incomplete)]

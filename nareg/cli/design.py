@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
@@ -18,8 +20,10 @@ from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
 from nareg.cli.options import NEIGHBORS, Centering, Neighbors, ReadingsFile, StationsFile, Strict
-from nareg.cli.time_left import TimeLeft, duration
 from nareg.errors import InputError
+
+#: Relative projected gradient at which designs call a descent converged.
+TARGET = 1e-4
 
 
 class Method(StrEnum):
@@ -145,3 +149,35 @@ def _steps(title: str) -> Iterator[Any]:
             bar.update(line, description=f"{title}: {state}")
 
         yield progress
+
+
+class TimeLeft:
+    """Estimates the seconds left from the last steps' gradient norms (a straight line through their logarithms)."""
+
+    def __init__(self, *, memory: int = 20, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._steps: deque[tuple[float, float]] = deque(maxlen=memory)
+
+    def step(self, gradient: float) -> float | None:
+        """Record a step; seconds left, or None while the gradient does not shrink."""
+        self._steps.append((self._clock(), float(np.log(max(gradient, 1e-300)))))
+        if len(self._steps) < 4:
+            return None
+        seconds, logs = np.array(self._steps).T
+        spread = seconds - seconds.mean()
+        if not spread.any():
+            return None
+        slope = float(spread @ logs / (spread @ spread))
+        ahead = float(logs[-1] - np.log(TARGET))
+        if ahead <= 0:
+            return 0.0
+        return None if slope >= 0 else -ahead / slope
+
+
+def duration(seconds: float | None) -> str:
+    """The time left as text: ``about 3 min left``."""
+    if seconds is None:
+        return "time left unknown"
+    if seconds < 90:
+        return f"about {max(seconds, 1):.0f} s left"
+    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.0f} h left"

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from nareg.cleaning import Cleaned
 from nareg.cleaning._learn import portion
-from nareg.errors import InputError
-from nareg.explorer import _page
+from nareg.errors import InputError, TooLargeError
 from nareg.explorer._designs import design_grid
 from nareg.explorer._payload import payload
 from nareg.explorer._source import Scene, scene
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag
+from nareg.results import atomic_write
 
 if TYPE_CHECKING:
     from nareg.cleaning._network import ReadingsLike, StationsLike
     from nareg.datasets import SensorNetwork, SimulatedNetwork
+
+#: The scripts in the order in which they need each other.
+SCRIPTS = (
+    "unpack", "random", "solve", "state", "model", "colors", "draw", "map", "chart", "suspects", "advice", "export", "controls",
+    "main",
+)  # fmt: skip
+#: What the browser lets the page do: run this script, and load nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data: blob:; base-uri 'none'"
+#: Largest page in bytes.
+LARGEST = 5_000_000
 
 #: Share of the work that cleaning takes.
 CLEANED = 0.7
@@ -97,7 +113,7 @@ def write_page(seen: Scene, path: Path, progress: ProgressCallback) -> Path:
     field, own_noise = basis(seen)
     graph = seen.cleaned.network.graph
     grid = design_grid(graph, field, own_noise, lambda stage, part: progress(Progress(stage, fraction=part)))
-    written = _page.write(payload(seen, grid), path)
+    written = write(payload(seen, grid), path)
     progress(Progress("done", fraction=1.0))
     return written
 
@@ -120,3 +136,45 @@ def basis(seen: Scene) -> tuple[np.ndarray, float]:
     elif not np.isfinite(own):
         own = float(np.median((y - x)[good] ** 2)) if good.any() else 0.0
     return field, max(own, LEAST_NOISE * power)
+
+
+def write(data: dict[str, Any], path: Path) -> Path:
+    """Write the page, whole or not at all."""
+    page = render(data).encode()
+    if len(page) > LARGEST:
+        raise TooLargeError(
+            f"the page would have {len(page) / 1e6:.1f} MB, more than {LARGEST / 1e6:g}: pass fewer times or stations."
+        )
+    with atomic_write(path) as handle:
+        handle.write(page)
+    return path
+
+
+def render(data: dict[str, Any]) -> str:
+    """The page as text."""
+    environment = Environment(
+        loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    folder = files("nareg") / "templates" / "explore"
+    script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();'
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("explore/page.html.j2").render(
+        style=Markup((folder / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        policy=POLICY.format(digest=digest),
+        data=Markup(as_json(data)),
+        title=data["title"],
+        n_stations=len(data["names"]),
+        n_times=len(data["times"]),
+        version=data["version"],
+    )
+
+
+def as_json(data: dict[str, Any]) -> str:
+    """JSON that no text inside can break out of: in a script element, ``<``, ``>`` and ``&`` are escaped."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

@@ -110,7 +110,8 @@ def propagate(
         if perturbation is not None:
             raise InputError("perturbation is given, but graph is in a folder: load it with nareg.Graph.load, or omit it.")
         coefficients = _coefficients(lam, solver) if weights is None else weights
-        return _stored(cast(StoredLike, graph), x, coefficients, out, backend, normalization, progress)
+        stored: Any = _stored(cast(StoredLike, graph), x, coefficients, out, backend, normalization, progress)
+        return stored
     if out is not None:
         raise InputError(f"out is {str(out)!r}, but the graph is in memory: omit out, and save the result.")
     features = checked_features("x", x)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.errors import AmplificationWarning
-from nareg.explorer import _page
-from nareg.explorer._pack import decode, encode
+from nareg.explorer import _explore
+from nareg.explorer._payload import decode, encode
 
 from .conftest import data_of, recovered
 
@@ -147,7 +147,7 @@ def test_weights_over_decades_and_signs_are_repaired_as_in_python(show, page, se
         off = rng.normal(size=m)
         sums = np.bincount(np.r_[python.i, python.j], np.abs(np.r_[off, off]), minlength=n)
         data["designs"]["edge"].append(encode(np.r_[sums * rng.uniform(1.0, 1.5, n), off], "float64"))
-    path = _page.write(data, tmp_path / "random.html")
+    path = _explore.write(data, tmp_path / "random.html")
     python, browser = Page(path), show(path)
     repaired = 0
     for method in ("node", "edge"):

@@ -12,8 +12,8 @@ import pytest
 
 import nareg
 from nareg.errors import TooLargeError
-from nareg.explorer import _page
-from nareg.explorer._pack import unpack
+from nareg.explorer import _explore
+from nareg.explorer._payload import unpack
 
 from .conftest import AWKWARD, data_of
 
@@ -99,12 +99,12 @@ def test_an_interrupted_write_leaves_the_old_page(page, monkeypatch, tmp_path):
     data = data_of(page)
     monkeypatch.setattr(_page, "LARGEST", 1000)
     with pytest.raises(TooLargeError, match=r"the page would have 0\.\d MB"):
-        _page.write(data, target)
+        _explore.write(data, target)
     assert target.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["explore.html"]
 
 
 def test_json_has_no_values_that_javascript_lacks():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        _page.as_json({"score": float("nan")})
-    assert _page.as_json({"a": "</x>&\u2028"}) == '{"a":"\\u003c/x\\u003e\\u0026\\u2028"}'
+        _explore.as_json({"score": float("nan")})
+    assert _explore.as_json({"a": "</x>&\u2028"}) == '{"a":"\\u003c/x\\u003e\\u0026\\u2028"}'

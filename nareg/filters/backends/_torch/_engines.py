@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from nareg.errors import InputError, SolverError
 from nareg.filters._engines import Engines, checked_run, without_underflow
 from nareg.filters._iterate import Callback, Iterates, Stop
 from nareg.filters.backends._options import Torch
-from nareg.filters.backends._torch._autograd import Inverse
 from nareg.filters.backends._torch._device import csr, floating, on_device, resolve
 from nareg.filters.backends._torch._monitor import DeviceIterates
 from nareg.filters.backends._torch._solver import Solver
 from nareg.results import Solution
+
+Solve = Callable[[torch.Tensor], torch.Tensor]
 
 #: Tensors whose iterations on an accelerator run in float32 unless the options say otherwise.
 SHORT = (torch.float32, torch.float16, torch.bfloat16)
@@ -206,3 +208,48 @@ def signals(name: str, y: torch.Tensor, n_nodes: int) -> torch.Tensor:
             return y
     checks.signals(name, as_numpy(y), n_nodes)
     return y
+
+
+class Inverse(torch.autograd.Function):
+    """``K^-1 b`` for (N, T) b; ``forward_solve`` is called once, ``backward_solve`` for every gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        b: torch.Tensor,
+        w: torch.Tensor | None,
+        c: torch.Tensor | None,
+        L: Callable[[], torch.Tensor],
+        forward_solve: Solve,
+        backward_solve: Solve,
+    ) -> torch.Tensor:
+        x = forward_solve(b)
+        ctx.save_for_backward(x, w, c)
+        ctx.L, ctx.solve = L, backward_solve
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        x, w, c = ctx.saved_tensors
+        solve = ctx.solve
+        g: torch.Tensor = Inverse.apply(gradients[0], w, c, ctx.L, solve, solve)
+        of_w = of_c = None
+        if w is not None and ctx.needs_input_grad[1]:
+            L, column = ctx.L(), w[:, None]
+            of_w = -(g * Symmetric.apply(column * x, L) + x * Symmetric.apply(column * g, L)).sum(1)
+        if c is not None and ctx.needs_input_grad[2]:
+            of_c = -(g * x).sum(1)
+        return g, of_w, of_c, None, None, None
+
+
+class Symmetric(torch.autograd.Function):
+    """``L v`` for a symmetric sparse matrix L that asks for no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, v: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
+        ctx.L = L
+        return torch.mm(L, v.contiguous())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return Symmetric.apply(gradients[0], ctx.L), None
