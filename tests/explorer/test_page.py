@@ -97,7 +97,7 @@ def test_an_interrupted_write_leaves_the_old_page(page, monkeypatch, tmp_path):
     target = tmp_path / "explore.html"
     target.write_text("before")
     data = data_of(page)
-    monkeypatch.setattr(_page, "LARGEST", 1000)
+    monkeypatch.setattr(_explore, "LARGEST", 1000)
     with pytest.raises(TooLargeError, match=r"the page would have 0\.\d MB"):
         _explore.write(data, target)
     assert target.read_text() == "before"
