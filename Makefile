@@ -16,7 +16,7 @@ PETSC_PYTHON ?= $(shell for p in python3.12 python3.13 python3.14 python3 $$(pye
 PETSC_VENV := .venv-petsc
 PETSC_BIN := $(PETSC_VENV)/bin
 
-.PHONY: help demo test reproduce quick nightly lint types docs bench petsc dist extras hashes speeds house check-python clean
+.PHONY: help demo test reproduce quick nightly lint types results docs bench petsc dist extras hashes speeds house check-python clean
 
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
@@ -29,7 +29,7 @@ help:
 	@echo 'make extras  every extra alone in a fresh environment, ten minutes;   make hashes   remake constraints/hashed.txt'
 	@echo 'make speeds  the main speeds, added to benchmarks/history (on a quiet machine, in a clean checkout)'
 	@echo 'make house   how large the code is, and its picture in docs/images/house.svg'
-	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
+	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages (make results: their tables);   make bench   benchmarks'
 
 check-python:
 	@test -n "$(PYTHON)" || { echo 'nareg needs Python 3.11 or later, none was found: install it, or run make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
@@ -95,7 +95,11 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 	MYPYPATH=. $(BIN)/mypy --config-file= --strict --follow-imports silent --cache-dir .mypy_cache/users tests/typing
 
-docs: $(VENV)/.docs
+# What the pages of results include, from the recorded runs.
+results: $(VENV)/.docs
+	$(BIN)/python -m experiments._pages docs
+
+docs: results
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 $(PETSC_VENV)/.petsc: pyproject.toml constraints.txt
@@ -133,4 +137,4 @@ speeds: $(VENV)/.speeds
 		--benchmark-columns=median,iqr,rounds --benchmark-sort=fullname $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(PETSC_VENV) nareg-demo docs/_build build dist
+	rm -rf $(VENV) $(PETSC_VENV) nareg-demo docs/_build docs/results/generated build dist

@@ -1,15 +1,13 @@
-"""``python -m experiments._claims DOCS``: ``DOCS/results/claims.md``, every claim with its verdict, data and command.
+"""The tables of ``docs/results/claims.md``: every claim with its verdict, data and command.
 
-Claims are those of ``published.toml``. The verdict of one that an experiment tests is what the experiment's page says in its
-overview; data and reason, in few words, come from ``summaries.toml``, which names the verdict that its words are about: words
-about another one are refused. Claims under "elsewhere" have no experiment: theorems and lemmas that tests check, tables that
-one reads off another's, and what cannot be run here.
+Claims are those of ``published.toml``. The verdict of one that an experiment tests is the recorded one; data and reason, in few
+words, come from ``summaries.toml``, which names the verdict that its words are about: words about another one are refused.
+Claims under "elsewhere" have no experiment: theorems and lemmas that tests check, tables that one reads off another's, and what
+cannot be run here.
 """
 
 from __future__ import annotations
 
-import re
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
@@ -18,12 +16,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments._docs import PAGES, heading, place, put
 from experiments._figure import Finding
-from experiments._main import FIGURES
+from experiments._main import FIGURES, GROUPS
+from experiments._record import anchor, place, stated
 from nareg.errors import InputError
 
-PAGE = "results/claims.md"
+#: Group of experiments -> the page that shows their claims.
+PAGES = {
+    "node-adaptive": "reproduction.md",
+    "gnn": "gnn-reproduction.md",
+    "herta": "herta.md",
+    "unlearning": "unlearning.md",
+    "time": "who-wins-where.md",
+}
 ELSEWHERE = "elsewhere"
 #: Part of the page -> the papers whose claims it has.
 PARTS = {
@@ -46,8 +51,6 @@ TITLES = {
 }
 #: Their names.
 FOUR = tuple(paper for part in TITLES for paper in PARTS[part])
-#: A line of an overview: heading, text, finding, what it was found on.
-LINE = re.compile(r"^\| \[(.+?)\]\(#.+?\) \| (.+) \| \*\*(.+?)\*\*(.*) \|$", re.MULTILINE)
 #: Columns of the counts.
 COUNTED = {
     "reproduced": Finding.REPRODUCED, "in part": Finding.IN_PART, "not reproduced": Finding.NOT, "not run": Finding.NOT_RUN,
@@ -75,22 +78,13 @@ def toml(name: str) -> dict[str, dict[str, dict[str, str]]]:
     return tables
 
 
-def recorded(docs: Path) -> dict[tuple[str, str], tuple[str, str, str]]:
-    """(heading of an experiment, text of a claim) -> the page, finding, and what it was found on."""
-    verdicts = {}
-    for page in (page for pages in PAGES.values() for page in pages):
-        overview = (docs / page).read_text().partition("<!-- begin overview -->")[2].partition("<!-- end overview -->")[0]
-        for name, text, finding, on in LINE.findall(overview):
-            verdicts[name, text] = page, finding, on.strip()
-    return verdicts
-
-
-def lines(docs: Path) -> list[Line]:
+def lines(records: dict[str, dict[str, Any]]) -> list[Line]:
     """Every claim, in the order of the experiments; those without one last."""
-    claims, summaries, verdicts = toml("published.toml"), toml("summaries.toml"), recorded(docs)
+    claims, summaries = toml("published.toml"), toml("summaries.toml")
     spare = {(name, claim) for name in summaries for claim in summaries[name] if claim not in claims.get(name, {})}
     if spare:
         raise InputError(f"summaries.toml has words about {sorted(spare)[0]}, which published.toml does not have.")
+    verdicts = {(name, v["text"]): v for name, record in records.items() for v in record["verdicts"]}
     return [
         _line(name, claim, values, summaries.get(name, {}).get(claim), verdicts)
         for name in (*FIGURES, ELSEWHERE) for claim, values in claims.get(name, {}).items()
@@ -98,29 +92,39 @@ def lines(docs: Path) -> list[Line]:
 
 
 def _line(
-    name: str, claim: str, values: dict[str, str], said: dict[str, str] | None, verdicts: dict[Any, tuple[str, str, str]]
+    name: str, claim: str, values: dict[str, str], said: dict[str, str] | None, verdicts: dict[tuple[str, str], dict[str, Any]]
 ) -> Line:
     where = f"{name}.{claim}"
     if said is None:
         raise InputError(f"summaries.toml says nothing of {where}: give its finding, data and, unless reproduced, because.")
     if name == ELSEWHERE:
-        finding, on, link, command = said["finding"], "", said.get("link", ""), said.get("command", "")
+        verdict, link, command = {"finding": said["finding"], "on": ""}, said.get("link", ""), said.get("command", "")
     else:
-        page, finding, on = verdicts[heading(name), values["text"]]
-        link = f"{Path(page).name}#{heading(name).lower().replace(' ', '-')}"
+        if (name, values["text"]) not in verdicts:
+            raise InputError(
+                f"recorded/{name}.json has no verdict on {where}: run it in full, then python -m experiments._docs."
+            )
+        verdict = verdicts[name, values["text"]]
+        link = f"{next(page for group, page in PAGES.items() if name in GROUPS[group])}#{anchor(name)}"
         fetched = "".join(f"nareg datasets fetch {data}; " for data in said.get("fetch", "").split())
         command = f"{fetched}nareg reproduce {name} {said.get('with', '')}".rstrip()
+    finding, because = verdict["finding"], said.get("because", "")
     if said["finding"] != finding:
         raise InputError(
             f"summaries.toml has words about {where} as {said['finding']!r}, but it is {finding!r}: write them anew."
         )
-    because, whole = said.get("because", ""), finding in (Finding.REPRODUCED, Finding.MET)
+    whole = finding in (Finding.REPRODUCED, Finding.MET)
     if whole == bool(because):
         raise InputError(f"summaries.toml: {where} is {finding!r}, which {'takes no' if whole else 'needs a'} because.")
-    verdict = f"**{finding}**: {because}" if because else f"**{finding}** {on}".rstrip()
     spot = place({"figure": "", **values}, paper=values["paper"] not in FOUR)
     return Line(
-        values["paper"], f"[{spot}]({link})" if link else spot, values["text"], Finding(finding), verdict, said["data"], command
+        paper=values["paper"],
+        place=f"[{spot}]({link})" if link else spot,
+        text=values["text"],
+        finding=Finding(finding),
+        verdict=f"**{finding}**: {because}" if because else stated(verdict),
+        data=said["data"],
+        command=command,
     )
 
 
@@ -143,18 +147,8 @@ def counts(parts: dict[str, list[Line]]) -> str:
     return "\n".join(text)
 
 
-def page(docs: Path) -> str:
-    """The page with its tables put in; all else on it is written by hand."""
-    everything = lines(docs)
-    parts = {name: [line for line in everything if line.paper in papers] for name, papers in PARTS.items()}
-    texts = {f"claims-{name}": table(mine) for name, mine in parts.items()}
-    return put((docs / PAGE).read_text(), texts | {"counts": counts(parts)})
-
-
-def write(docs: Path) -> None:
-    """Write it."""
-    (docs / PAGE).write_text(page(docs))
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+def parts(records: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """The tables of the page, by name."""
+    everything = lines(records)
+    mine = {name: [line for line in everything if line.paper in papers] for name, papers in PARTS.items()}
+    return {f"claims-{name}": table(some) for name, some in mine.items()} | {"claims-counts": counts(mine)}

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -85,17 +86,27 @@ NOT_RUN = {
 }
 
 
+def texts() -> Iterator[tuple[str, str]]:
+    """Every page, and what pages include: recorded tables, and the commands of claims."""
+    from experiments import _claims, _record
+
+    yield from ((page.name, page.read_text()) for page in PAGES)
+    for name, record in _record.read().items():
+        yield name, "\n".join(line for lines in record["tables"].values() for line in lines)
+    said = [one.get("command", "") for of in _claims.toml("summaries.toml").values() for one in of.values()]
+    yield "summaries.toml", " ".join(f"`{command}`" for command in "; ".join(said).split("; ") if command)
+
+
 def commands() -> dict[str, str]:
     """Command -> the page that has it: lines of blocks that are no Python, and inline code."""
     found: dict[str, str] = {}
-    for page in PAGES:
-        text = page.read_text()
+    for page, text in texts():
         blocks = [block for kind, block in BLOCK.findall(text) if kind in ("", "sh", "text")]
         lines = [re.sub(r"^\$ ", "", line) for block in blocks for line in block.splitlines()]
         inline = re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
         for command in (re.sub(r"\s+#.*$", "", line).strip() for line in [*lines, *inline]):
             if PROGRAM.match(command) and not BARE.fullmatch(command) and len(command.split()) > 1:
-                found.setdefault(command, page.name)
+                found.setdefault(command, page)
     return found
 
 

@@ -53,7 +53,12 @@ def anchors(page: Path) -> set[str]:
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(document):
-    for target in re.findall(r"\]\(([^)]+)\)", document.read_text()):
+    check_links(document.read_text(), document)
+
+
+def check_links(text: str, document: Path) -> None:
+    """Of a text on a page."""
+    for target in re.findall(r"\]\(([^)]+)\)", text):
         if target.startswith(("http", "gallery/")):  # the gallery is written by the build, which checks these
             continue
         path, _, anchor = target.partition("#")

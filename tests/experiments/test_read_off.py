@@ -1,37 +1,34 @@
-"""Verdicts that are read off another experiment's table, and that one was recorded before its rule: computed from the pages."""
+"""Verdicts that are read off another experiment's table, and one recorded before its rule: computed from the record."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import _claims, gnn_noise_signed, unlearning_bounds
+from experiments import _claims, _record, gnn_noise_signed, unlearning_bounds
 from experiments._figure import Finding, grade
 from nareg.gnn.comparison import Summary
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 CITATION = ("cora", "citeseer", "pubmed")
 #: Of the tables of gnn-noise-signed.
 RUNS, LEVELS = 10, 5
 CELL = re.compile(r"\**([\d.]+) ± ([\d.]+)\**(?: \((\d+) of 10 diverge\))?")
 
 
-def table(page: str, name: str) -> dict[str, list[str]]:
-    """Line -> its cells, of a table between marks."""
-    text = re.search(rf"<!-- begin {name} -->(.*?)<!-- end {name} -->", (RESULTS / page).read_text(), re.DOTALL)[1]
-    lines = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.strip().splitlines()[2:]]
+def table(experiment: str, name: str) -> dict[str, list[str]]:
+    """Line -> its cells, of a recorded table."""
+    lines = [[cell.strip() for cell in line.strip("| ").split("|")] for line in _record.read()[experiment]["tables"][name][2:]]
     return {name: cells for name, *cells in lines}
 
 
-def part(page: str, name: str) -> str:
-    """What an experiment measured, on its page."""
-    return re.search(rf"<!-- begin {name} -->.*?<!-- end {name} -->", (RESULTS / page).read_text(), re.DOTALL)[0]
+def measured(experiment: str) -> str:
+    """What an experiment measured."""
+    return "\n".join(v["measured"] for v in _record.read()[experiment]["verdicts"])
 
 
 def said(experiment: str, claim: str) -> dict[str, str]:
@@ -48,7 +45,7 @@ def noisy():
         width = stats.t.ppf(0.975, runs - 1) * float(deviation) / sqrt(runs)
         return Summary(float(mean), float(deviation), float(width), runs)
 
-    tables = {name: table("gnn-reproduction.md", f"signed-{name}") for name in CITATION}
+    tables = {name: table("gnn-noise-signed", f"signed-{name}") for name in CITATION}
     return {name: [{m: summary(cells[k]) for m, cells in of.items()} for k in range(LEVELS)] for name, of in tables.items()}
 
 
@@ -56,7 +53,7 @@ def test_rngcs_lead_is_the_tables(noisy):
     finding, text = gnn_noise_signed.judge_lead([cell for cells in noisy.values() for cell in cells])
     one = said("gnn-noise-signed", "best")
     assert one["finding"] == finding
-    assert text.strip(" .") in part("gnn-reproduction.md", "gnn-noise-signed")
+    assert text.strip(" .") in measured("gnn-noise-signed")
     above = {rival: int(count) for rival, count in re.findall(r"(\w+) in (\d+)", text)}
     assert above == {"MLP": 15, "GCN": 14, "GAT": 14, "GLP": 5, "S2GC": 7, "IRLS": 15}
     assert one["because"] == "above MLP and IRLS in 15 of 15 cells, GCN and GAT 14, S2GC 7, GLP 5"
@@ -84,7 +81,7 @@ def test_irls_beside_shallow_models(noisy):
 
 
 def test_shallow_ngc_and_rngc_fall_behind_the_most_on_cora():
-    text = part("gnn-reproduction.md", "gnn-depth")
+    text = measured("gnn-depth")
     gains = {name: [float(g) for g in re.findall(rf"{name} R?NGC \+([\d.]+)", text)] for name in CITATION}
     assert all(len(values) == 2 for values in gains.values())
     assert said("elsewhere", "shallow-pubmed")["finding"] == grade(
@@ -97,7 +94,7 @@ def test_shallow_ngc_and_rngc_fall_behind_the_most_on_cora():
 def test_accuracy_rises_sooner_on_pubmed_alone():
     epochs = {
         method: [int(re.search(r"\((\d+)\)", cell)[1]) for cell in cells]
-        for method, cells in table("herta.md", "accuracy-table").items()
+        for method, cells in table("herta-accuracy", "accuracy-table").items()
     }
     sooner = [a < b for a, b in zip(epochs["HERTA (Adam)"], epochs["Adam"], strict=True)]
     assert sooner == [False] * 4 + [True] * 2
@@ -108,7 +105,7 @@ def test_accuracy_rises_sooner_on_pubmed_alone():
 
 
 def test_cgu_and_ceu_propagate_as_retraining_does_and_are_dense_beside():
-    text = part("unlearning.md", "unlearning-edges")
+    text = measured("unlearning-edges")
     times = [
         (method, float(total), float(share))
         for method, total, share in re.findall(r"(nareg|retrained|CGU|CEU) (\d+) ms \(([\d.]+)", text)

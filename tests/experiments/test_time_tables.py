@@ -8,7 +8,7 @@ import pytest
 
 from experiments import _graphtrss as g
 from experiments import _time_tables, time_us
-from experiments._docs import PAGES
+from experiments._claims import PAGES
 from experiments._engine import load
 from experiments._main import GROUPS
 
@@ -27,7 +27,7 @@ def test_a_run_with_other_settings_is_named_with_them():
 
 def test_every_time_experiment_has_a_table_and_the_page():
     assert set(_time_tables.TABLES) == set(GROUPS["time"]) == set(GROUPS["time-all"])
-    assert PAGES["time"] == ("results/who-wins-where.md",)
+    assert PAGES["time"] == "who-wins-where.md"
     assert all(load(name).title for name in GROUPS["time"])
 
 
