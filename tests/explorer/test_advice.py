@@ -15,8 +15,8 @@ from nareg.explorer._advice import ADVICE, QUESTIONS
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "choose.md"
 #: What the guide's table calls each advice.
 IN_GUIDE = {
-    "clean": "[`nareg clean`](guides/clean.md)", "gcv": '`node_invariant(rule="gcv")`', "blind": "`blind`", "kriging": "kriging",
-    "edge": "`edge`", "lmmse": "`baselines.lmmse`",
+    "clean": "[`nareg clean`](guides/clean.md)", "gcv": '`node_invariant(rule="gcv")`', "blind": "`blind`",
+    "kriging": "kriging", "edge": "`edge`", "lmmse": "`baselines.lmmse`",
 }  # fmt: skip
 
 
