@@ -84,7 +84,7 @@ def lines(records: dict[str, dict[str, Any]]) -> list[Line]:
     spare = {(name, claim) for name in summaries for claim in summaries[name] if claim not in claims.get(name, {})}
     if spare:
         raise InputError(f"summaries.toml has words about {sorted(spare)[0]}, which published.toml does not have.")
-    verdicts = {(name, v["text"]): v for name, record in records.items() for v in record["verdicts"]}
+    verdicts = {(name, v["text"]): v for name, record in records.items() for v in record.get("verdicts", ())}
     return [
         _line(name, claim, values, summaries.get(name, {}).get(claim), verdicts)
         for name in (*FIGURES, ELSEWHERE) for claim, values in claims.get(name, {}).items()

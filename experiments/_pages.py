@@ -72,13 +72,12 @@ def overview(records: list[dict[str, Any]]) -> str:
 
 def parts(folder: Path = RECORDED) -> dict[str, str]:
     """All that pages can include, by name."""
-    records, texts = read(folder), {}
+    records = read(folder)
+    texts = {name: "\n".join(lines) for record in records.values() for name, lines in record["tables"].items()}
     for group in _claims.PAGES:
         mine = [records[name] for name in GROUPS[group] if name in records]
         texts[f"overview-{group}"] = overview(mine)
-        for record in mine:
-            texts[record["figure"]] = fragment(group, record)
-            texts |= {name: "\n".join(lines) for name, lines in record["tables"].items()}
+        texts |= {record["figure"]: fragment(group, record) for record in mine}
     return {name: text.strip() for name, text in (texts | _claims.parts(records)).items()}
 
 

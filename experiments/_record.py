@@ -1,6 +1,7 @@
 """What full runs of experiments found, as this repository keeps it: ``recorded/NAME.json``, verdicts and tables.
 
-Experiments take hours, so their results are recorded once. ``make results`` writes the tables of the pages from here.
+Experiments take hours, so their results are recorded once. ``make results`` writes the tables of the pages from here. Files by
+the name of a page hold what scripts in ``benchmarks`` print, as tables alone.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def write(record: dict[str, Any], tables: dict[str, str], folder: Path = RECORDE
 
 
 def read(folder: Path = RECORDED) -> dict[str, dict[str, Any]]:
-    """Every record, by the name of its experiment, in their order."""
-    paths = {name: folder / f"{name}.json" for name in FIGURES}
-    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.is_file()}
+    """Every record, by the name of its experiment in their order, or of its page."""
+    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    return {name: records[name] for name in FIGURES if name in records} | records
 
 
 def stated(verdict: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Which method suits: three questions that end in code, as the guide "When to use what" answers them."""
+"""Which method suits: three questions that end in code, as the page "Choose a method" answers them."""
 
 from __future__ import annotations
 
