@@ -78,7 +78,7 @@ def test_large_path_takes_covariances_and_graphs_that_do_not_factorize(rng, monk
     R, Sigma = covariance(50, rng), covariance(50, rng)
     d = edge(g, second_moment=R, noise=Sigma)
     assert d.certificate.details["smallest_eigenvalue_K"] > 0
-    monkeypatch.setattr("nareg.design._edge.systems.FACTOR_NODES", 0)
+    monkeypatch.setattr("nareg.design._edge.sparse_risk.FACTOR_NODES", 0)
     other = edge(g, second_moment=R, noise=Sigma)
     assert "conjugate gradients" in other.certificate.solver
     assert other.objective == pytest.approx(d.objective, rel=1e-2)

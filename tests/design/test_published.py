@@ -7,9 +7,9 @@ import pytest
 
 import nareg
 from nareg.design import exact, minmax, node_invariant, programs, prony, relaxation, risk
-from nareg.design._convex import entries as _entries
 from nareg.design._convex import lyapunov as _lyapunov
-from nareg.design._minmax import corners as _corners
+from nareg.design._convex import quadratic as _entries
+from nareg.design._minmax import criteria as _corners
 from nareg.design._published import relaxation as _relaxation
 from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, MissingDependencyError, TooLargeError

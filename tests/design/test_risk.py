@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg.design._convex import filter_fit as _filter_fit
-from nareg.design._minmax import corners as _corners
+from nareg.design._minmax import criteria as _corners
 from nareg.design._published import relaxation as _relaxation
 from nareg.design._risk import problem as _problem
 from nareg.design.programs.prony import criterion

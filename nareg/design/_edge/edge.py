@@ -19,9 +19,8 @@ from nareg.design._edge import from_readings, sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.rate_cone import RateCone, certified
 from nareg.design._edge.result import pack
-from nareg.design._edge.shared import support_of
 from nareg.design._edge.sparse_risk import EdgeRisk
-from nareg.design._edge.support import Support
+from nareg.design._edge.support import Support, support_of
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.rate import checked_rate

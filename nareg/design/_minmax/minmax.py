@@ -23,8 +23,7 @@ from nareg._operator import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.sparse_problem import AnyProblem, published_bound, sparse_problem
-from nareg.design._minmax.corners import saddle_point
-from nareg.design._minmax.criteria import Criterion, mse_criterion, prony_criterion
+from nareg.design._minmax.criteria import Criterion, mse_criterion, prony_criterion, saddle_point
 from nareg.design._minmax.over_sets import mse_over_set, prony_over_set
 from nareg.design._minmax.prony_corners import prony_over_corners
 from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds, checked_uncertainty, signal_set

@@ -29,7 +29,7 @@ from nareg.design._minmax.corner_program import (
     minimize_worst_corner,
     mixture,
 )
-from nareg.design._minmax.corners import smooth_worst, worst_corner
+from nareg.design._minmax.criteria import smooth_worst, worst_corner
 from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status

@@ -24,10 +24,9 @@ from nareg.design._node.sampled_path import SampledTask, checked_columns, chosen
 from nareg.design._node.sampling import Sampling
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, fit_weights
+from nareg.design._risk.problem import DENSE_NODES, DesignProblem, fit_weights
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
-from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, alike_on_all_ranks
 from nareg.io._labeled import takes_tables

@@ -18,18 +18,16 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._operator import Penalty, penalty
-from nareg.design._node.at_rate import at_rate
-from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, signal_fold
+from nareg.design._node.dense_path import DENSE_FOLDS, at_rate, design_dense, signal_fold
 from nareg.design._node.penalty_path import Warm
 from nareg.design._node.sampled_path import SampledTask, checked_columns, chosen_solver, design_sampled
 from nareg.design._node.sampling import FEWEST, Sampling
 from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.newton import polish
-from nareg.design._risk.problem import STATIONARY, problem
+from nareg.design._risk.problem import DENSE_NODES, STATIONARY, problem
 from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
-from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, alike_on_all_ranks

@@ -16,8 +16,7 @@ from scipy.optimize import brentq
 from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
-from nareg.design._node.gap_patterns import gap_details
-from nareg.design._node.node_invariant_gaps import GappyScalar
+from nareg.design._node.gap_patterns import GappyScalar, gap_details
 from nareg.design._risk.line_search import minimize_scale, minimize_widely
 from nareg.design._risk.problem import DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError

@@ -19,10 +19,10 @@ from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
 from nareg.design._node.sampled_path import ARRAYS
 from nareg.design._risk.line_search import minimize_between
-from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, blind_columns, oracle_columns
 from nareg.design._risk.starts import SINGLE_RANGE, balanced_weight, best_single
+from nareg.design._risk.support import probes
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
 

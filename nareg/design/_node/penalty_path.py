@@ -24,7 +24,7 @@ from nareg._linear.held_out import standard_error, worthwhile
 from nareg.design._node.log_weights import SMALLEST, Coordinates
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.selection import STANDARD_ERRORS
+from nareg.design._risk.problem import STANDARD_ERRORS
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
 

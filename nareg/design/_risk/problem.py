@@ -29,6 +29,13 @@ from nareg.errors import InputError, SingularSystemError
 from nareg.graph import operator_hash
 from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign
 
+#: Exact and blind designs use dense matrices up to so many nodes, and sampled columns beyond.
+DENSE_NODES = 500
+#: Standard errors by which the held-out risk must fall, for every design. Two keep the single weight where designs pay
+#: (``python benchmarks/selection.py``).
+STANDARD_ERRORS = 1.0
+
+
 #: Default upper limit of ``w_i^2 lambda_max(L)``: the filter then has a condition number below 10^8 and
 #: still half of float64's digits. Without a limit a signal value near zero drives Prony's weight to infinity.
 CONDITION_LIMIT = 1e8

@@ -12,13 +12,13 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from nareg._core import checks
+from nareg.design._convex.dual_bound import proven_bound
 from nareg.design._convex.rounding import rank_one
 from nareg.design._convex.sparse_problem import published_bound, refuse_extreme
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem
-from nareg.design.programs._inequality import MatrixInequality
+from nareg.design.programs._cliques import MatrixInequality
 from nareg.design.programs._omega import CONES, Omega
-from nareg.design.programs._proof import proven_bound
 from nareg.design.programs._rank_one import Rounded, round_within
 from nareg.design.programs._solving import Ending, run, solver_name
 from nareg.errors import InputError

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nareg._operator import penalty
-from nareg.design._convex.entries import half
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._convex.quadratic import half
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import problem
 from nareg.design.programs._program import Optimum, Program

@@ -10,8 +10,8 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._operator import penalty
-from nareg.design._convex.entries import gram, linear, root
 from nareg.design._convex.filter_fit import fit_criterion, open_scale
+from nareg.design._convex.quadratic import gram, linear, root
 from nareg.design._convex.rounding import round_and_refine
 from nareg.design._risk.descent import ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, local_status, problem

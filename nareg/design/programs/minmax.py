@@ -10,7 +10,7 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._operator import penalty
-from nareg.design._minmax.corners import smooth_worst
+from nareg.design._minmax.criteria import smooth_worst
 from nareg.design._minmax.prony_corners import from_optimum
 from nareg.design._minmax.signal_sets import box_bounds
 from nareg.design._risk.descent import ValueAndGradient

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._operator import penalty
-from nareg.design._convex.entries import gram, root
+from nareg.design._convex.quadratic import gram, root
 from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem, local_status, problem

@@ -10,7 +10,7 @@ import nareg
 from nareg.design import programs
 from nareg.design._published.relaxation import step_one
 from nareg.design._risk.problem import problem
-from nareg.design.programs._ambiguity import worst_moment
+from nareg.design.programs.robust import worst_moment
 from nareg.errors import InputError
 
 BALLS = ["frobenius", "wasserstein"]
