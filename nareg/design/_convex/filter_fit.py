@@ -17,6 +17,7 @@ from nareg._linear.threads import few_threads
 from nareg.design._convex import low_rank
 from nareg.design._convex.lyapunov import StepOne, factor
 from nareg.design._convex.quadratic import SupportQuadratic
+from nareg.design._convex.rounding import dense_omega
 from nareg.design._convex.sparse_problem import AnyProblem, mesh_like
 from nareg.design._risk.descent import ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
@@ -25,9 +26,6 @@ from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
-
-#: Without N x N matrices above this size, where H has low rank.
-DENSE_NODES = 500
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def fit_low_rank(
         options.method, feasible(w * half, low, high), objective(groups.reduce_start(w))[0],
         local_status(result, omega.status), lower=low, upper=high,
         solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)", solver_status=result.message,
-        omega=low_rank.dense_omega(half[:, None] * V),
+        omega=dense_omega(half[:, None] * V),
         relaxed_objective=None if omega.bound is None else 2 * omega.bound, gradient_norm=result.gradient_norm,
         details=details,
         timings={**options.timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},

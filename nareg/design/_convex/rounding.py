@@ -7,6 +7,9 @@ nearest feasible ones and then descend on the method's own objective at rank one
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -15,7 +18,10 @@ from nareg.design._convex.sparse_problem import AnyProblem, SparseProblem, princ
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend, feasible
 from nareg.design._risk.line_search import minimize_scale
 from nareg.progress import ProgressCallback
-from nareg.results import DesignDetails
+from nareg.results import DesignDetails, Status, WeightDesign
+
+#: Omega is N x N: formed up to here.
+OMEGA_NODES = 3000
 
 
 def rank_one(omega: np.ndarray) -> tuple[np.ndarray, float]:
@@ -76,6 +82,40 @@ def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.nda
     else:
         factor, _ = minimize_scale(task.mse_along(w), least, largest)
     return feasible(factor * w, low, high), factor
+
+
+@dataclass(frozen=True)
+class ProgramEnd:
+    """Weights that a program's low-rank factor V led to, both in units of ``half``, before they are scaled."""
+
+    w: np.ndarray
+    V: np.ndarray
+    status: Status
+    message: str
+    #: Proven lower bound on the program's optimum, if there is one.
+    bound: float | None
+    details: DesignDetails
+    timings: dict[str, float] = field(default_factory=dict)
+    gradient_norm: float | None = None
+    solver: str = "low-rank factor, Newton; L-BFGS-B (scipy)"
+
+    def scaled_design(
+        self, method: str, task: AnyProblem, criterion: Callable[[np.ndarray], float], half: np.ndarray,
+        bounds: tuple[np.ndarray, np.ndarray], settings: dict[str, str],
+    ) -> WeightDesign:  # fmt: skip
+        """The design at ``w * half``, which may be scaled by the MSE within ``bounds`` on ``w_i^2``."""
+        w, factor = scaled_by_mse(task, self.w * half, *bounds, settings["scale"])
+        return task.pack(
+            method, w, criterion(w / half), self.status, lower=bounds[0], upper=bounds[1], solver=self.solver,
+            solver_status=self.message, omega=dense_omega(half[:, None] * self.V), relaxed_objective=self.bound,
+            gradient_norm=self.gradient_norm, timings=self.timings, settings=settings,
+            details={**self.details, "scale_factor": factor, "objective_before_scaling": criterion(self.w)},
+        )  # fmt: skip
+
+
+def dense_omega(V: np.ndarray) -> np.ndarray | None:
+    """``V V^T`` where an N x N matrix is no burden."""
+    return V @ V.T if len(V) <= OMEGA_NODES else None
 
 
 def zero_level(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:

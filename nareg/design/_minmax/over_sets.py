@@ -30,7 +30,7 @@ from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
 from nareg.design._risk.problem import DesignProblem
-from nareg.design.programs._program import Optimum
+from nareg.design.programs._problem import Optimum
 from nareg.design.programs._solving import run
 from nareg.errors import TooLargeError
 from nareg.progress import ProgressCallback

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from nareg._operator import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import bound_starts, scaled_by_mse, zero_level
+from nareg.design._convex.rounding import ProgramEnd, bound_starts, zero_level
 from nareg.design._convex.sparse_problem import (
     AnyProblem,
     mesh_like,
@@ -30,7 +30,7 @@ from nareg.design._convex.sparse_problem import (
     sparse_problem,
     white_parts,
 )
-from nareg.design._risk.descent import DescentResult, feasible
+from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.design._risk.rate import NodeRate, checked_rate
@@ -177,86 +177,35 @@ def _at_rate(
 
 
 def _by_low_rank(
-    task: AnyProblem,
-    low: np.ndarray,
-    high: np.ndarray,
-    groups: Groups,
-    solver: str,
-    scale: str,
+    task: AnyProblem, low: np.ndarray, high: np.ndarray, groups: Groups, solver: str, scale: str,
     progress: ProgressCallback | None,
-) -> WeightDesign:
+) -> WeightDesign:  # fmt: skip
     L, A = white_parts(task)
     inverse = feasible_inverse(A, low / task.c, high / task.c)
     L, half = low_rank.coordinates(L, task.c, groups)
-    low_white, high_white = low / half**2, high / half**2
     if inverse is not None:
         inverse = inverse * np.sqrt(task.c) / half
-    norm: float | None = None
-    bound: float | None
-    single = solver == "auto" and groups.index is None and inverse is not None
+    single = solver == "auto" and groups.index is None
     if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
-        V, w, status, bound = inverse[:, None], inverse, Status.CONVERGED, 0.0
-        details: DesignDetails = {"rank_one_share": 1.0}
-        timings: dict[str, float] = {}
-        solver_name, message = "closed form", "S x = 0"
+        shares: DesignDetails = {"rank_one_share": 1.0}
+        end = ProgramEnd(inverse, inverse[:, None], Status.CONVERGED, "S x = 0", 0.0, shares, solver="closed form")
     else:
-        order = low_rank.neighbor_order(L)
-        inside = sp.csr_array(L[order][:, order]), A[order], low_white[order], high_white[order], groups.ordered(order)
-        solved = _solve(*inside, None if inverse is None else inverse[order], mesh_like(task), progress)
-        omega, result, timings = solved.omega, solved.result, solved.timings
-        w, V = np.empty(len(A)), np.empty((len(A), solved.V.shape[1]))
-        w[order], V[order] = solved.w, solved.V
-        status, norm, bound = local_status(result, omega.status), result.gradient_norm, omega.bound
-        details = {
-            **omega.details(),
-            "degrees_of_freedom": groups.count,
-            "rank_one_share": solved.rank_one_share,
-            "rounded_objective": solved.rounded_objective,
-            "starts": solved.starts,
-        }
-        solver_name, message = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
-    scaled, factor = scaled_by_mse(task, w * half, low, high, scale)
-    return task.pack(
-        "prony",
-        scaled,
-        square(L, A, scaled / half),
-        status,
-        lower=low,
-        upper=high,
-        solver=solver_name,
-        solver_status=message,
-        omega=low_rank.dense_omega(half[:, None] * V),
-        relaxed_objective=bound,
-        gradient_norm=norm,
-        details={**details, "scale_factor": factor, "objective_before_scaling": square(L, A, w)},
-        timings=timings,
-        settings={"solver": solver, "scale": scale},
-    )
-
-
-@dataclass(frozen=True)
-class _LowRankSolution:
-    """The convex program's factor (rows of nodes), the weights made from it, and how both were reached."""
-
-    omega: low_rank.LowRank
-    V: np.ndarray
-    w: np.ndarray
-    result: DescentResult
-    rank_one_share: float
-    rounded_objective: float
-    starts: dict[str, float]
-    timings: dict[str, float]
+        end = _solve(L, A, low / half**2, high / half**2, groups, inverse, mesh_like(task), progress)
+    settings = {"solver": solver, "scale": scale}
+    return end.scaled_design("prony", task, lambda w: square(L, A, w), half, (low, high), settings)
 
 
 def _solve(
     L: sp.csr_array, A: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, inverse: np.ndarray | None,
     mesh_like_graph: bool, progress: ProgressCallback | None,
-) -> _LowRankSolution:  # fmt: skip
+) -> ProgramEnd:  # fmt: skip
     """Weights at rank one, the convex program from the best of them, and weights from its optimum."""
+    order = low_rank.neighbor_order(L)
+    L, A, low, high, groups = sp.csr_array(L[order][:, order]), A[order], low[order], high[order], groups.ordered(order)
     clock = [time.perf_counter()]
     bounds = groups.bounds(low, high)
     quadratic = SupportQuadratic(L, A, groups)
-    starts = bound_starts(A, low, high) | ({} if inverse is None else {"inverse principal signal": inverse})
+    starts = bound_starts(A, low, high) | ({} if inverse is None else {"inverse principal signal": inverse[order]})
     reached = low_rank.refine(quadratic, starts, low, high, interrupted=False, progress=progress)
     first = low_rank.best(reached)
     # a weight of zero would keep its row there
@@ -269,21 +218,23 @@ def _solve(
     clock.append(time.perf_counter())
     V = low_rank.of_nodes(omega.V, groups)
     W, share = low_rank.directions(V)
-    names = ["rounded", *(f"rounded {k + 1}" for k in range(1, W.shape[1]))]
-    rounded = {name: feasible(W[:, k], low, high) for k, name in enumerate(names)}
+    rounded = {name: feasible(w, low, high) for name, w in low_rank.named(W).items()}
     reached |= low_rank.refine(quadratic, rounded, low, high, interrupted=omega.interrupted, progress=progress)
     result = low_rank.best(reached)
     spent = np.diff([*clock, time.perf_counter()])
-    return _LowRankSolution(
-        omega=omega,
-        V=V,
-        w=groups.expand(result.w),
-        result=result,
-        rank_one_share=share,
-        rounded_objective=quadratic.weights_criterion(groups.reduce_start(rounded["rounded"]))[0],
-        starts={name: d.value for name, d in reached.items()},
-        timings={"low rank": float(spent[1]), "refinement": float(spent[0] + spent[2])},
-    )
+    details: DesignDetails = {
+        **omega.details(),
+        "degrees_of_freedom": groups.count,
+        "rank_one_share": share,
+        "rounded_objective": quadratic.weights_criterion(groups.reduce_start(rounded["rounded"]))[0],
+        "starts": {name: d.value for name, d in reached.items()},
+    }
+    timings = {"low rank": float(spent[1]), "refinement": float(spent[0] + spent[2])}
+    place = np.argsort(order)
+    return ProgramEnd(
+        groups.expand(result.w)[place], V[place], local_status(result, omega.status), result.message, omega.bound, details,
+        timings, result.gradient_norm,
+    )  # fmt: skip
 
 
 def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
