@@ -38,7 +38,7 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     sampled.systems.factorizes = True
     np.testing.assert_allclose(sampled.value_and_gradient(u, columns)[1], dense.slope(point), rtol=1e-8)
     signs = np.sqrt(n) * np.eye(n)
-    np.testing.assert_allclose(sampled.stiffness(u, columns, signs), dense.curvature(point)[0], rtol=1e-8)
+    np.testing.assert_allclose(sampled.stiffness(u, columns, lambda: signs), dense.curvature(point)[0], rtol=1e-8)
 
 
 def test_eigenvalues_without_dense_matrices(rng, monkeypatch):

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, StepEnd, patterns
-from nareg.design._edge.result import EdgeOutcome
+from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.shrinkage import data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
@@ -219,8 +219,8 @@ class FromReadings:
 
 
 def design(
-    base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, nonnegative: bool,
-    shrink: float | None, dense: bool, progress: ProgressCallback | None,
+    base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, dense: bool,
+    options: EdgeOptions,
 ) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:  # fmt: skip
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
@@ -250,10 +250,8 @@ def design(
         likelihood = partial(SparseMarginal, clean, unit / variance)
     if seen is not None and not seen.any(axis=0).all():  # times without a reading tell nothing, and would make empty folds
         Y, seen = Y[:, seen.any(axis=0)], seen[:, seen.any(axis=0)]
-    task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, nonnegative, likelihood)
-    outcome = task.solve(shrink, progress)
+    task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, options.nonnegative, likelihood)
+    outcome = task.solve(options.shrink, options.progress)
     scale = data_scale(c, variance) / unit
-    details: DesignDetails = {
-        **outcome.details, "noise_power": float(variance.sum())
-    }  # fmt: skip
+    details: DesignDetails = {**outcome.details, "noise_power": float(variance.sum())}
     return replace(outcome, entries=scale * outcome.entries, details=details), c, None if fit is None else c

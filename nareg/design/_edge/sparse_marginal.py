@@ -25,6 +25,7 @@ from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.marginal import EqualGaps, StepEnd
 from nareg.design._edge.newton import SMALLEST_PIVOT
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
+from nareg.design._edge.sparse_risk import PROBES
 from nareg.design._risk.support import probes
 
 #: Differences of images that are mixed: more of them leave the cone more often.
@@ -61,8 +62,6 @@ TOGETHER = 16
 MAX_ITERATIONS = 500
 #: The function above need not be minimized further than to this part of its gradient, nor with more steps.
 LOOSE, CLEAN_ITERATIONS = 0.2, 60
-#: Columns that say how stiff unknowns are which nodes or edges share.
-PROBES = 32
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class SparseMarginal:
         assert start is not None
         R = self.support.reduce(start.prior)
         floor = np.zeros_like(u) if nonnegative else None
-        stiffness = self.clean.stiffness(u, self._probes)
+        stiffness = self.clean.stiffness(u, None, self._probes)
         stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
         mixture, reached, least = Anderson(stiffness), StepEnd(u, np.inf, 0, ""), np.inf
         try:

@@ -19,16 +19,21 @@ import numpy as np
 
 from nareg._linear.factorization import factorize
 from nareg._operator import FilterSystem, Penalty
+from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.result import FACTOR_NODES
 from nareg.design._edge.support import Support
+from nareg.design._risk.descent import ValueAndGradient
+from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.sampled import ColumnRisk, SampleColumns
 from nareg.errors import SolverError
 from nareg.filters import cg
 from nareg.filters.backends import SolverBackend, Torch, open_torch_edges
-from nareg.results import Status, symmetric_from_entries
+from nareg.results import DesignDetails, Status, symmetric_from_entries
 
 #: Relative residual of iterative solves: with 1e-6 descents end at gradients ten times those that count as converged.
 TOL = 1e-8
+#: Random probes of the noise, and as many others on the held-out side.
+PROBES = 32
 #: ``solve(rhs, x0)``; None where K is seen not to be positive definite.
 EdgeSolve = Callable[..., Any]
 
@@ -123,6 +128,9 @@ def _iterate(system: FilterSystem, rhs: np.ndarray, x0: np.ndarray | None) -> np
 class EdgeRisk(ColumnRisk):
     """``||K(u)^-1 F - G||^2`` and its gradient in u."""
 
+    #: Trailing summands that are no signals', most steps of a descent, and what its gradient is relative to (the value).
+    shared, max_iterations, size = PROBES, 300, None
+
     def __init__(self, base: Penalty, support: Support, c: np.ndarray, backend: SolverBackend = "scipy") -> None:
         self.base, self.support, self.c = base, support, c
         self.systems = edge_systems(backend, base, support, c)
@@ -168,8 +176,38 @@ class EdgeRisk(ColumnRisk):
         placed = self._placed(columns)
         return replace(columns, last={}, placed={**placed, "targets": (1 - amount) * placed["targets"] + amount * U})
 
-    def stiffness(self, u: np.ndarray, columns: SampleColumns, Z: np.ndarray) -> np.ndarray:
+    @property
+    def method(self) -> str:
+        """What solves, for reports."""
+        return ("sparse factors" if self.systems.factorizes else "conjugate gradients") + self.systems.label
+
+    def start(self, columns: SampleColumns) -> np.ndarray:
+        """Unknowns of ``strength L`` with the strength, one for all edges, of the smallest risk on these columns."""
+        L = self.base.L
+        weights = self.support.of_operator(L)
+        unit = float(self.c.mean() / L.diagonal().mean())
+        at, _ = minimize_between(lambda t: self.value(unit * np.exp(t) * weights, columns), -10, 10, accuracy=1e-2)
+        return unit * np.exp(at) * weights
+
+    def start_details(self, value: float) -> DesignDetails:
+        """What a certificate says of the start."""
+        return {"best_scalar_risk": value, "n_probes": PROBES}
+
+    def blended(self, columns: SampleColumns, start: np.ndarray, amount: float) -> ValueAndGradient:
+        """``(1 - amount)`` times the risk, and the rest one whose optimum is the start.
+
+        ``(1 - a) ||U - G||^2 + a ||U - U0||^2`` is ``||U - (1 - a) G - a U0||^2`` up to a constant.
+        """
+        target = self.towards(start, columns, amount)
+        return lambda u: self.value_and_gradient(u, target)
+
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        """What the blended risk may still fall by is not known."""
+        return None
+
+    def stiffness(self, u: np.ndarray, columns: SampleColumns, probes: Callable[[], np.ndarray]) -> np.ndarray:
         """Diagonal of the Gauss-Newton matrix, ``2 (v^T U U^T v) (v^T P^2 v)``, P^2 by probes."""
+        Z = probes()
         solve = self.systems.inverse(self.support.numbers(u))
         U = V = None
         if solve is not None:

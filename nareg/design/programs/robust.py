@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -281,7 +281,7 @@ class RobustProgram(FilterProgram):
             return (self.basis * self.h.value) @ self.basis.T
         return super()._filter()
 
-    def add(self, *constraints: Any) -> Program:
+    def add(self, *constraints: Any) -> Self:
         """Add constraints over the filter, where the noise differs between stations; see :meth:`Program.add`."""
         if self.equal_noise:
             raise InputError("constraints: with equal noise the unknowns are eigenvalues of H: use filter_step.")
