@@ -126,7 +126,7 @@ def _descend(
     """Descend in coordinates that keep the rate; the result has the groups' weights in place of these."""
     w = promise.bring(groups.expand(start))
     w = np.where(w == 0, SMALLEST * np.abs(w).max(), w)  # logarithms keep signs
-    coordinates = LimitedLogWeights.of(LogWeights(w, promise.low, promise.high, groups), promise)
+    coordinates = LimitedLogWeights(LogWeights(w, promise.low, promise.high, groups), promise)
 
     def of_spread(spread: np.ndarray) -> tuple[float, np.ndarray]:
         reached = w * np.exp(spread)
