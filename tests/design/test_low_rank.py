@@ -13,11 +13,11 @@ from nareg.design._convex import filter_fit as _filter_fit
 from nareg.design._convex import low_rank as _low_rank
 from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import quadratic as _quadratic
-from nareg.design._convex import sparse_problem as _sparse
 from nareg.design._published import prony as _prony
 from nareg.design._published import relaxation as _relaxation
 from nareg.design._risk import groups as _groups
 from nareg.design._risk import problem as _problem
+from nareg.design._risk import sparse_problem as _sparse
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
 

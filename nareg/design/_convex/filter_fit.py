@@ -18,10 +18,10 @@ from nareg.design._convex import low_rank
 from nareg.design._convex.lyapunov import StepOne, factor
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.rounding import dense_omega
-from nareg.design._convex.sparse_problem import AnyProblem, mesh_like
 from nareg.design._risk.descent import ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status
+from nareg.design._risk.sparse_problem import AnyProblem, mesh_like
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.progress import ProgressCallback

@@ -72,19 +72,6 @@ def image(L: np.ndarray, x: np.ndarray) -> sp.csr_array:
     return sp.csr_array((values, (rows, cols)), shape=(len(L), len(i)))
 
 
-def half(P: np.ndarray) -> np.ndarray:
-    """F with ``F F^T = P`` for PSD P; one column of zeros where P is zero."""
-    F = root(P).T
-    return F if F.shape[1] else np.zeros((len(P), 1))
-
-
-def root(G: np.ndarray) -> np.ndarray:
-    """F with ``F^T F = G`` for PSD G, without its null directions."""
-    values, vectors = np.linalg.eigh(G)
-    positive = values > 1e-14 * max(values[-1], 1e-300)
-    return np.sqrt(values[positive])[:, None] * vectors[:, positive].T
-
-
 #: Largest sum of squared degrees whose blocks are kept (0.4 GB); beyond, products with the columns of R.
 BLOCK_ENTRIES = 5e7
 

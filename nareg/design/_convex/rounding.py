@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._operator import scale_symmetric
-from nareg.design._convex.sparse_problem import AnyProblem, SparseProblem, principal_direction
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend, feasible
 from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.sparse_problem import AnyProblem, SparseProblem, principal_direction
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 

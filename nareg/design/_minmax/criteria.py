@@ -11,10 +11,10 @@ from scipy.optimize import minimize_scalar
 
 from nareg.design._convex.lyapunov import lyapunov
 from nareg.design._convex.rounding import bound_starts, zero_level
-from nareg.design._convex.sparse_problem import AnyProblem
 from nareg.design._minmax.signal_sets import Matrix
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, local_status
+from nareg.design._risk.sparse_problem import AnyProblem
 from nareg.results import Status
 
 #: Exponent of the smooth maximum over the scenarios.

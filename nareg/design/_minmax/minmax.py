@@ -22,7 +22,6 @@ from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
-from nareg.design._convex.sparse_problem import AnyProblem, published_bound, sparse_problem
 from nareg.design._minmax.criteria import Criterion, mse_criterion, prony_criterion, saddle_point
 from nareg.design._minmax.over_sets import mse_over_set, prony_over_set
 from nareg.design._minmax.prony_corners import prony_over_corners
@@ -30,6 +29,7 @@ from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds,
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
+from nareg.design._risk.sparse_problem import AnyProblem, published_bound, sparse_problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback

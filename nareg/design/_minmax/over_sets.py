@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
-from nareg.design._convex.quadratic import half
 from nareg.design._convex.rounding import rank_one, scaled_by_mse
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
 from nareg.design._minmax.exchange import ExchangeResult, exchanges, relaxed_bound
@@ -30,6 +29,7 @@ from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
 from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.support import half
 from nareg.design.programs._problem import Optimum
 from nareg.design.programs._solving import run
 from nareg.errors import TooLargeError

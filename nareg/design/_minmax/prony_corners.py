@@ -17,7 +17,6 @@ from nareg._linear.threads import one_blas_thread
 from nareg.design._convex import low_rank
 from nareg.design._convex.rounding import ProgramEnd
 from nareg.design._convex.row_newton import RowNewton
-from nareg.design._convex.sparse_problem import AnyProblem, mesh_like
 from nareg.design._minmax.corner_program import (
     EXTREME,
     CornerSolution,
@@ -30,6 +29,7 @@ from nareg.design._minmax.corner_program import (
 from nareg.design._minmax.criteria import both_vanish, corner_starts, corner_status, smooth_worst, worst_corner
 from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
+from nareg.design._risk.sparse_problem import AnyProblem, mesh_like
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 

@@ -21,7 +21,11 @@ from nareg.design import programs
 from nareg.design._convex import low_rank
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.rounding import ProgramEnd, bound_starts, zero_level
-from nareg.design._convex.sparse_problem import (
+from nareg.design._risk.descent import feasible
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.rate import NodeRate, checked_rate
+from nareg.design._risk.sparse_problem import (
     AnyProblem,
     mesh_like,
     principal_direction,
@@ -30,10 +34,6 @@ from nareg.design._convex.sparse_problem import (
     sparse_problem,
     white_parts,
 )
-from nareg.design._risk.descent import feasible
-from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, local_status, problem
-from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design.programs._program import SCALES
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError

@@ -27,15 +27,15 @@ from nareg._operator import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_dense, fit_low_rank
 from nareg.design._convex.lyapunov import dense_step_one, low_rank_step_one
-from nareg.design._convex.sparse_problem import (
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.problem import DesignProblem, problem
+from nareg.design._risk.sparse_problem import (
     SparseProblem,
     principal_direction,
     published_bound,
     refuse_extreme,
     sparse_problem,
 )
-from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError, TooLargeError
 from nareg.io._labeled import takes_tables

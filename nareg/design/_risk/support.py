@@ -50,3 +50,16 @@ def probes(L: sp.csr_array, count: int, rng: np.random.Generator) -> np.ndarray:
     Z = np.zeros((n, count))
     Z[np.arange(n), label] = np.sqrt(count) * rng.choice([-1.0, 1.0], size=n)
     return Z
+
+
+def half(P: np.ndarray) -> np.ndarray:
+    """F with ``F F^T = P`` for PSD P; one column of zeros where P is zero."""
+    F = root(P).T
+    return F if F.shape[1] else np.zeros((len(P), 1))
+
+
+def root(G: np.ndarray) -> np.ndarray:
+    """F with ``F^T F = G`` for PSD G, without its null directions."""
+    values, vectors = np.linalg.eigh(G)
+    positive = values > 1e-14 * max(values[-1], 1e-300)
+    return np.sqrt(values[positive])[:, None] * vectors[:, positive].T

@@ -14,9 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from nareg._core import checks
 from nareg.design._convex.dual_bound import proven_bound
 from nareg.design._convex.rounding import rank_one
-from nareg.design._convex.sparse_problem import published_bound, refuse_extreme
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.sparse_problem import published_bound, refuse_extreme
 from nareg.design.programs._cliques import MatrixInequality
 from nareg.design.programs._omega import CONES, Omega
 from nareg.design.programs._solving import Ending, run, solver_name

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._operator import penalty
-from nareg.design._convex.quadratic import gram, root
+from nareg.design._convex.quadratic import gram
 from nareg.design._convex.rounding import bound_starts
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem, problem
+from nareg.design._risk.support import root
 from nareg.design.programs._problem import Point
 from nareg.design.programs._program import Program
 from nareg.typing import ArrayLike, GraphLike

@@ -22,12 +22,11 @@ from nareg._linear.eigenvalues import extreme_eigenvalue, operator, start_vector
 from nareg._linear.factorization import factorize
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular, scale_symmetric
-from nareg.design._convex.quadratic import root
 from nareg.design._risk.line_search import descend_in_steps
 from nareg.design._risk.problem import DesignProblem, fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, oracle_columns
 from nareg.design._risk.starts import SINGLE_COLUMNS, best_single
-from nareg.design._risk.support import probes
+from nareg.design._risk.support import probes, root
 from nareg.errors import InputError
 from nareg.results import WeightDesign
 
