@@ -61,17 +61,6 @@ def linear(L: np.ndarray, P: np.ndarray) -> np.ndarray:
     return 2 * _amplitude(L, i, j) * P[i, j]
 
 
-def image(L: np.ndarray, x: np.ndarray) -> sp.csr_array:
-    """The sparse (N, N + M) matrix B with ``S x = B z``."""
-    i, j = support(L)
-    off = i != j
-    k = np.arange(len(i))
-    rows = np.concatenate([i, j[off]])
-    cols = np.concatenate([k, k[off]])
-    values = np.concatenate([L[i, j] * x[j], (L[i, j] * x[i])[off]])
-    return sp.csr_array((values, (rows, cols)), shape=(len(L), len(i)))
-
-
 #: Largest sum of squared degrees whose blocks are kept (0.4 GB); beyond, products with the columns of R.
 BLOCK_ENTRIES = 5e7
 

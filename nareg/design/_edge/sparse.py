@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from nareg._core import checks
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
-from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg._operator import Penalty
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL, data_scale
@@ -24,7 +24,7 @@ from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES, EdgeRisk
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import report
-from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, fit_weights, moment
+from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, checked_fit, moment
 from nareg.design._risk.sampled import SampleColumns, clean_and_noise
 from nareg.design._risk.support import probes
 from nareg.errors import InputError
@@ -88,8 +88,7 @@ def design(
     n = base.n_nodes
     X, Sigma = _signal_columns(signals, second_moment, n), None if noise is None else checks.noise("noise", noise, n)
     checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
-    c = fit_weights(fit, Sigma, n)
-    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+    c = checked_fit(base, fit, Sigma)
     if not X.any():
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
     root = None if Sigma is None or not options.by_risk else np.sqrt(Sigma) if Sigma.ndim == 1 else _root(Sigma)

@@ -24,6 +24,7 @@ from nareg.design._edge.result import FACTOR_NODES
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.line_search import minimize_between
+from nareg.design._risk.problem import bare_system
 from nareg.design._risk.sampled import ColumnRisk, SampleColumns
 from nareg.errors import SolverError
 from nareg.filters import cg
@@ -75,7 +76,7 @@ class ScipyEdges:
     def __init__(self, base: Penalty, support: Support, c: np.ndarray) -> None:
         self.base, self.c = base, c
         self.support = Support(support.n, support.i, support.j)
-        self.factorizes = base.n_nodes <= FACTOR_NODES and _bare(base, c).mesh_like
+        self.factorizes = base.n_nodes <= FACTOR_NODES and bare_system(base, c).mesh_like
 
     def keep(self, columns: np.ndarray) -> np.ndarray:
         return columns
@@ -112,11 +113,7 @@ def edge_systems(backend: SolverBackend, base: Penalty, support: Support, c: np.
     if backend == "scipy":
         return ScipyEdges(base, support, c)
     options = backend if isinstance(backend, Torch) else Torch()
-    return open_torch_edges(c, support.i, support.j, _bare(base, c).order, options, tol=TOL)
-
-
-def _bare(base: Penalty, c: np.ndarray) -> FilterSystem:
-    return FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
+    return open_torch_edges(c, support.i, support.j, bare_system(base, c).order, options, tol=TOL)
 
 
 def _iterate(system: FilterSystem, rhs: np.ndarray, x0: np.ndarray | None) -> np.ndarray | None:

@@ -13,8 +13,7 @@ from nareg.design._convex.lyapunov import lyapunov
 from nareg.design._convex.rounding import bound_starts, zero_level
 from nareg.design._minmax.signal_sets import Matrix
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
-from nareg.design._risk.problem import DesignProblem, local_status
-from nareg.design._risk.sparse_problem import AnyProblem
+from nareg.design._risk.problem import DesignProblem, SignalProblem, local_status
 from nareg.results import Status
 
 #: Exponent of the smooth maximum over the scenarios.
@@ -32,7 +31,7 @@ class Criterion:
     smooth_maximum: Callable[[list[np.ndarray]], ValueAndGradient]
 
 
-def prony_criterion(task: AnyProblem) -> Criterion:
+def prony_criterion(task: SignalProblem) -> Criterion:
     """``B = C^-1/2 S``: ``||S x||^2`` in the coordinates ``C^1/2 x``."""
     L, root = task.base.L, np.sqrt(task.c)
 

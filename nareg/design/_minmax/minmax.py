@@ -28,8 +28,8 @@ from nareg.design._minmax.prony_corners import prony_over_corners
 from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds, checked_uncertainty, signal_set
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import problem
-from nareg.design._risk.sparse_problem import AnyProblem, published_bound, sparse_problem
+from nareg.design._risk.problem import SignalProblem, problem
+from nareg.design._risk.sparse_problem import sparse_problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
@@ -154,8 +154,8 @@ def minmax(
     if criterion == "mse":
         return _mse_over_corners(base, data, lower, upper, tied, solver, progress)
     sparse = base.n_nodes > DENSE_NODES and solver in ("auto", "low-rank") and (noise is None or np.ndim(noise) < 2)
-    task: AnyProblem = sparse_problem(base, **data) if sparse else problem(base, **data)
-    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    task: SignalProblem = sparse_problem(base, **data) if sparse else problem(base, **data)
+    bound_low, bound_high = task.published_bounds(lower, upper)
     _refuse_zero_weights(bound_low)
     extremes = np.sqrt(task.c)[:, None] * data["signals"]
     design = prony_over_corners(task, extremes, bound_low, bound_high, tied, solver, scale, progress)
@@ -190,7 +190,7 @@ def _mse_over_corners(
     task = problem(
         base, **data, alternative="use criterion='prony', which needs none, or a part of the network (graph.subgraph)"
     )
-    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    bound_low, bound_high = task.published_bounds(lower, upper)
     white = task.whitened()
     started = time.perf_counter()
     H, theta, worst = saddle_point(white, np.sqrt(task.c)[:, None] * data["signals"])
@@ -230,7 +230,7 @@ def _over_set(
         task = problem(base, second_moment=U.radius**2 / n * np.eye(n), noise=noise, fit=fit, needs="minmax")
     else:
         task = problem(base, signals=np.column_stack([U.low, U.high]), noise=noise, fit=fit, needs="minmax")
-    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    bound_low, bound_high = task.published_bounds(lower, upper)
     if criterion == "mse":
         return mse_over_set(task, U, bound_low, bound_high, groups, solver, progress)
     _refuse_zero_weights(bound_low)

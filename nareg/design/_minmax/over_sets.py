@@ -28,7 +28,7 @@ from nareg.design._minmax.worst_case import WorstCase, examine
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
-from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.problem import DesignEnd, DesignProblem
 from nareg.design._risk.support import half
 from nareg.design.programs._problem import Optimum
 from nareg.design.programs._solving import run
@@ -131,12 +131,15 @@ def prony_over_set(
         reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     w, factor = scaled_by_mse(task, solution.w, lower, upper, scale)
-    return _packed(
-        task, U, "prony", w, examine(criterion.operator(w), U), groups, reached, solution.status(solved_status),
-        details={"scale_factor": factor, "objective_before_scaling": solution.bound},
-        settings={"solver": solver, "scale": scale}, lower=lower, upper=upper, solver=solved_by,
-        solver_status=message + solution.description(), omega=omega, relaxed_objective=relaxed_objective, timings=timings,
-    )  # fmt: skip
+    worst = examine(criterion.operator(w), U)
+    details: DesignDetails = {
+        **_shared_details(worst, groups, reached), "scale_factor": factor, "objective_before_scaling": solution.bound,
+    }  # fmt: skip
+    status, message = solution.status(solved_status), message + solution.description()
+    end = DesignEnd(status, solved_by, message, details=details, relaxed_objective=relaxed_objective)
+    settings = {"solver": solver, "scale": scale, **set_settings(U)}
+    method = f"min-max ({U.name}, prony)"
+    return task.pack(method, w, worst.upper, (lower, upper), end, omega=omega, timings=timings, settings=settings)
 
 
 def mse_over_set(
@@ -161,24 +164,16 @@ def mse_over_set(
     reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     worst = examine(criterion.operator(solution.w), U, variance=criterion.variance(solution.w))
-    return _packed(
-        task, U, "mse", solution.w, worst, groups, reached, solution.status(), details={}, settings={"solver": solver},
-        lower=lower, upper=upper, solver=EXCHANGE, solver_status=solution.description(),
-    )  # fmt: skip
+    end = DesignEnd(solution.status(), EXCHANGE, solution.description(), details=_shared_details(worst, groups, reached))
+    settings = {"solver": solver, **set_settings(U)}
+    return task.pack(f"min-max ({U.name}, mse)", solution.w, worst.upper, (lower, upper), end, settings=settings)
 
 
-def _packed(
-    task: DesignProblem, U: SignalSet, criterion: str, w: np.ndarray, worst: WorstCase, groups: Groups,
-    reached: dict[str, ExchangeResult], status: Status, *, details: DesignDetails, settings: dict[str, Any], **parts: Any,
-) -> WeightDesign:  # fmt: skip
-    """The design with its proven worst case, the degrees of freedom, and what every start reached."""
+def _shared_details(worst: WorstCase, groups: Groups, reached: dict[str, ExchangeResult]) -> DesignDetails:
+    """The proven worst case, the degrees of freedom, and what every start reached."""
     rounds = min(reached.values(), key=lambda e: e.bound).rounds
     starts = {name: e.bound for name, e in reached.items()}
-    shared = {**worst_details(worst), "degrees_of_freedom": groups.count, "rounds": rounds, "starts": starts}
-    return task.pack(
-        f"min-max ({U.name}, {criterion})", w, worst.upper, status, details={**shared, **details},
-        settings={**settings, **set_settings(U)}, **parts,
-    )  # fmt: skip
+    return {**worst_details(worst), "degrees_of_freedom": groups.count, "rounds": rounds, "starts": starts}
 
 
 def worst_details(worst: WorstCase) -> DesignDetails:

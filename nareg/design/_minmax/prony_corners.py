@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from nareg._linear.threads import one_blas_thread
 from nareg.design._convex import low_rank
-from nareg.design._convex.rounding import ProgramEnd
+from nareg.design._convex.rounding import LOW_RANK, ProgramEnd
 from nareg.design._convex.row_newton import RowNewton
 from nareg.design._minmax.corner_program import (
     EXTREME,
@@ -29,7 +29,7 @@ from nareg.design._minmax.corner_program import (
 from nareg.design._minmax.criteria import both_vanish, corner_starts, corner_status, smooth_worst, worst_corner
 from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.sparse_problem import AnyProblem, mesh_like
+from nareg.design._risk.problem import DesignEnd, SignalProblem
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 
@@ -38,7 +38,7 @@ POLISHED, BALANCED = 1e-8, 1e-6
 
 
 def prony_over_corners(
-    task: AnyProblem, extremes: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, solver: str, scale: str,
+    task: SignalProblem, extremes: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, solver: str, scale: str,
     progress: ProgressCallback | None,
 ) -> WeightDesign:  # fmt: skip
     """The design for ``extremes``, both corners in the coordinates ``C^1/2 x``; bounds are on ``w_i^2``."""
@@ -47,10 +47,10 @@ def prony_over_corners(
     starts = corner_starts(extremes, low_white, high_white)
     perfect = [w for w in starts.values() if groups.index is None and both_vanish(L, extremes, w)]
     if perfect and solver == "auto":  # no criterion of squares is smaller: one range for all stations, say
-        w, message, shares = perfect[0], "S x = 0 at both corners", DesignDetails(rank_one_share=1.0)
-        end = ProgramEnd(w, w[:, None], Status.CONVERGED, message, 0.0, shares, gradient_norm=0.0, solver="closed form")
+        message, shares = "S x = 0 at both corners", DesignDetails(rank_one_share=1.0)
+        end = ProgramEnd(perfect[0], perfect[0][:, None], DesignEnd(Status.CONVERGED, "closed form", message, 0.0, shares, 0.0))
     else:
-        end = _by_low_rank(L, extremes, starts, groups, groups.bounds(low_white, high_white), mesh_like(task), progress)
+        end = _by_low_rank(L, extremes, starts, groups, groups.bounds(low_white, high_white), task.mesh_like, progress)
     settings = {"solver": solver, "scale": scale}
     return end.scaled_design(
         "min-max (corners, prony)", task, lambda w: worst_corner(L, extremes, w), half, (low, high), settings
@@ -78,11 +78,10 @@ def _by_low_rank(
         "starts": reached,
     }
     result = replace(result, w=groups.expand(result.w))
-    return ProgramEnd(
-        result.w, V, corner_status(L, extremes, result, solution.status), result.message,
-        solution.bound if np.isfinite(solution.bound) else None, details,
-        {"low rank": clock[1] - clock[0], "refinement": clock[2] - clock[1]}, result.gradient_norm,
-    )  # fmt: skip
+    bound = solution.bound if np.isfinite(solution.bound) else None
+    status = corner_status(L, extremes, result, solution.status)
+    end = DesignEnd(status, LOW_RANK, result.message, result.gradient_norm, details, bound)
+    return ProgramEnd(result.w, V, end, {"low rank": clock[1] - clock[0], "refinement": clock[2] - clock[1]})
 
 
 @one_blas_thread

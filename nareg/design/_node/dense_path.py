@@ -14,7 +14,7 @@ from nareg.design._node.log_weights import SMALLEST, LimitedLogWeights, LogWeigh
 from nareg.design._node.penalty_path import Fold, PenaltyPath
 from nareg.design._risk.descent import DescentResult, descend_between
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.problem import DesignEnd, DesignProblem
 from nareg.design._risk.rate import MARGIN, NodeRate
 from nareg.design._risk.sampled import squares
 from nareg.design._risk.starts import best_scalar
@@ -47,8 +47,7 @@ def design_dense(
     method: str,
     task: DesignProblem,
     folds: list[Fold],
-    low: np.ndarray,
-    high: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
     groups: Groups,
     *,
     progress: ProgressCallback | None,
@@ -56,7 +55,7 @@ def design_dense(
     details: DesignDetails | None = None,
 ) -> WeightDesign:
     """The path of penalties on dense matrices."""
-    low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
+    low, high = (groups.expand(bound) for bound in groups.bounds(*bounds))
     promise = None if rate is None else NodeRate(task.base, task.c, rate, low, high)
     start, start_risk = best_scalar(task, low, high, np.inf if promise is None else promise.largest_single)
     path = PenaltyPath(task.base.L, log_weights(start, low, high, groups, promise), start, start_risk, groups, progress)
@@ -66,13 +65,14 @@ def design_dense(
         method,
         w,
         task.mse(w),
-        end.status,
-        lower=low,
-        upper=high,
-        solver="L-BFGS-B (scipy)",
-        solver_status=end.message,
-        gradient_norm=end.gradient_norm,
-        details={**path.details(), **promised, **(details or {})},
+        (low, high),
+        DesignEnd(
+            end.status,
+            "L-BFGS-B (scipy)",
+            end.message,
+            end.gradient_norm,
+            {**path.details(), **promised, **(details or {})},
+        ),
         settings={} if rate is None else {"rate": rate},
     )
 

@@ -20,20 +20,12 @@ from nareg._operator import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import ProgramEnd, bound_starts, zero_level
+from nareg.design._convex.rounding import LOW_RANK, ProgramEnd, bound_starts, zero_level
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status, problem
 from nareg.design._risk.rate import NodeRate, checked_rate
-from nareg.design._risk.sparse_problem import (
-    AnyProblem,
-    mesh_like,
-    principal_direction,
-    published_bound,
-    refuse_extreme,
-    sparse_problem,
-    white_parts,
-)
+from nareg.design._risk.sparse_problem import principal_direction, sparse_problem
 from nareg.design.programs._program import SCALES
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
@@ -131,13 +123,13 @@ def prony(
     if reference and groups is not None:
         raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='low-rank'.")
     sparse = signals is not None and second_moment is None and (noise is None or np.ndim(noise) < 2)
-    task: AnyProblem
+    task: SignalProblem
     if sparse and not reference and base.n_nodes > DENSE_NODES:
         task = sparse_problem(base, signals=signals, noise=noise, fit=fit, needs="prony")
     else:
         task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="prony")
-    refuse_extreme(task, "prony", largest=LARGEST_POWER)
-    low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    task.refuse_extreme("prony", largest=LARGEST_POWER)
+    low, high = task.published_bounds(lower, upper)
     if rate is not None:
         if groups is not None:
             raise InputError("groups: rate gives every node its own weight: leave one of them out.")
@@ -177,20 +169,20 @@ def _at_rate(
 
 
 def _by_low_rank(
-    task: AnyProblem, low: np.ndarray, high: np.ndarray, groups: Groups, solver: str, scale: str,
+    task: SignalProblem, low: np.ndarray, high: np.ndarray, groups: Groups, solver: str, scale: str,
     progress: ProgressCallback | None,
 ) -> WeightDesign:  # fmt: skip
-    L, A = white_parts(task)
+    L, A = task.white
     inverse = feasible_inverse(A, low / task.c, high / task.c)
     L, half = low_rank.coordinates(L, task.c, groups)
     if inverse is not None:
         inverse = inverse * np.sqrt(task.c) / half
     single = solver == "auto" and groups.index is None
     if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
-        shares: DesignDetails = {"rank_one_share": 1.0}
-        end = ProgramEnd(inverse, inverse[:, None], Status.CONVERGED, "S x = 0", 0.0, shares, solver="closed form")
+        closed = DesignEnd(Status.CONVERGED, "closed form", "S x = 0", details={"rank_one_share": 1.0}, relaxed_objective=0.0)
+        end = ProgramEnd(inverse, inverse[:, None], closed)
     else:
-        end = _solve(L, A, low / half**2, high / half**2, groups, inverse, mesh_like(task), progress)
+        end = _solve(L, A, low / half**2, high / half**2, groups, inverse, task.mesh_like, progress)
     settings = {"solver": solver, "scale": scale}
     return end.scaled_design("prony", task, lambda w: square(L, A, w), half, (low, high), settings)
 
@@ -231,10 +223,8 @@ def _solve(
     }
     timings = {"low rank": float(spent[1]), "refinement": float(spent[0] + spent[2])}
     place = np.argsort(order)
-    return ProgramEnd(
-        groups.expand(result.w)[place], V[place], local_status(result, omega.status), result.message, omega.bound, details,
-        timings, result.gradient_norm,
-    )  # fmt: skip
+    end = DesignEnd(local_status(result, omega.status), LOW_RANK, result.message, result.gradient_norm, details, omega.bound)
+    return ProgramEnd(groups.expand(result.w)[place], V[place], end, timings)
 
 
 def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
@@ -255,7 +245,7 @@ def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
     return float(np.einsum("ir,ir->", SA, SA))
 
 
-def _nothing_to_do(task: AnyProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:
+def _nothing_to_do(task: SignalProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:
     """Zero weights, which solve (25) without a lower bound: the filter that returns its input."""
     if task.Sigma is None and task.base.L.nnz == 0:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
@@ -263,10 +253,11 @@ def _nothing_to_do(task: AnyProblem, low: np.ndarray, high: np.ndarray) -> Weigh
         "prony",
         np.zeros(task.n_nodes),
         0.0,
-        Status.ZERO_WEIGHTS,
-        lower=low,
-        upper=high,
-        solver="closed form",
-        solver_status="without a lower bound zero weights are optimal in (25)",
-        details={"scale_factor": 1.0},
+        (low, high),
+        DesignEnd(
+            Status.ZERO_WEIGHTS,
+            "closed form",
+            "without a lower bound zero weights are optimal in (25)",
+            details={"scale_factor": 1.0},
+        ),
     )

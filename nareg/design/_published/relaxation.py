@@ -29,13 +29,7 @@ from nareg.design._convex.filter_fit import FitOptions, fit_dense, fit_low_rank
 from nareg.design._convex.lyapunov import dense_step_one, low_rank_step_one
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, problem
-from nareg.design._risk.sparse_problem import (
-    SparseProblem,
-    principal_direction,
-    published_bound,
-    refuse_extreme,
-    sparse_problem,
-)
+from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError, TooLargeError
 from nareg.io._labeled import takes_tables
@@ -118,8 +112,8 @@ def relaxation(
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = None if reference else _low_rank_task(base, data)
     if task is not None:
-        refuse_extreme(task, "relaxation")
-        low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+        task.refuse_extreme("relaxation")
+        low, high = task.published_bounds(lower, upper)
         started = time.perf_counter()
         L, A = task.white
         assert task.Sigma is not None
@@ -127,13 +121,13 @@ def relaxation(
         timings = {"step one": time.perf_counter() - started}
         candidates = {"inverse principal signal": _inverse_columns(A), "best scalar": _scalar_start(task, low, high)}
         options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
-        return fit_low_rank(task, L, step, candidates, _along(task), low, high, tied, options)
+        return fit_low_rank(task, step, candidates, _along(task), (low, high), tied, options)
     dense = problem(base, **data, needs="relaxation", noise_required=True)
-    refuse_extreme(dense, "relaxation")
+    dense.refuse_extreme("relaxation")
     if reference:
         bounds = {"lower": lower, "upper": upper}
         return _by_program(dense, base, data, bounds, None if solver == "sdp" else solver, progress)
-    low, high = dense.squared_bounds(lower, upper, default_lower=published_bound(dense))
+    low, high = dense.published_bounds(lower, upper)
     white = dense.whitened()
     started = time.perf_counter()
     with few_threads(dense.n_nodes):
@@ -176,12 +170,6 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
             f"relaxation on {n} nodes needs dense matrices beyond the limit of {checks.DENSE_LIMIT} nodes because {remedy}."
         )
     return None
-
-
-def step_one(task: DesignProblem) -> tuple[np.ndarray, float]:
-    """Optimal H of (29) by symmetric eigendecomposition, and its mean squared error."""
-    step = dense_step_one(task)
-    return step.matrix, step.value
 
 
 def _inverse_columns(A: np.ndarray) -> np.ndarray:

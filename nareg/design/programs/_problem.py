@@ -16,7 +16,6 @@ from nareg.design._convex.dual_bound import proven_bound
 from nareg.design._convex.rounding import rank_one
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem
-from nareg.design._risk.sparse_problem import published_bound, refuse_extreme
 from nareg.design.programs._cliques import MatrixInequality
 from nareg.design.programs._omega import CONES, Omega
 from nareg.design.programs._solving import Ending, run, solver_name
@@ -311,11 +310,11 @@ class ConvexProblem(ABC):
 
     def _checked(self) -> DesignProblem:
         task = self._make(**self._data)
-        refuse_extreme(task, self.method)
+        task.refuse_extreme(self.method)
         return task
 
     def _squared_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.task.squared_bounds(**self._bounds, default_lower=published_bound(self.task))
+        return self.task.published_bounds(**self._bounds)
 
     def _fill(self) -> None:
         self.parameters["lower"].value = self.lower

@@ -9,11 +9,11 @@ import numpy as np
 from nareg._core import checks
 from nareg.design._convex.rounding import round_and_refine, scaled_by_mse
 from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.problem import local_status
+from nareg.design._risk.problem import DesignEnd, local_status
 from nareg.design.programs._problem import ConvexProblem, Optimum
 from nareg.design.programs._rank_one import Rounded, round_within
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 
 SCALES = ("mse", "bound")
 
@@ -81,13 +81,13 @@ class Program(ConvexProblem):
         omega = optimum.omega / half[:, None] / half
         result, rounding = round_and_refine(omega, self.objective(), low, high, also=self._starts(low, high), progress=progress)
         w, factor = self._scaled(result.w * half, scale)
+        details: DesignDetails = {
+            **rounding, **optimum.proof, "scale_factor": factor, "objective_before_scaling": self._value(result.w),
+        }  # fmt: skip
+        status = self._status(result, optimum)
+        end = DesignEnd(status, ending.solver, ending.solver_status, result.gradient_norm, details, optimum.value)
         return task.pack(
-            self.method, w, self._value(w / half), self._status(result, optimum), lower=self.lower, upper=self.upper,
-            solver=ending.solver, solver_status=ending.solver_status, omega=optimum.omega, relaxed_objective=optimum.value,
-            gradient_norm=result.gradient_norm,
-            details={
-                **rounding, **optimum.proof, "scale_factor": factor, "objective_before_scaling": self._value(result.w),
-            },
+            self.method, w, self._value(w / half), (self.lower, self.upper), end, omega=optimum.omega,
             timings={"build": self.build_seconds, "sdp": ending.seconds}, settings={"solver": ending.solver, "scale": scale},
         )  # fmt: skip
 
@@ -108,15 +108,14 @@ class Program(ConvexProblem):
         return local_status(result, optimum.ending.status)
 
     def _pack_rounded(self, optimum: Optimum, rounded: Rounded) -> WeightDesign:
-        half = np.sqrt(self.task.c)
+        half, ending = np.sqrt(self.task.c), optimum.ending
+        details: DesignDetails = {
+            "rank_one_share": rounded.share, "rounds": rounded.rounds, "scale_factor": rounded.factor,
+            "constraint_violation": rounded.violation,
+        }  # fmt: skip
+        end = DesignEnd(rounded.status(ending.status), ending.solver, ending.solver_status, None, details, optimum.value)
         return self.task.pack(
-            self.method, rounded.w, self.objective()(rounded.w / half)[0], rounded.status(optimum.ending.status),
-            lower=self.lower, upper=self.upper, solver=optimum.ending.solver, solver_status=optimum.ending.solver_status,
-            omega=optimum.omega, relaxed_objective=optimum.value,
-            details={
-                "rank_one_share": rounded.share, "rounds": rounded.rounds, "scale_factor": rounded.factor,
-                "constraint_violation": rounded.violation,
-            },
-            timings={"build": self.build_seconds, "sdp": optimum.ending.seconds, "refinement": rounded.seconds},
-            settings={"solver": optimum.ending.solver, "constraints": self._texts()},
+            self.method, rounded.w, self.objective()(rounded.w / half)[0], (self.lower, self.upper), end, omega=optimum.omega,
+            timings={"build": self.build_seconds, "sdp": ending.seconds, "refinement": rounded.seconds},
+            settings={"solver": ending.solver, "constraints": self._texts()},
         )  # fmt: skip

@@ -16,7 +16,7 @@ from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._risk.descent import ValueAndGradient, descend
-from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.problem import DesignEnd, DesignProblem, local_status, problem
 from nareg.design._risk.support import half
 from nareg.design.programs._problem import Optimum
 from nareg.design.programs._program import Program
@@ -319,9 +319,9 @@ class RobustProgram(FilterProgram):
             "worst_mse": optimum.value, "worst_case_lower": below, "worst_case_upper": above,
             "sdp_status": ending.solver_status, "starts": {name: d.value for name, d in reached.items()},
         }  # fmt: skip
+        end = DesignEnd(local_status(best, ending.status), ending.solver, best.message, best.gradient_norm, details)
         return self.task.pack(
-            self.method, best.w, above, local_status(best, ending.status), lower=self.lower, upper=self.upper,
-            solver=ending.solver, solver_status=best.message, gradient_norm=best.gradient_norm, details=details,
+            self.method, best.w, above, (self.lower, self.upper), end,
             timings={"build": self.build_seconds, "sdp": ending.seconds},
             settings={"radius": float(self._data["radius"]), "ball": self.ball},
         )  # fmt: skip
