@@ -100,7 +100,7 @@ def test_a_dual_bound_holds_far_from_the_optimum_too(rng):
         V *= (np.clip(np.linalg.norm(V, axis=1), 1, np.sqrt(10)) / np.linalg.norm(V, axis=1))[:, None]
         point = quadratic.at(V)
         pull = np.einsum("ik,ik->i", point.Y @ V, V) / np.sum(V**2, axis=1)
-        poor = _dual.certify(point.Y, point, pull, low, high, np.ones(20), margin=1e-6, small=1e-7, mesh_like=True)
+        poor = _dual.certify(point.Y, point, pull, (low, high), np.ones(20), margin=1e-6, small=1e-7, mesh_like=True)
         assert poor.bound <= result.value
 
 

@@ -42,7 +42,7 @@ class DualCertificate:
 
 
 def certify(
-    Y: sp.csr_array, point: LowRankPoint, pull: np.ndarray, low: np.ndarray, high: np.ndarray, size: np.ndarray, *,
+    Y: sp.csr_array, point: LowRankPoint, pull: np.ndarray, bounds: tuple[np.ndarray, np.ndarray], size: np.ndarray, *,
     margin: float, small: float, mesh_like: bool,
 ) -> DualCertificate:  # fmt: skip
     """The bound at a point with multipliers ``pull``, and directions of Z's negative eigenvalues.
@@ -51,6 +51,7 @@ def certify(
     ``diag(size) Z diag(size)``, where one unit of lam costs every row alike. ``margin`` is the strict feasibility
     that the pull is expected to have, and lowering every lam by ``small`` costs little.
     """
+    low, high = bounds
     n = low.size
     scaled = sp.csr_array(sp.diags_array(size) @ (Y - sp.diags_array(pull)) @ sp.diags_array(size))
     norm = float(abs(scaled).sum(axis=1).max()) if scaled.nnz else 0.0

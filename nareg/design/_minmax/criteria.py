@@ -13,13 +13,26 @@ from nareg.design._convex.lyapunov import lyapunov
 from nareg.design._convex.rounding import bound_starts, zero_level
 from nareg.design._minmax.signal_sets import Matrix
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
+from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, SignalProblem, local_status
+from nareg.progress import ProgressCallback
 from nareg.results import Status
 
 #: Exponent of the smooth maximum over the scenarios.
 SHARPNESS = 400.0
 #: The same for the two corners: it exceeds their maximum by less than ``2^(1 / 200) - 1``.
 CORNER_SHARPNESS = 200.0
+
+
+@dataclass(frozen=True)
+class MinmaxOptions:
+    """How a min-max design is made: by the true error or Prony's criterion, and at what ``scale``."""
+
+    by_mse: bool
+    groups: Groups
+    solver: str
+    scale: str
+    progress: ProgressCallback | None
 
 
 @dataclass(frozen=True)

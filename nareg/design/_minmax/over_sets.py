@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.rounding import rank_one, scaled_by_mse
-from nareg.design._minmax.criteria import mse_criterion, prony_criterion
+from nareg.design._minmax.criteria import MinmaxOptions, mse_criterion, prony_criterion
 from nareg.design._minmax.exchange import ExchangeResult, exchanges, relaxed_bound
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import spread_moment
@@ -28,12 +28,11 @@ from nareg.design._minmax.worst_case import WorstCase, examine
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
-from nareg.design._risk.problem import DesignEnd, DesignProblem
+from nareg.design._risk.problem import DesignEnd, DesignProblem, with_details
 from nareg.design._risk.support import half
 from nareg.design.programs._problem import Optimum
 from nareg.design.programs._solving import run
 from nareg.errors import TooLargeError
-from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 
 #: The bound as an SDP has a matrix inequality of 2 N + 1 rows: with Clarabel 9 s at 40 nodes and minutes at 60,
@@ -104,11 +103,11 @@ SHOWN_NODES = 1000
 
 
 def prony_over_set(
-    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, groups: Groups, solver: str, scale: str,
-    progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, options: MinmaxOptions
+) -> WeightDesign:
     """Weights with the smallest certified ``max ||S x||^2`` over the set, in the coordinates ``C^1/2 x``."""
     criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
+    groups, solver, scale = options.groups, options.solver, options.scale
     timings: dict[str, float] = {}
     omega = relaxed_objective = None
     solved_by, message, solved_status = EXCHANGE, "", Status.CONVERGED
@@ -128,7 +127,7 @@ def prony_over_set(
             solved_by, message, timings["sdp"] = ending.solver, ending.solver_status + ", ", ending.seconds
             omega = root[:, None] * optimum.omega * root
             starts = {"rounded": feasible(rank_one(omega)[0], lower, upper), **starts}
-        reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
+        reached = exchanges(criterion, U, starts, lower, upper, options.groups, options.progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     w, factor = scaled_by_mse(task, solution.w, lower, upper, scale)
     worst = examine(criterion.operator(w), U)
@@ -143,28 +142,28 @@ def prony_over_set(
 
 
 def mse_over_set(
-    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, groups: Groups, solver: str,
-    progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, options: MinmaxOptions
+) -> WeightDesign:
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
-    criterion = mse_criterion(task)
+    criterion, solver = mse_criterion(task), options.solver
     if solver not in ("auto", "first-order"):
         optimum = bound_program(task.whitened(), U, task.c, lower / task.c, solver, criterion="mse")
         assert optimum.H is not None
         ending = optimum.ending
         details: DesignDetails = {"worst_mse": optimum.value, "sdp_status": ending.solver_status}
-        options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": ending.seconds}, progress)
-        design = fit_weights_to(task, optimum.H, lower, upper, options)
+        fit_options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": ending.seconds}, options.progress)
+        design = fit_weights_to(task, optimum.H, lower, upper, fit_options)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
-        certificate = replace(design.certificate, details={**design.certificate.details, **worst_details(worst)})
         settings = {**design.settings, "solver": solver, **set_settings(U)}
         status = design.status if ending.status.ok else ending.status
-        return replace(design, certificate=certificate, settings=settings, status=status)
+        return with_details(design, worst_details(worst), settings=settings, status=status)
     starts = starting_weights(task, U, lower, upper, scaled=True)
-    reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
+    reached = exchanges(criterion, U, starts, lower, upper, options.groups, options.progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     worst = examine(criterion.operator(solution.w), U, variance=criterion.variance(solution.w))
-    end = DesignEnd(solution.status(), EXCHANGE, solution.description(), details=_shared_details(worst, groups, reached))
+    end = DesignEnd(
+        solution.status(), EXCHANGE, solution.description(), details=_shared_details(worst, options.groups, reached)
+    )
     settings = {"solver": solver, **set_settings(U)}
     return task.pack(f"min-max ({U.name}, mse)", solution.w, worst.upper, (lower, upper), end, settings=settings)
 

@@ -26,7 +26,7 @@ from nareg.design._minmax.corner_program import (
     minimize_worst_corner,
     mixture,
 )
-from nareg.design._minmax.criteria import both_vanish, corner_starts, corner_status, smooth_worst, worst_corner
+from nareg.design._minmax.criteria import MinmaxOptions, both_vanish, corner_starts, corner_status, smooth_worst, worst_corner
 from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignEnd, SignalProblem
@@ -38,23 +38,21 @@ POLISHED, BALANCED = 1e-8, 1e-6
 
 
 def prony_over_corners(
-    task: SignalProblem, extremes: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, solver: str, scale: str,
-    progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
+    task: SignalProblem, extremes: np.ndarray, bounds: tuple[np.ndarray, np.ndarray], options: MinmaxOptions
+) -> WeightDesign:
     """The design for ``extremes``, both corners in the coordinates ``C^1/2 x``; bounds are on ``w_i^2``."""
+    groups = options.groups
     L, half = low_rank.coordinates(task.base.L, task.c, groups)
-    low_white, high_white = low / half**2, high / half**2
+    low_white, high_white = (bound / half**2 for bound in bounds)
     starts = corner_starts(extremes, low_white, high_white)
     perfect = [w for w in starts.values() if groups.index is None and both_vanish(L, extremes, w)]
-    if perfect and solver == "auto":  # no criterion of squares is smaller: one range for all stations, say
+    if perfect and options.solver == "auto":  # no criterion of squares is smaller: one range for all stations, say
         message, shares = "S x = 0 at both corners", DesignDetails(rank_one_share=1.0)
         end = ProgramEnd(perfect[0], perfect[0][:, None], DesignEnd(Status.CONVERGED, "closed form", message, 0.0, shares, 0.0))
     else:
-        end = _by_low_rank(L, extremes, starts, groups, groups.bounds(low_white, high_white), task.mesh_like, progress)
-    settings = {"solver": solver, "scale": scale}
-    return end.scaled_design(
-        "min-max (corners, prony)", task, lambda w: worst_corner(L, extremes, w), half, (low, high), settings
-    )
+        end = _by_low_rank(L, extremes, starts, groups, groups.bounds(low_white, high_white), task.mesh_like, options.progress)
+    settings = {"solver": options.solver, "scale": options.scale}
+    return end.scaled_design("min-max (corners, prony)", task, lambda w: worst_corner(L, extremes, w), half, bounds, settings)
 
 
 def _by_low_rank(

@@ -12,7 +12,7 @@ import numpy as np
 
 from nareg.design._node.log_weights import SMALLEST, LimitedLogWeights, LogWeights, log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath
-from nareg.design._risk.descent import DescentResult, descend_between
+from nareg.design._risk.descent import DescentResult, Stationary, descend_between
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignEnd, DesignProblem
 from nareg.design._risk.rate import MARGIN, NodeRate
@@ -134,8 +134,8 @@ def _descend(
         return value, gradient * reached
 
     end = descend_between(
-        coordinates.of_unknowns(of_spread), coordinates.first, *coordinates.bounds,
-        unit=1.0, length=float(np.sqrt(w.size)), stationary=ENOUGH, max_iterations=MAX_ITERATIONS, progress=progress,
+        coordinates.of_unknowns(of_spread), coordinates.first, coordinates.bounds,
+        unit=1.0, stationary=Stationary(float(np.sqrt(w.size)), ENOUGH), max_iterations=MAX_ITERATIONS, progress=progress,
     )  # fmt: skip
     w = w * np.exp(coordinates.spread(end.w))
     return replace(end, w=groups.reduce_start(w), value=task.mse(w))

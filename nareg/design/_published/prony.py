@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.rounding import LOW_RANK, ProgramEnd, bound_starts, zero_level
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status, problem
+from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status, problem, with_details
 from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sparse_problem import principal_direction, sparse_problem
 from nareg.design.programs._program import SCALES
@@ -161,11 +160,10 @@ def _at_rate(
     half = np.sqrt(task.c)
     error = task.mse if scale == "mse" and task.Sigma is not None else lambda w: criterion(w / half)[0]
     w, promised = promise.certified(design.weights, error)
-    details: DesignDetails = {**design.certificate.details, **promised, "constraint_violation": 0.0}
-    certificate = replace(design.certificate, details=details)
-    settings = {**design.settings, "rate": rate}
-    objective = criterion(w / half)[0]
-    return replace(design, weights=w, objective=objective, certificate=certificate, settings=settings)
+    details: DesignDetails = {**promised, "constraint_violation": 0.0}
+    return with_details(
+        design, details, weights=w, objective=criterion(w / half)[0], settings={**design.settings, "rate": rate}
+    )
 
 
 def _by_low_rank(

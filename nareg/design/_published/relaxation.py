@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +27,7 @@ from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_dense, fit_low_rank
 from nareg.design._convex.lyapunov import dense_step_one, low_rank_step_one
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, problem
+from nareg.design._risk.problem import DesignProblem, problem, with_details
 from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError, TooLargeError
@@ -146,8 +145,7 @@ def _by_program(
     step = dense_step_one(task.whitened())
     timings = {"step one": time.perf_counter() - started}
     design = programs.fit(base.L, target=step.matrix, **data, **bounds).solve(solver, progress=progress)
-    certificate = replace(design.certificate, details={**design.certificate.details, "symmetric_limit": step.value})
-    return replace(design, certificate=certificate, timings={**timings, **design.timings})
+    return with_details(design, {"symmetric_limit": step.value}, timings={**timings, **design.timings})
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:

@@ -334,6 +334,12 @@ class DesignProblem(SignalProblem):
         return replace(self, R=half[:, None] * self.R * half, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
 
 
+def with_details(design: WeightDesign, details: DesignDetails, **changed: Any) -> WeightDesign:
+    """A design with further details in its certificate, and other fields changed."""
+    certificate = replace(design.certificate, details={**design.certificate.details, **details})
+    return replace(design, certificate=certificate, **changed)
+
+
 def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[float, float]:
     """Bias ``tr((H - I) R (H - I)^T)`` and variance ``tr(H Sigma H^T)`` of a linear filter H."""
     error = H - np.eye(len(H))
