@@ -30,9 +30,8 @@ from nareg.design._node.robust_fit import RobustFit, robust_fit
 from nareg.design._node.sampling import Sampling
 from nareg.design._published.prony import prony
 from nareg.design._published.relaxation import relaxation
-from nareg.design._risk.conditions import Conditions, conditions
 from nareg.design._risk.placement import Placement, placement
-from nareg.design._risk.risk import Risk, risk
+from nareg.design._risk.risk import Conditions, Risk, conditions, risk
 from nareg.results import load_design as load
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nareg.design._edge import gaps
-from nareg.design._edge.gaps import batches, without
+from nareg.design._edge.marginal import batches, without
 
 
 def random_patterns(rng, n, count, width=lambda rng: 1):
@@ -44,7 +43,7 @@ def test_batches_hold_every_pattern_once_whatever_their_size(rng, monkeypatch):
     n, c = 6, np.ones(6)
     patterns = random_patterns(rng, n, 40)
     whole = batches(patterns, c)
-    monkeypatch.setattr(gaps, "LARGEST_BATCH", 1)
+    monkeypatch.setattr("nareg.design._edge.marginal.LARGEST_BATCH", 1)
     single = batches(patterns, c)
     assert len(single) == 40 > len(whole)
     assert sum(batch.share.sum() for batch in single) == pytest.approx(1.0)

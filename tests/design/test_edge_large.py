@@ -38,7 +38,7 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     sampled.systems.factorizes = True
     np.testing.assert_allclose(sampled.value_and_gradient(u, columns)[1], dense.slope(point), rtol=1e-8)
     signs = np.sqrt(n) * np.eye(n)
-    np.testing.assert_allclose(sampled.stiffness(u, columns, signs), dense.curvature(point)[0], rtol=1e-8)
+    np.testing.assert_allclose(sampled.stiffness(u, columns, lambda: signs), dense.curvature(point)[0], rtol=1e-8)
 
 
 def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
@@ -78,7 +78,7 @@ def test_large_path_takes_covariances_and_graphs_that_do_not_factorize(rng, monk
     R, Sigma = covariance(50, rng), covariance(50, rng)
     d = edge(g, second_moment=R, noise=Sigma)
     assert d.certificate.details["smallest_eigenvalue_K"] > 0
-    monkeypatch.setattr("nareg.design._edge.systems.FACTOR_NODES", 0)
+    monkeypatch.setattr("nareg.design._edge.sparse_risk.FACTOR_NODES", 0)
     other = edge(g, second_moment=R, noise=Sigma)
     assert "conjugate gradients" in other.certificate.solver
     assert other.objective == pytest.approx(d.objective, rel=1e-2)

@@ -7,9 +7,9 @@ import pytest
 
 import nareg
 from nareg.design import edge
-from nareg.design._edge.duality import duality_gap
 from nareg.design._edge.elimination import Elimination
 from nareg.design._edge.newton import LikelihoodObjective, Proximal, newton
+from nareg.design._edge.sparse_likelihood import duality_gap
 from nareg.design._edge.support import Support
 from nareg.results import Status, upper_edges
 from tests.design.test_edge import covariance, field

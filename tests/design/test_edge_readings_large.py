@@ -8,10 +8,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nareg
-from nareg.design._edge import batched
 from nareg.design._edge.marginal import MarginalObjective, patterns
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import TOGETHER, SparseMarginal
+from nareg.design._risk import kernels
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
 from tests.design.test_edge_readings import problem
@@ -78,11 +78,11 @@ def test_batched_factors_solve_and_invert(seed, count, columns):
     data = np.zeros((e.indices.size, count))
     data[e.positions] = support.entries(u)[:, None]
     data[e.positions[:n]] += shifts
-    assert batched.eliminate(e.indptr, e.indices, data)
+    assert kernels.eliminate_many(e.indptr, e.indices, data)
     which, x = rng.integers(0, count, columns), rng.standard_normal((n, columns))
     solved = np.ascontiguousarray(x[e.order])
-    batched.substitute(e.indptr, e.indices, data, which, solved)
-    entries = batched.selected_inverse(e.indptr, e.indices, data)[e.positions]
+    kernels.substitute_many(e.indptr, e.indices, data, which, solved)
+    entries = kernels.selected_inverse_many(e.indptr, e.indices, data)[e.positions]
     for k in range(count):
         P = np.linalg.inv(support.matrix(u) + np.diag(shifts[:, k]))
         np.testing.assert_allclose(
@@ -90,7 +90,7 @@ def test_batched_factors_solve_and_invert(seed, count, columns):
         )
         np.testing.assert_allclose(solved[:, which == k], (P @ x)[e.order][:, which == k], rtol=1e-8, atol=1e-10)
     data[:] = -1.0
-    assert not batched.eliminate(e.indptr, e.indices, data)
+    assert not kernels.eliminate_many(e.indptr, e.indices, data)
 
 
 @pytest.mark.parametrize("structure", ["symmetric", "laplacian"])

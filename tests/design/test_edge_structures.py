@@ -104,7 +104,7 @@ def test_held_out_signals_stop_every_descent(rng, monkeypatch, criterion, struct
 
 def test_graphs_without_a_sparse_factor_are_refused_with_what_works(rng, monkeypatch):
     large(monkeypatch)
-    monkeypatch.setattr("nareg.design._edge.systems.FACTOR_NODES", 0)
+    monkeypatch.setattr("nareg.design._edge.sparse_risk.FACTOR_NODES", 0)
     g = nareg.graphs.sensor(50, k=4, rng=rng)
     X = field(g, 60, rng)
     with pytest.raises(TooLargeError, match="use criterion='risk'"):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import nareg
 from nareg.design import blind, estimate_noise, node_invariant, risk
 from nareg.design._node.completion import Completion, _conditional
-from nareg.design._node.gap_patterns import kron_reduction, patterns
-from nareg.design._node.node_invariant_gaps import GappyScalar
+from nareg.design._node.gap_patterns import GappyScalar, kron_reduction, patterns
 from nareg.errors import InputError
 from nareg.filters import interpolate
 
@@ -253,7 +252,7 @@ def test_a_part_of_the_network_without_readings_does_not_stop_the_design():
 def test_many_nodes_choose_one_weight_on_some_of_the_patterns(rng, monkeypatch):
     g, _, Y, seen = field(7, 20, 60, 0.3)
     exact = node_invariant(g, rule="gcv", measurements=Y, observed=seen)
-    monkeypatch.setattr("nareg.design._node.node_invariant_gaps.WORK", 20.0**3 * 20)
+    monkeypatch.setattr("nareg.design._node.gap_patterns.WORK", 20.0**3 * 20)
     some = node_invariant(g, rule="gcv", measurements=Y, observed=seen, rng=rng)
     assert some.weights[0] != exact.weights[0]
     assert abs(np.log(some.weights[0] / exact.weights[0])) < 1.0

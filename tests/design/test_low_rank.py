@@ -13,11 +13,11 @@ from nareg.design._convex import filter_fit as _filter_fit
 from nareg.design._convex import low_rank as _low_rank
 from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import quadratic as _quadratic
-from nareg.design._convex import sparse_problem as _sparse
 from nareg.design._published import prony as _prony
 from nareg.design._published import relaxation as _relaxation
 from nareg.design._risk import groups as _groups
 from nareg.design._risk import problem as _problem
+from nareg.design._risk import sparse_problem as _sparse
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
 
@@ -100,7 +100,7 @@ def test_a_dual_bound_holds_far_from_the_optimum_too(rng):
         V *= (np.clip(np.linalg.norm(V, axis=1), 1, np.sqrt(10)) / np.linalg.norm(V, axis=1))[:, None]
         point = quadratic.at(V)
         pull = np.einsum("ik,ik->i", point.Y @ V, V) / np.sum(V**2, axis=1)
-        poor = _dual.certify(point.Y, point, pull, low, high, np.ones(20), margin=1e-6, small=1e-7, mesh_like=True)
+        poor = _dual.certify(point.Y, point, pull, (low, high), np.ones(20), margin=1e-6, small=1e-7, mesh_like=True)
         assert poor.bound <= result.value
 
 

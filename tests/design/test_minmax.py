@@ -9,7 +9,7 @@ import pytest
 
 import nareg
 from nareg.design import Ball, SmoothBox, minmax, risk
-from nareg.design._minmax import program as _program
+from nareg.design._minmax import over_sets as _program
 from nareg.design._minmax import worst_case as _worst
 from nareg.design._minmax.criteria import mse_criterion
 from nareg.design._minmax.exchange import relaxed_bound

@@ -7,6 +7,8 @@ feasible Omega' has
 
 and the last sum is at least ``sum_i (lam_i low_i if lam_i > 0 else lam_i high_i)``. At the optimum the bound is the
 value. What is left to prove is that Z is PSD: by all eigenvalues, or by a sparse factor with positive pivots.
+
+The bound serves a low-rank factor (:func:`certify`), and a solved program (:func:`proven_bound`), whose solver is not trusted.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class DualCertificate:
 
 
 def certify(
-    Y: sp.csr_array, point: LowRankPoint, pull: np.ndarray, low: np.ndarray, high: np.ndarray, size: np.ndarray, *,
+    Y: sp.csr_array, point: LowRankPoint, pull: np.ndarray, bounds: tuple[np.ndarray, np.ndarray], size: np.ndarray, *,
     margin: float, small: float, mesh_like: bool,
 ) -> DualCertificate:  # fmt: skip
     """The bound at a point with multipliers ``pull``, and directions of Z's negative eigenvalues.
@@ -49,6 +51,7 @@ def certify(
     ``diag(size) Z diag(size)``, where one unit of lam costs every row alike. ``margin`` is the strict feasibility
     that the pull is expected to have, and lowering every lam by ``small`` costs little.
     """
+    low, high = bounds
     n = low.size
     scaled = sp.csr_array(sp.diags_array(size) @ (Y - sp.diags_array(pull)) @ sp.diags_array(size))
     norm = float(abs(scaled).sum(axis=1).max()) if scaled.nnz else 0.0
@@ -111,3 +114,20 @@ def _negative(inverse: Solve, delta: float, margin: float, size: np.ndarray) -> 
     values, vectors = pairs
     negative = 1 / values - delta < -margin / 2
     return size[:, None] * vectors[:, negative] if negative.any() else None
+
+
+def proven_bound(
+    value: float, slope: np.ndarray, omega: np.ndarray, multiplier: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> float | None:
+    """``q(Omega) - <Y, Omega> + sum_i lam_i low_i``, with lam lowered until ``Y - diag(lam)`` is PSD.
+
+    ``slope`` is Y, the gradient of the convex q in Omega at ``omega``, and ``multiplier`` the solver's dual values of
+    ``Omega_ii >= low_i``. None where the bound says nothing.
+    """
+    size = np.sqrt(np.maximum(np.diagonal(omega), 1e-300))
+    Z = size[:, None] * (slope - np.diag(multiplier)) * size
+    rounding = 4 * len(Z) * np.finfo(float).eps * float(np.abs(Z).sum(axis=1).max(initial=0.0))
+    lam = multiplier - max(rounding - float(np.linalg.eigvalsh(Z)[0]), rounding) / size**2
+    ends = np.where(lam > 0, low, high)
+    bound = value - float(np.sum(slope * omega)) + float(lam @ ends)
+    return bound if np.isfinite(bound) and bound > 0 else None

@@ -17,17 +17,14 @@ from nareg._linear.threads import few_threads
 from nareg.design._convex import low_rank
 from nareg.design._convex.lyapunov import StepOne, factor
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.sparse_problem import AnyProblem, mesh_like
+from nareg.design._convex.rounding import LOW_RANK, dense_omega
 from nareg.design._risk.descent import ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, local_status
+from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
-
-#: Without N x N matrices above this size, where H has low rank.
-DENSE_NODES = 500
 
 
 @dataclass(frozen=True)
@@ -61,24 +58,24 @@ def fit_dense(
             "inverse principal signal": inverse_signal(white, high / task.c),
             "best scalar": best_scalar(white, low / task.c, high / task.c)[0],
         }
-    return fit_low_rank(task, task.base.L, step, candidates, white.mse_along, low, high, groups, options)
+    return fit_low_rank(task, step, candidates, white.mse_along, (low, high), groups, options)
 
 
 def fit_low_rank(
-    task: AnyProblem, L: sp.csr_array, step: StepOne, candidates: dict[str, np.ndarray],
-    along: Callable[[np.ndarray], Callable[[float], float]], low: np.ndarray, high: np.ndarray, groups: Groups,
+    task: SignalProblem, step: StepOne, candidates: dict[str, np.ndarray],
+    along: Callable[[np.ndarray], Callable[[float], float]], limits: tuple[np.ndarray, np.ndarray], groups: Groups,
     options: FitOptions,
 ) -> WeightDesign:  # fmt: skip
     """(30) by a low-rank factor with its dual bound, then at rank one from several starts, the best kept."""
     started = time.perf_counter()
-    L, half = low_rank.coordinates(L, task.c, groups)
-    low_white, high_white = low / half**2, high / half**2
+    L, half = low_rank.coordinates(task.base.L, task.c, groups)
+    low_white, high_white = (limit / half**2 for limit in limits)
     to_white = half / np.sqrt(task.c)
     quadratic = fit_quadratic(L, step, groups)
     bounds = groups.bounds(low_white, high_white)
     first = low_rank.spread(groups.reduce_start(1 / np.sqrt(np.where(L.diagonal() > 0, L.diagonal(), L.diagonal().max()))))
     start = quadratic.best_multiple(first)
-    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=options.progress)
+    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=task.mesh_like, progress=options.progress)
     spent = time.perf_counter()
     V = low_rank.of_nodes(omega.V, groups)
     W, share = low_rank.directions(V)
@@ -99,7 +96,7 @@ def fit_low_rank(
         lambda d: along(to_white * d), lambda w: objective(groups.reduce_start(w)), refined, low_white, high_white
     )
     w = feasible(scale * refined, low_white, high_white)
-    details = {
+    details: DesignDetails = {
         **options.details,
         "degrees_of_freedom": groups.count,
         **omega.details(2.0),
@@ -107,13 +104,13 @@ def fit_low_rank(
         "starts": {name: 2 * d.value for name, d in reached.items()},
         "scale_factor": scale,
     }
+    end = DesignEnd(
+        local_status(result, omega.status), f"eigenvalues; {LOW_RANK}", result.message, result.gradient_norm, details,
+        None if omega.bound is None else 2 * omega.bound,
+    )  # fmt: skip
     return task.pack(
-        options.method, feasible(w * half, low, high), objective(groups.reduce_start(w))[0],
-        local_status(result, omega.status), lower=low, upper=high,
-        solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)", solver_status=result.message,
-        omega=low_rank.dense_omega(half[:, None] * V),
-        relaxed_objective=None if omega.bound is None else 2 * omega.bound, gradient_norm=result.gradient_norm,
-        details=details,
+        options.method, feasible(w * half, *limits), objective(groups.reduce_start(w))[0], limits, end,
+        omega=dense_omega(half[:, None] * V),
         timings={**options.timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},
         settings={"solver": options.solver},
     )  # fmt: skip

@@ -53,8 +53,6 @@ POLISHED = 1e-5
 AWAY = 0.3
 #: Directions of V shorter than this times the longest are no starts.
 UNUSED_DIRECTION = 1e-2
-#: Omega is N x N: formed up to here.
-OMEGA_NODES = 3000
 
 
 @dataclass
@@ -203,6 +201,11 @@ def directions(V: np.ndarray) -> tuple[np.ndarray, float]:
     return W * np.where(largest < 0, -1.0, 1.0), float(s[0] ** 2 / max(np.sum(s**2), 1e-300))
 
 
+def named(W: np.ndarray) -> dict[str, np.ndarray]:
+    """The directions by the names that certificates give to the weights made from them."""
+    return {"rounded" if k == 0 else f"rounded {k + 1}": w for k, w in enumerate(W.T)}
+
+
 def neighbor_order(L: sp.csr_array) -> np.ndarray:
     """Nodes in an order that brings neighbors together in memory: products on 30,000 nodes take half as long."""
     if L.shape[0] <= ONE_THREAD:
@@ -213,11 +216,6 @@ def neighbor_order(L: sp.csr_array) -> np.ndarray:
 def of_nodes(V: np.ndarray, groups: Groups) -> np.ndarray:
     """Rows of all nodes."""
     return V if groups.index is None else V[groups.index]
-
-
-def dense_omega(V: np.ndarray) -> np.ndarray | None:
-    """``V V^T`` where an N x N matrix is no burden."""
-    return V @ V.T if len(V) <= OMEGA_NODES else None
 
 
 @one_blas_thread

@@ -7,6 +7,17 @@ Both are, in ``S = Omega o L`` with ``R = A A^T`` for some columns A,
 Row i of S has its entries at the neighbors of i, and G is needed on the support of L alone: both ask only for
 the entries of R between neighbors of one node. These blocks are formed once, after which value, gradient and
 Hessian products cost the sum of squared degrees, whatever the number of columns.
+
+The convex programs in the entries of Omega on the support of L.
+
+Only these entries enter ``S = Omega o L``. With ``z`` those entries (N diagonal,
+M off-diagonal) and ``E_k`` the symmetric matrices ``S = sum_k z_k E_k``, both criteria are quadratics
+
+    Prony (25)   tr(S R S)                        = z^T G(R) z
+    fit   (30)   2 ||H (I + S) - I||_F^2          = 2 (z^T G(H^2) z + 2 b^T z) + const
+    G(P)_kl = tr(E_k P E_l),   b_k = tr(E_k (H^2 - H))
+
+so that a program has N + M quadratic unknowns instead of products of N x N matrices.
 """
 
 from __future__ import annotations
@@ -18,6 +29,37 @@ import scipy.sparse as sp
 
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.support import diagonal_positions, pair_products, with_diagonal
+
+
+def support(L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of every unknown: the N diagonal entries, then the edges (i < j)."""
+    n = len(L)
+    i, j = np.nonzero(np.triu(L, 1))
+    diagonal = np.arange(n)
+    return np.concatenate([diagonal, i]), np.concatenate([diagonal, j])
+
+
+def _amplitude(L: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """``a`` with ``E_k = a_k (e_i e_j^T + e_j e_i^T)``; half of L_ii on the diagonal, where both terms meet."""
+    return np.where(i == j, 0.5, 1.0) * L[i, j]
+
+
+def gram(L: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """``G(P)_kl = tr(E_k P E_l)`` over the support of L, (N + M, N + M)."""
+    i, j = support(L)
+    a = _amplitude(L, i, j)
+    p, q = i[None], j[None]
+    r, s = i[:, None], j[:, None]
+    total = P[np.ix_(j, i)] * (q == r) + P[np.ix_(j, j)] * (p == r) + P[np.ix_(i, i)] * (q == s) + P[np.ix_(i, j)] * (p == s)
+    total *= a[:, None] * a[None]
+    return (total + total.T) / 2
+
+
+def linear(L: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """``b_k = tr(E_k P)`` for symmetric P."""
+    i, j = support(L)
+    return 2 * _amplitude(L, i, j) * P[i, j]
+
 
 #: Largest sum of squared degrees whose blocks are kept (0.4 GB); beyond, products with the columns of R.
 BLOCK_ENTRIES = 5e7

@@ -7,15 +7,23 @@ nearest feasible ones and then descend on the method's own objective at rank one
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 import scipy.sparse as sp
 
 from nareg._operator import scale_symmetric
-from nareg.design._convex.sparse_problem import AnyProblem, SparseProblem, principal_direction
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend, feasible
-from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.problem import DesignEnd, SignalProblem
+from nareg.design._risk.sparse_problem import principal_direction
 from nareg.progress import ProgressCallback
-from nareg.results import DesignDetails
+from nareg.results import DesignDetails, WeightDesign
+
+#: What finds the factor, and the weights.
+LOW_RANK = "low-rank factor, Newton; L-BFGS-B (scipy)"
+#: Omega is N x N: formed up to here.
+OMEGA_NODES = 3000
 
 
 def rank_one(omega: np.ndarray) -> tuple[np.ndarray, float]:
@@ -62,7 +70,9 @@ def bound_starts(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, 
     return starts
 
 
-def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.ndarray, scale: str) -> tuple[np.ndarray, float]:
+def scaled_by_mse(
+    task: SignalProblem, w: np.ndarray, low: np.ndarray, high: np.ndarray, scale: str
+) -> tuple[np.ndarray, float]:
     """``s w`` with the feasible s that minimizes the MSE, and s; unchanged without noise or with "bound"."""
     w = feasible(w, low, high)
     if scale == "bound" or task.Sigma is None or not w.any():
@@ -71,11 +81,35 @@ def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.nda
     least = float(np.sqrt(np.max(low / square)))
     largest = float(np.sqrt(np.min(high / square)))
     least = max(least, 1e-12)
-    if isinstance(task, SparseProblem):
-        factor = task.best_factor(w, least, largest) if largest > least else least
-    else:
-        factor, _ = minimize_scale(task.mse_along(w), least, largest)
+    factor = task.best_factor(w, least, largest) if largest > least else least
     return feasible(factor * w, low, high), factor
+
+
+@dataclass(frozen=True)
+class ProgramEnd:
+    """Weights that a program's low-rank factor V led to, both in units of ``half``, before they are scaled."""
+
+    w: np.ndarray
+    V: np.ndarray
+    end: DesignEnd
+    timings: dict[str, float] = field(default_factory=dict)
+
+    def scaled_design(
+        self, method: str, task: SignalProblem, criterion: Callable[[np.ndarray], float], half: np.ndarray,
+        bounds: tuple[np.ndarray, np.ndarray], settings: dict[str, str],
+    ) -> WeightDesign:  # fmt: skip
+        """The design at ``w * half``, which may be scaled by the MSE within ``bounds`` on ``w_i^2``."""
+        w, factor = scaled_by_mse(task, self.w * half, *bounds, settings["scale"])
+        details: DesignDetails = {
+            **self.end.details, "scale_factor": factor, "objective_before_scaling": criterion(self.w),
+        }  # fmt: skip
+        omega, end = dense_omega(half[:, None] * self.V), replace(self.end, details=details)
+        return task.pack(method, w, criterion(w / half), bounds, end, omega=omega, timings=self.timings, settings=settings)
+
+
+def dense_omega(V: np.ndarray) -> np.ndarray | None:
+    """``V V^T`` where an N x N matrix is no burden."""
+    return V @ V.T if len(V) <= OMEGA_NODES else None
 
 
 def zero_level(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:

@@ -243,7 +243,7 @@ class RowNewton:
         point = replace(self.point, V=self.point.V[rows])
         pull = self.lam + self.reward
         certificate = certify(
-            Y, point, pull[rows], self.low[rows] ** 2, self.high[rows] ** 2, size[rows],
+            Y, point, pull[rows], (self.low[rows] ** 2, self.high[rows] ** 2), size[rows],
             margin=margin,
             small=small,
             mesh_like=mesh_like,

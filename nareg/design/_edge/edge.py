@@ -18,10 +18,9 @@ from nareg._operator import Penalty, penalty
 from nareg.design._edge import from_readings, sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.rate_cone import RateCone, certified
-from nareg.design._edge.result import pack
-from nareg.design._edge.shared import support_of
+from nareg.design._edge.result import EdgeOptions, pack
 from nareg.design._edge.sparse_risk import EdgeRisk
-from nareg.design._edge.support import Support
+from nareg.design._edge.support import Support, support_of
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.rate import checked_rate
@@ -174,15 +173,15 @@ def edge(
         _refuse_rate(rate, criterion, unknowns, backend)
     if structure == "laplacian":
         _refuse_other_operators(base)
+    options = EdgeOptions(criterion == "risk", structure == "laplacian", amount, generator, backend, progress)
     if blind:
         _refuse_beside_readings(signals, second_moment, criterion, backend)
         if unknowns > DENSE_UNKNOWNS:
             _refuse_filled_factors(base, support)
         with few_threads(base.n_nodes):
             outcome, c, stored = from_readings.design(
-                base, support, measurements, observed, noise, fit, nonnegative=structure == "laplacian", shrink=amount,
-                dense=unknowns <= DENSE_UNKNOWNS, progress=progress,
-            )  # fmt: skip
+                base, support, measurements, observed, noise, fit, dense=unknowns <= DENSE_UNKNOWNS, options=options
+            )
         return pack(outcome, base, (i, j), c, stored, settings, started)
     if observed is not None:
         raise InputError("observed is given without measurements: clean signals have no gaps; pass measurements=.")
@@ -190,16 +189,13 @@ def edge(
     if unknowns > DENSE_UNKNOWNS or backend != "scipy":
         if criterion == "likelihood":
             _refuse_filled_factors(base, support)
-        outcome, c, stored = sparse.design(
-            base, support, **data, by_risk=criterion == "risk", nonnegative=structure == "laplacian", shrink=amount,
-            rng=generator, backend=backend, progress=progress,
-        )  # fmt: skip
+        outcome, c, stored = sparse.design(base, support, **data, options=options)
         return pack(outcome, base, (i, j), c, stored, settings, started)
     task = problem(base, **data, needs="edge")
     if not np.trace(task.R) > 0:
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
     X = None if signals is None else checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
-    dense = DenseDesign(task, support, criterion == "risk", structure == "laplacian", rate)
+    dense = DenseDesign(task, support, options.by_risk, options.nonnegative, rate)
     with few_threads(base.n_nodes):
         outcome = dense.solve(X, amount, progress)
     if rate is not None:

@@ -18,14 +18,14 @@ import numpy as np
 from scipy.optimize import minimize
 
 from nareg._core import checks
-from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg._operator import Penalty
 from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, StepEnd, patterns
-from nareg.design._edge.result import EdgeOutcome
+from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.shrinkage import data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
-from nareg.design._risk.problem import STATIONARY, fit_weights
+from nareg.design._risk.problem import STATIONARY, checked_fit
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
@@ -219,8 +219,8 @@ class FromReadings:
 
 
 def design(
-    base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, nonnegative: bool,
-    shrink: float | None, dense: bool, progress: ProgressCallback | None,
+    base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, dense: bool,
+    options: EdgeOptions,
 ) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:  # fmt: skip
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
@@ -238,8 +238,7 @@ def design(
     counts = np.full(n, Y.shape[1]) if seen is None else seen.sum(axis=1)
     if float(np.sum(Y**2)) <= float(variance @ counts):
         raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    c = fit_weights(fit, variance, n)
-    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+    c = checked_fit(base, fit, variance)
     unit = float(variance.mean())
     likelihood: Callable[[list[EqualGaps]], Marginal]
     if dense:
@@ -250,10 +249,8 @@ def design(
         likelihood = partial(SparseMarginal, clean, unit / variance)
     if seen is not None and not seen.any(axis=0).all():  # times without a reading tell nothing, and would make empty folds
         Y, seen = Y[:, seen.any(axis=0)], seen[:, seen.any(axis=0)]
-    task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, nonnegative, likelihood)
-    outcome = task.solve(shrink, progress)
+    task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, options.nonnegative, likelihood)
+    outcome = task.solve(options.shrink, options.progress)
     scale = data_scale(c, variance) / unit
-    details: DesignDetails = {
-        **outcome.details, "noise_power": float(variance.sum())
-    }  # fmt: skip
+    details: DesignDetails = {**outcome.details, "noise_power": float(variance.sum())}
     return replace(outcome, entries=scale * outcome.entries, details=details), c, None if fit is None else c

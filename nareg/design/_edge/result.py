@@ -1,4 +1,4 @@
-"""The result of an edge design: eigenvalues are recomputed from the entries."""
+"""What an edge design is asked for, and its result: eigenvalues are recomputed from the entries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,27 @@ from nareg._linear.eigenvalues import extreme_eigenvalue, operator
 from nareg._linear.factorization import factorize
 from nareg._operator import FilterSystem, Penalty
 from nareg._version import __version__
+from nareg.filters.backends import SolverBackend
 from nareg.graph import operator_hash
+from nareg.progress import ProgressCallback
 from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign, symmetric_from_entries
 
 #: Up to here dense eigenvalues take less than Lanczos steps with sparse factors (3,000 nodes: 3 seconds each).
 DENSE_NODES = 500
 #: A sparse factor of a mesh of this size takes about a gigabyte.
 FACTOR_NODES = 50_000
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """How an edge design is made: ``shrink`` is None where held-out data choose it."""
+
+    by_risk: bool
+    nonnegative: bool
+    shrink: float | None
+    rng: np.random.Generator
+    backend: SolverBackend
+    progress: ProgressCallback | None
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,8 @@ from nareg._linear.held_out import standard_error
 from nareg.design._edge.newton import ConeObjective, LikelihoodObjective, NewtonPoint, Proximal, RiskObjective, newton
 from nareg.design._edge.rate_cone import INSIDE, LOOSE, RateCone, barrier
 from nareg.design._edge.support import Support
-from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.problem import STANDARD_ERRORS, DesignProblem
 from nareg.design._risk.rate import NodeRate
-from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
 
 #: Amounts tried, from much to little: the risk is flat enough around its minimum for steps this wide.

@@ -4,6 +4,16 @@
 
 asks for the inverse between neighbors alone. Takahashi's recursion computes these entries from the sparse factor
 ``Theta = L D L^T``: ``Z_ij = delta_ij / d_i - sum_(k > i) L_ki Z_kj`` on the pattern of L, which holds every edge.
+
+How far a likelihood is from its minimum at most: the value of a dual point against that of the primal one.
+
+With ``W`` any positive definite matrix and ``w_k = tr(W S_k)``, ``log det S <= tr(W S) - log det W - N`` bounds
+
+    f(u) = sum_k m_k u_k + h_k/2 (u_k - c_k)^2 - log det S(u)
+         >= log det W + N + sum_k min_(v >= floor) (m_k - w_k) v + h_k/2 (v - c_k)^2.
+
+At ``W = Theta^-1`` the gap is a sum over unknowns of what each would gain alone in the quadratic model of curvature h.
+Without h the minima are finite only where ``w_k <= m_k``: W is scaled down until that holds.
 """
 
 from __future__ import annotations
@@ -18,18 +28,42 @@ from scipy.optimize import minimize
 from nareg._linear.factorization import factorize
 from nareg._operator import Penalty
 from nareg.design._edge.elimination import Elimination
+from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.support import Sketch, Support
+from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.sampled import ColumnRisk, SampleColumns
-from nareg.results import symmetric_from_entries
+from nareg.results import DesignDetails, symmetric_from_entries
 
 #: Equal summands into which the log-determinant, which all signals share, is split beside those of the signals.
 SHARED = 32
 
 
+def duality_gap(
+    u: np.ndarray, gradient: np.ndarray, h: np.ndarray, floor: np.ndarray | None, n: int, products: Callable[[], np.ndarray]
+) -> float | None:
+    """``f(u)`` minus a proven lower bound of its minimum; None where no bound is at hand (no h and no floor).
+
+    ``products`` computes ``tr(Theta^-1 S_k)``; it is called where h is zero.
+    """
+    if h.min() > 0:
+        best = u - gradient / h
+        step = (best if floor is None else np.maximum(best, floor)) - u
+        return -float(gradient @ step + 0.5 * (h * step) @ step)
+    if floor is None or h.any():
+        return None
+    inverse = products()
+    moments = gradient + inverse
+    scale = min(1.0, float((moments / inverse).min()))
+    if scale <= 0:
+        return None
+    return float(u @ moments - (moments - scale * inverse) @ floor - n * np.log(scale)) - n
+
+
 class EdgeLikelihood(ColumnRisk):
     """``tr(Theta R) - log det Theta`` of columns with ``R = B B^T``, and its gradient in u."""
 
-    factorizes = True
+    #: Trailing summands that are no signals', and what solves. A step is cheap, and a design with little shrinkage takes many.
+    shared, method, max_iterations = SHARED, "sparse factors", 3000
 
     def __init__(self, base: Penalty, support: Support) -> None:
         self.base, self.support = base, support
@@ -102,7 +136,30 @@ class EdgeLikelihood(ColumnRisk):
         assert factored is not None
         return self.support.reduce(self._inverse_products(factored[1]))
 
-    def stiffness(self, u: np.ndarray, probes: Callable[[], np.ndarray]) -> np.ndarray:
+    @property
+    def size(self) -> float:
+        """What a gradient is relative to, ``tr(Theta R)`` at the minimum: the value changes with the unit of the signals."""
+        return float(self.support.n)
+
+    def start(self, columns: SampleColumns) -> np.ndarray:
+        """The best precision of two parameters."""
+        return self.best_two(self.moments(columns))
+
+    def start_details(self, value: float) -> DesignDetails:
+        """What a certificate says of the start."""
+        return {"best_two_parameter_likelihood": value}
+
+    def blended(self, columns: SampleColumns, start: np.ndarray, amount: float) -> ValueAndGradient:
+        """The likelihood for R blended with ``Theta_0^-1``, whose likelihood is largest at the start."""
+        moments = (1 - amount) * self.moments(columns) + amount * self.inverse_products(start)
+        return lambda u: self.value_and_gradient(u, moments)
+
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        """What the blended likelihood with a proximal term of weights h may still fall by; None where that is not known."""
+        u = descent.u
+        return duality_gap(u, descent.gradient, h, descent.floor, self.support.n, lambda: self.inverse_products(u))
+
+    def stiffness(self, u: np.ndarray, columns: SampleColumns | None, probes: Callable[[], np.ndarray]) -> np.ndarray:
         """Diagonal of the Hessian, ``tr(Theta^-1 S_k Theta^-1 S_k)`` with ``S_k`` what an unknown multiplies."""
 
         def sketch() -> Sketch:

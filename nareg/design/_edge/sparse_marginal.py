@@ -4,6 +4,11 @@ As :mod:`nareg.design._edge.marginal`, whose gradient asks for ``Theta^-1`` and 
 alone. Takahashi's recursion computes these from a sparse factor. All ``Theta + C_t`` share their pattern: a factor per
 pattern of gaps, sixteen at a time, takes a few milliseconds on 10,000 nodes. Random probes of ``P_t`` would save half
 of that at most: the log-determinants need the factors.
+
+Anderson's acceleration of a fixed-point iteration ``u <- G(u)``.
+
+The next point mixes the last images so that their residuals ``G(u) - u`` are least in a diagonal metric (D. G. Anderson,
+Iterative procedures for nonlinear integral equations, 1965; type II of Fang and Saad 2009).
 """
 
 from __future__ import annotations
@@ -16,12 +21,40 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._linear.lbfgs import Pair
-from nareg.design._edge.anderson import Anderson
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.marginal import EqualGaps, StepEnd
 from nareg.design._edge.newton import SMALLEST_PIVOT
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
-from nareg.design._risk.probes import probes
+from nareg.design._edge.sparse_risk import PROBES
+from nareg.design._risk.support import probes
+
+#: Differences of images that are mixed: more of them leave the cone more often.
+DEPTH = 3
+
+
+class Anderson:
+    """The points of one iteration and their images."""
+
+    def __init__(self, metric: np.ndarray) -> None:
+        self.root = np.sqrt(metric)
+        self.points: list[np.ndarray] = []
+        self.images: list[np.ndarray] = []
+
+    def next(self, point: np.ndarray, image: np.ndarray) -> np.ndarray:
+        """The point to go on from after ``image = G(point)``."""
+        self.points, self.images = [*self.points[-DEPTH:], point], [*self.images[-DEPTH:], image]
+        images = np.array(self.images)
+        residuals = (images - np.array(self.points)) * self.root
+        shares = np.linalg.lstsq(np.diff(residuals, axis=0).T, residuals[-1], rcond=1e-8)[0]
+        mixed: np.ndarray = image - shares @ np.diff(images, axis=0)
+        return mixed
+
+    def restart(self) -> np.ndarray:
+        """Forget all points, where the last mixture was no better: the last image."""
+        image = self.images[-1]
+        self.points, self.images = [], []
+        return image
+
 
 #: Matrices that are factorized at once: more of them save little time.
 TOGETHER = 16
@@ -29,8 +62,6 @@ TOGETHER = 16
 MAX_ITERATIONS = 500
 #: The function above need not be minimized further than to this part of its gradient, nor with more steps.
 LOOSE, CLEAN_ITERATIONS = 0.2, 60
-#: Columns that say how stiff unknowns are which nodes or edges share.
-PROBES = 32
 
 
 @dataclass(frozen=True)
@@ -116,7 +147,7 @@ class SparseMarginal:
         assert start is not None
         R = self.support.reduce(start.prior)
         floor = np.zeros_like(u) if nonnegative else None
-        stiffness = self.clean.stiffness(u, self._probes)
+        stiffness = self.clean.stiffness(u, None, self._probes)
         stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
         mixture, reached, least = Anderson(stiffness), StepEnd(u, np.inf, 0, ""), np.inf
         try:
@@ -183,22 +214,22 @@ class SparseMarginal:
         self, entries: np.ndarray, some: list[Batch]
     ) -> Iterator[tuple[Batch, np.ndarray, np.ndarray, Callable[[], np.ndarray]]]:
         """For every batch: ``log det(Theta + C_t)`` of its patterns, all ``m_t``, and the entries of ``P_t`` when asked."""
-        from nareg.design._edge import batched  # numba: imported when first needed
+        from nareg.design._risk import kernels  # numba: imported when first needed
 
         e, n = self.elimination, self.support.n
         for batch in some:
             data = np.zeros((e.indices.size, batch.seen.shape[1]))
             data[e.positions] = entries[:, None]
             data[e.positions[:n]] += self.c[:, None] * batch.seen
-            positive = batched.eliminate(e.indptr, e.indices, data)
+            positive = kernels.eliminate_many(e.indptr, e.indices, data)
             assert positive  # Theta is, and C_t only adds to it
             m = np.ascontiguousarray(batch.b[e.order])
-            batched.substitute(e.indptr, e.indices, data, batch.which, m)
+            kernels.substitute_many(e.indptr, e.indices, data, batch.which, m)
             means = np.empty_like(m)
             means[e.order] = m
 
             def inverses(data: np.ndarray = data) -> np.ndarray:
-                entries: np.ndarray = batched.selected_inverse(e.indptr, e.indices, data)[e.positions]
+                entries: np.ndarray = kernels.selected_inverse_many(e.indptr, e.indices, data)[e.positions]
                 return entries
 
             yield batch, np.log(data[e.indptr[:-1]]).sum(axis=0), means, inverses

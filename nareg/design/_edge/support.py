@@ -2,15 +2,26 @@
 
 ``S = sum_k u_k v_k v_k^T`` with ``v = e_i`` for a node and ``e_i - e_j`` for an edge: u holds the excess of every
 row over its edges and the weight of every edge, and ``u >= 0`` says that S is a diagonally dominant M-matrix.
+
+Edge weights shared by groups of nodes: ``u = Z v`` with one unknown per group and per pair of groups.
+
+Nodes of a group share the row sum of S. Edges whose ends lie in the same two groups share one factor, which multiplies
+the graph's own weights: with one group S is ``kappa I + beta L``. Row sums that the operator itself has (a normalized
+Laplacian) go with the edges inside the node's group, so that this holds for every operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import spsolve
+
+from nareg._operator import Penalty
+from nareg.design._risk.groups import Groups
+from nareg.results import upper_edges
 
 #: ``A Z`` and Z of random probes with ``E Z Z^T = I``, so that ``A = E (A Z) Z^T``.
 Sketch = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -112,3 +123,118 @@ class Support:
     def squared_diagonal(self, each: np.ndarray, sketch: Callable[[], Sketch]) -> np.ndarray:
         """The same for ``A = B``, given ``v_k^T A v_k`` of every node and edge, and two sketches of A if these must do."""
         return each**2
+
+
+#: Row sums of the operator are zero below this part of its diagonal.
+ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class SharedSupport(Support):
+    """Nodes and edges whose numbers are ``u = Z v``."""
+
+    Z: sp.csc_array  # (N + M, unknowns), the nodes' columns first
+    n_groups: int
+
+    @property
+    def size(self) -> int:
+        return int(self.Z.shape[1])
+
+    @property
+    def identity(self) -> np.ndarray:
+        return (np.arange(self.size) < self.n_groups).astype(float)
+
+    def numbers(self, u: np.ndarray) -> np.ndarray:
+        each: np.ndarray = self.Z @ u
+        return each
+
+    def entries(self, u: np.ndarray) -> np.ndarray:
+        return super().entries(self.numbers(u))
+
+    def unknowns(self, entries: np.ndarray) -> np.ndarray:
+        """Unknowns of the nearest matrix with shared weights."""
+        v: np.ndarray = spsolve(sp.csc_array(self.Z.T @ self.Z), self.Z.T @ super().unknowns(entries))
+        return np.atleast_1d(v)
+
+    def reduce(self, each: np.ndarray) -> np.ndarray:
+        reduced: np.ndarray = self.Z.T @ each
+        return reduced
+
+    def products(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        return self.reduced_products(super().products(*pairs))
+
+    def reduced_products(self, lower: np.ndarray) -> np.ndarray:
+        full = lower + np.tril(lower, -1).T
+        return np.tril(self.Z.T @ (self.Z.T @ full).T)
+
+    def product_diagonal(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return np.diagonal(self.products((A, B)))
+
+    def column_product_diagonal(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
+        ends_U, ends_V = self._differences(U), self._differences(V)
+        diagonal: np.ndarray = self._of_single(np.sum(ends_U**2, axis=1) * np.sum(ends_V**2, axis=1))
+        for k, rows, z in self._of_several():
+            diagonal[k] = np.sum(((z * ends_U[rows]).T @ ends_V[rows]) ** 2)
+        return diagonal
+
+    def squared_diagonal(self, each: np.ndarray, sketch: Callable[[], Sketch]) -> np.ndarray:
+        """Estimated from independent sketches: ``sum_kl z_k z_l (v_k^T A v_l)(v_k^T B v_l)``, at least its terms k = l."""
+        diagonal = self._of_single(each**2)
+        if self.Z.nnz == self.size:
+            return diagonal
+        (A, Y), (B, Z) = (tuple(self._differences(part) for part in pair) for pair in sketch())
+        for k, rows, z in self._of_several():
+            diagonal[k] = max(diagonal[k], float(np.sum(((z * A[rows]).T @ B[rows]) * ((z * Y[rows]).T @ Z[rows]))))
+        return diagonal
+
+    def _of_single(self, each: np.ndarray) -> np.ndarray:
+        """``sum_k z_k^2 each_k``."""
+        diagonal: np.ndarray = self.Z.multiply(self.Z).T @ each
+        return diagonal
+
+    def _of_several(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Unknowns that several nodes or edges share: which, and their factors as a column."""
+        for k in np.flatnonzero(np.diff(self.Z.indptr) > 1):
+            members = slice(self.Z.indptr[k], self.Z.indptr[k + 1])
+            yield int(k), self.Z.indices[members], self.Z.data[members, None]
+
+    def _differences(self, U: np.ndarray) -> np.ndarray:
+        """``v_k^T U`` for every node and edge."""
+        return np.concatenate([U, U[self.i] - U[self.j]])
+
+
+def support_of(base: Penalty, groups: Groups) -> Support:
+    """The unknowns of a graph's edge design, shared or not."""
+    n, (i, j) = base.n_nodes, upper_edges(base.L)
+    plain = Support(n, i, j)
+    if groups.index is None:
+        return plain
+    nodes = groups.index
+    first, second = np.minimum(nodes[i], nodes[j]), np.maximum(nodes[i], nodes[j])
+    own = plain.of_operator(base.L)
+    own[:n][np.abs(own[:n]) <= ROUNDING * base.L.diagonal()] = 0.0
+    has_edges = np.bincount(first[first == second], minlength=groups.count) > 0
+    inside = _row_sums_by_group(own[:n], nodes, has_edges)
+    rows = np.concatenate([np.arange(n, n + i.size), inside])
+    pair, column = np.unique(
+        np.concatenate([first, nodes[inside]]) * groups.count + np.concatenate([second, nodes[inside]]), return_inverse=True
+    )
+    size = np.bincount(column, np.abs(own[rows])) / np.bincount(column)  # an unknown is the mean weight of its edges
+    values = np.divide(own[rows], size[column], out=np.ones(rows.size), where=size[column] > 0)
+    Z = sp.csc_array(
+        (
+            np.concatenate([np.ones(n), values]),
+            (np.concatenate([np.arange(n), rows]), np.concatenate([nodes, groups.count + column])),
+        ),
+        shape=(plain.size, groups.count + pair.size),
+    )
+    return SharedSupport(n, i, j, Z, groups.count)
+
+
+def _row_sums_by_group(sums: np.ndarray, nodes: np.ndarray, has_edges: np.ndarray) -> np.ndarray:
+    """Nodes whose row sums go with the edges of their group; not where the shared row sum says the same."""
+    low, high = np.full(has_edges.size, np.inf), np.full(has_edges.size, -np.inf)
+    np.minimum.at(low, nodes, sums)
+    np.maximum.at(high, nodes, sums)
+    varies = high - low > ROUNDING * np.abs(sums).max(initial=0.0)
+    return np.flatnonzero((sums != 0) & (has_edges | varies)[nodes])

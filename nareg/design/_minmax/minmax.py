@@ -13,7 +13,6 @@ find the worst of them, so the design minimizes a proven bound (see :mod:`nareg.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,15 +21,14 @@ from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
-from nareg.design._convex.sparse_problem import AnyProblem, published_bound, sparse_problem
-from nareg.design._minmax.corners import saddle_point
-from nareg.design._minmax.criteria import Criterion, mse_criterion, prony_criterion
+from nareg.design._minmax.criteria import Criterion, MinmaxOptions, mse_criterion, prony_criterion, saddle_point
 from nareg.design._minmax.over_sets import mse_over_set, prony_over_set
 from nareg.design._minmax.prony_corners import prony_over_corners
-from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds, checked_uncertainty, signal_set
+from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, checked_uncertainty, signal_set
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import problem
+from nareg.design._risk.problem import DesignProblem, problem, with_details
+from nareg.design._risk.sparse_problem import sparse_problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
@@ -131,111 +129,96 @@ def minmax(
     True
     """
     checks.choice("criterion", criterion, ("prony", "prony-scaled", "mse"))
-    scale = "mse" if criterion == "prony-scaled" else "bound"
     uncertainty = checked_uncertainty(uncertainty, corners=True)
     if criterion == "mse" and noise is None:
         raise InputError("criterion='mse' needs noise: pass its variance, or use criterion='prony'.")
     base = penalty(graph)
-    tied = Groups(groups, base.n_nodes)
-    if uncertainty != "corners":
-        solver = solver_name(solver, own=SET_SOLVERS)
-        U = signal_set(uncertainty, base.L, signal_low=signal_low, signal_high=signal_high)
-        _refuse_tied(tied, solver)
-        return _over_set(base, U, noise, criterion, lower, upper, fit, tied, solver, scale, progress)
-    solver = solver_name(solver, own=CORNER_SOLVERS)
-    x_low, x_high = box_bounds(signal_low, signal_high, base.n_nodes)
-    if criterion != "mse" and solver == "closed-form":
-        raise InputError("solver='closed-form' is for criterion='mse': use 'low-rank' here.")
-    if criterion == "mse" and solver == "low-rank":
-        raise InputError("solver='low-rank' is for criterion='prony': use 'closed-form' here.")
-    _refuse_tied(tied, solver)
+    corners = uncertainty == "corners"
+    solver = solver_name(solver, own=CORNER_SOLVERS if corners else SET_SOLVERS)
+    scale = "mse" if criterion == "prony-scaled" else "bound"
+    options = MinmaxOptions(criterion == "mse", Groups(groups, base.n_nodes), solver, scale, progress)
+    if options.groups.index is not None and solver not in ("auto", "low-rank", "closed-form", "first-order"):
+        raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='auto'.")
+    U = signal_set("box" if corners else uncertainty, base.L, signal_low=signal_low, signal_high=signal_high)
+    data: dict[str, Any] = {"noise": noise, "fit": fit}
+    if not corners:
+        return _over_set(base, U, data, lower, upper, options)
+    if solver == ("low-rank" if options.by_mse else "closed-form"):
+        other = "'prony': use 'closed-form'" if options.by_mse else "'mse': use 'low-rank'"
+        raise InputError(f"solver={solver!r} is for criterion={other} here.")
+    data["signals"] = np.column_stack([U.low, U.high])
     if solver not in ("auto", "low-rank", "closed-form"):
-        return _by_program(base, x_low, x_high, noise, criterion, lower, upper, fit, solver, scale, progress)
-    data: dict[str, Any] = {"signals": np.column_stack([x_low, x_high]), "noise": noise, "fit": fit, "needs": "minmax"}
-    if criterion == "mse":
-        return _mse_over_corners(base, data, lower, upper, tied, solver, progress)
-    sparse = base.n_nodes > DENSE_NODES and solver in ("auto", "low-rank") and (noise is None or np.ndim(noise) < 2)
-    task: AnyProblem = sparse_problem(base, **data) if sparse else problem(base, **data)
-    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
-    _refuse_zero_weights(bound_low)
-    extremes = np.sqrt(task.c)[:, None] * data["signals"]
-    design = prony_over_corners(task, extremes, bound_low, bound_high, tied, solver, scale, progress)
-    return _with_worst_of_box(design, base, prony_criterion(task), x_low, x_high)
+        design, error = _by_program(base, U, data, {"lower": lower, "upper": upper}, options)
+    elif options.by_mse:
+        design, error = _mse_over_corners(base, data, lower, upper, options)
+    else:
+        sparse = base.n_nodes > DENSE_NODES and (noise is None or np.ndim(noise) < 2)
+        task = (sparse_problem if sparse else problem)(base, **data, needs="minmax")
+        bounds = task.published_bounds(lower, upper)
+        _refuse_zero_weights(bounds[0])
+        design = prony_over_corners(task, np.sqrt(task.c)[:, None] * data["signals"], bounds, options)
+        error = prony_criterion(task)
+    return _with_worst_of_box(design, U, error)
 
 
 def _by_program(
-    base: Penalty, x_low: np.ndarray, x_high: np.ndarray, noise: Any, criterion: str, lower: Any, upper: Any, fit: Any,
-    solver: str, scale: str, progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
+    base: Penalty, U: SignalSet, data: dict[str, Any], bounds: dict[str, Any], options: MinmaxOptions
+) -> tuple[WeightDesign, Criterion]:
     """The corner program by cvxpy; under the true error the filter in closed form, and the fit to it by cvxpy."""
-    name = None if solver == "sdp" else solver
-    bounds: dict[str, Any] = {"lower": lower, "upper": upper, "fit": fit}
-    if criterion != "mse":
-        program = programs.minmax(base.L, signal_low=x_low, signal_high=x_high, noise=noise, **bounds)
-        design = program.solve(name, scale=scale, progress=progress)
-        return _with_worst_of_box(design, base, prony_criterion(program.task), x_low, x_high)
-    signals = np.column_stack([x_low, x_high])
-    task = problem(base, signals=signals, noise=noise, fit=fit, needs="minmax")
-    H, theta, worst = saddle_point(task.whitened(), np.sqrt(task.c)[:, None] * signals)
-    design = programs.fit(base.L, target=H, signals=signals, noise=noise, **bounds).solve(name, progress=progress)
-    details: DesignDetails = {**design.certificate.details, "worst_mse": worst, "corner_weights": [theta, 1 - theta]}
-    certificate = replace(design.certificate, details=details)
-    design = replace(design, certificate=certificate, method="min-max (corners, mse)")
-    return _with_worst_of_box(design, base, mse_criterion(task), x_low, x_high)
+    name = None if options.solver == "sdp" else options.solver
+    if not options.by_mse:
+        program = programs.minmax(base.L, signal_low=U.low, signal_high=U.high, noise=data["noise"], fit=data["fit"], **bounds)
+        return program.solve(name, scale=options.scale, progress=options.progress), prony_criterion(program.task)
+    task = problem(base, **data, needs="minmax")
+    H, details = _filter_of_corners(task, data["signals"])
+    design = programs.fit(base.L, target=H, **data, **bounds).solve(name, progress=options.progress)
+    return with_details(design, details, method="min-max (corners, mse)"), mse_criterion(task)
 
 
 def _mse_over_corners(
-    base: Penalty, data: dict[str, Any], lower: Any, upper: Any, groups: Groups, solver: str, progress: ProgressCallback | None
-) -> WeightDesign:
+    base: Penalty, data: dict[str, Any], lower: Any, upper: Any, options: MinmaxOptions
+) -> tuple[WeightDesign, Criterion]:
     """The filter of (29) for both corners, and the weights closest to it."""
-    task = problem(
-        base, **data, alternative="use criterion='prony', which needs none, or a part of the network (graph.subgraph)"
-    )
-    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
-    white = task.whitened()
+    alternative = "use criterion='prony', which needs none, or a part of the network (graph.subgraph)"
+    task = problem(base, **data, needs="minmax", alternative=alternative)
+    bounds = task.published_bounds(lower, upper)
     started = time.perf_counter()
-    H, theta, worst = saddle_point(white, np.sqrt(task.c)[:, None] * data["signals"])
-    details: DesignDetails = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
-    options = FitOptions(solver, "min-max (corners, mse)", details, {"step one": time.perf_counter() - started}, progress)
-    design = fit_weights_to(task, H, bound_low, bound_high, options, groups)
-    return _with_worst_of_box(design, base, mse_criterion(task), *data["signals"].T)
+    H, details = _filter_of_corners(task, data["signals"])
+    timings = {"step one": time.perf_counter() - started}
+    fit_options = FitOptions(options.solver, "min-max (corners, mse)", details, timings, options.progress)
+    return fit_weights_to(task, H, *bounds, fit_options, options.groups), mse_criterion(task)
 
 
-def _with_worst_of_box(
-    design: WeightDesign, base: Penalty, criterion: Criterion, x_low: np.ndarray, x_high: np.ndarray
-) -> WeightDesign:
+def _filter_of_corners(task: DesignProblem, signals: np.ndarray) -> tuple[np.ndarray, DesignDetails]:
+    """The optimal filter of the coordinates ``C^1/2 x``, and what the certificate says of it."""
+    H, theta, worst = saddle_point(task.whitened(), np.sqrt(task.c)[:, None] * signals)
+    return H, {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
+
+
+def _with_worst_of_box(design: WeightDesign, U: SignalSet, error: Criterion) -> WeightDesign:
     """Add bounds on the worst signal of the whole box to the certificate of a design for two corners."""
-    if base.n_nodes > FILTER_NODES:
+    if design.n_nodes > FILTER_NODES:
         return design
-    U = signal_set("box", base.L, signal_low=x_low, signal_high=x_high)
-    worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
-    bounds: DesignDetails = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
-    certificate = replace(design.certificate, details={**design.certificate.details, **bounds})
-    return replace(design, certificate=certificate)
-
-
-def _refuse_tied(groups: Groups, solver: str) -> None:
-    if groups.index is not None and solver not in ("auto", "low-rank", "closed-form", "first-order"):
-        raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='auto'.")
+    worst = examine(error.operator(design.weights), U, variance=error.variance(design.weights))
+    return with_details(design, {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper})
 
 
 def _over_set(
-    base: Penalty, U: SignalSet, noise: Any, criterion: str, lower: Any, upper: Any, fit: Any, groups: Groups, solver: str,
-    scale: str, progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
+    base: Penalty, U: SignalSet, data: dict[str, Any], lower: Any, upper: Any, options: MinmaxOptions
+) -> WeightDesign:
     """The design for a whole set of signals."""
     n = base.n_nodes
-    if criterion == "mse":
+    if options.by_mse:
         filter_size(n)
     if U.name == "ball":
-        task = problem(base, second_moment=U.radius**2 / n * np.eye(n), noise=noise, fit=fit, needs="minmax")
+        task = problem(base, second_moment=U.radius**2 / n * np.eye(n), **data, needs="minmax")
     else:
-        task = problem(base, signals=np.column_stack([U.low, U.high]), noise=noise, fit=fit, needs="minmax")
-    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
-    if criterion == "mse":
-        return mse_over_set(task, U, bound_low, bound_high, groups, solver, progress)
-    _refuse_zero_weights(bound_low)
-    return prony_over_set(task, U, bound_low, bound_high, groups, solver, scale, progress)
+        task = problem(base, signals=np.column_stack([U.low, U.high]), **data, needs="minmax")
+    bounds = task.published_bounds(lower, upper)
+    if options.by_mse:
+        return mse_over_set(task, U, *bounds, options)
+    _refuse_zero_weights(bounds[0])
+    return prony_over_set(task, U, *bounds, options)
 
 
 def _refuse_zero_weights(low: np.ndarray) -> None:

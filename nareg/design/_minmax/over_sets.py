@@ -1,7 +1,13 @@
 """Min-max designs over a whole set of signals: the box, the smooth box, the ball.
 
 First order by an exchange (:mod:`nareg.design._minmax.exchange`), or the same certified bound as a semidefinite program
-(:mod:`nareg.design._minmax.program`) and then the exchange from its rounded weights.
+and then the exchange from its rounded weights.
+
+The bound is jointly convex in (Omega, d, mu). With T, the box coordinates,
+
+    min sum(d) + mu kappa   such that   [[diag(d) + mu T^T L T, T^T S], [S T, I]] >= 0,   S = Omega o L
+
+which is the S-procedure for ``||S x||^2 <= t`` over the box, scaled so that every side has length two.
 """
 
 from __future__ import annotations
@@ -10,21 +16,84 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.rounding import rank_one, scaled_by_mse
-from nareg.design._minmax.criteria import mse_criterion, prony_criterion
+from nareg.design._minmax.criteria import MinmaxOptions, mse_criterion, prony_criterion
 from nareg.design._minmax.exchange import ExchangeResult, exchanges, relaxed_bound
-from nareg.design._minmax.program import bound_program
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import spread_moment
 from nareg.design._minmax.worst_case import WorstCase, examine
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
-from nareg.design._risk.problem import DesignProblem
-from nareg.progress import ProgressCallback
+from nareg.design._risk.problem import DesignEnd, DesignProblem, with_details
+from nareg.design._risk.support import half
+from nareg.design.programs._problem import Optimum
+from nareg.design.programs._solving import run
+from nareg.errors import TooLargeError
 from nareg.results import DesignDetails, Status, WeightDesign
+
+#: The bound as an SDP has a matrix inequality of 2 N + 1 rows: with Clarabel 9 s at 40 nodes and minutes at 60,
+#: with SCS two minutes at 70.
+CLARABEL_BOUND_NODES, BOUND_NODES = 50, 120
+
+
+def bound_program(
+    white: DesignProblem, U: SignalSet, c: np.ndarray, lower: np.ndarray, solver: str, *, criterion: str
+) -> Optimum:
+    """The certified bound minimized as an SDP: over Omega for "prony", over a PSD filter H for "mse".
+
+    ``white`` is the problem in the coordinates ``C^1/2 x``, c the data term that led there and ``lower`` the bound on
+    ``Omega_ii`` there.
+    """
+    n = white.n_nodes
+    if n > BOUND_NODES:
+        raise TooLargeError(
+            f"solver='sdp' on {n} nodes would take hours (a matrix inequality of {2 * n + 1} rows, limit {BOUND_NODES} "
+            "nodes): use solver='first-order'."
+        )
+    if solver == "sdp":
+        solver = "CLARABEL" if n <= CLARABEL_BOUND_NODES else "SCS"
+    import cvxpy as cp  # half a second to import
+
+    T = np.sqrt(c)[:, None] * U.columns.toarray()
+    size = T.shape[1]
+    # one scale for every problem, so that solver tolerances mean the same
+    unit = float(np.linalg.norm(T, 2)) or 1.0
+    X = cp.Variable((n, n), PSD=True)
+    constraints = []
+    if criterion == "prony":
+        norm = float(np.linalg.norm(white.L, 2)) or 1.0
+        strength = norm * float(lower.max())
+        M = cp.multiply(white.L / norm, X) @ (T / unit)
+        constraints.append(cp.diag(X) >= lower / lower.max())
+        variance = 0.0
+    else:
+        strength = 1.0
+        M = (X - np.eye(n)) @ (T / unit)
+        variance = cp.sum_squares(X @ half(white.Sigma_matrix / unit**2))
+    if U.name == "ball":
+        largest = cp.Variable()
+        corner, cost = largest * np.eye(size), largest
+    else:
+        d = cp.Variable(size)
+        corner, cost = cp.diag(d), cp.sum(d)
+        if size > 1:
+            constraints.append(d[:-1] >= 0)
+        if U.name == "smooth-box":
+            Q = U.roughness.toarray() if sp.issparse(U.roughness) else U.roughness
+            mu = cp.Variable(nonneg=True)
+            corner, cost = corner + mu * (Q / U.smoothness), cost + mu
+    block = cp.bmat([[corner, M.T], [M, np.eye(n)]])
+    constraints.append((block + block.T) / 2 >> 0)
+    problem = cp.Problem(cp.Minimize(cost + variance), constraints)
+    ending = run(problem, solver, {})
+    matrix = (X.value + X.value.T) / 2
+    value = float(problem.value) * (strength * unit) ** 2
+    return Optimum(matrix * lower.max(), value, ending) if criterion == "prony" else Optimum(matrix, value, ending, matrix)
+
 
 EXCHANGE = "exchange of worst moments, L-BFGS-B (scipy)"
 #: Up to here "prony" solves the program by default.
@@ -34,11 +103,11 @@ SHOWN_NODES = 1000
 
 
 def prony_over_set(
-    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, groups: Groups, solver: str, scale: str,
-    progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, options: MinmaxOptions
+) -> WeightDesign:
     """Weights with the smallest certified ``max ||S x||^2`` over the set, in the coordinates ``C^1/2 x``."""
     criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
+    groups, solver, scale = options.groups, options.solver, options.scale
     timings: dict[str, float] = {}
     omega = relaxed_objective = None
     solved_by, message, solved_status = EXCHANGE, "", Status.CONVERGED
@@ -58,57 +127,52 @@ def prony_over_set(
             solved_by, message, timings["sdp"] = ending.solver, ending.solver_status + ", ", ending.seconds
             omega = root[:, None] * optimum.omega * root
             starts = {"rounded": feasible(rank_one(omega)[0], lower, upper), **starts}
-        reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
+        reached = exchanges(criterion, U, starts, lower, upper, options.groups, options.progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     w, factor = scaled_by_mse(task, solution.w, lower, upper, scale)
-    return _packed(
-        task, U, "prony", w, examine(criterion.operator(w), U), groups, reached, solution.status(solved_status),
-        details={"scale_factor": factor, "objective_before_scaling": solution.bound},
-        settings={"solver": solver, "scale": scale}, lower=lower, upper=upper, solver=solved_by,
-        solver_status=message + solution.description(), omega=omega, relaxed_objective=relaxed_objective, timings=timings,
-    )  # fmt: skip
+    worst = examine(criterion.operator(w), U)
+    details: DesignDetails = {
+        **_shared_details(worst, groups, reached), "scale_factor": factor, "objective_before_scaling": solution.bound,
+    }  # fmt: skip
+    status, message = solution.status(solved_status), message + solution.description()
+    end = DesignEnd(status, solved_by, message, details=details, relaxed_objective=relaxed_objective)
+    settings = {"solver": solver, "scale": scale, **set_settings(U)}
+    method = f"min-max ({U.name}, prony)"
+    return task.pack(method, w, worst.upper, (lower, upper), end, omega=omega, timings=timings, settings=settings)
 
 
 def mse_over_set(
-    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, groups: Groups, solver: str,
-    progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, options: MinmaxOptions
+) -> WeightDesign:
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
-    criterion = mse_criterion(task)
+    criterion, solver = mse_criterion(task), options.solver
     if solver not in ("auto", "first-order"):
         optimum = bound_program(task.whitened(), U, task.c, lower / task.c, solver, criterion="mse")
         assert optimum.H is not None
         ending = optimum.ending
         details: DesignDetails = {"worst_mse": optimum.value, "sdp_status": ending.solver_status}
-        options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": ending.seconds}, progress)
-        design = fit_weights_to(task, optimum.H, lower, upper, options)
+        fit_options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": ending.seconds}, options.progress)
+        design = fit_weights_to(task, optimum.H, lower, upper, fit_options)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
-        certificate = replace(design.certificate, details={**design.certificate.details, **worst_details(worst)})
         settings = {**design.settings, "solver": solver, **set_settings(U)}
         status = design.status if ending.status.ok else ending.status
-        return replace(design, certificate=certificate, settings=settings, status=status)
+        return with_details(design, worst_details(worst), settings=settings, status=status)
     starts = starting_weights(task, U, lower, upper, scaled=True)
-    reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
+    reached = exchanges(criterion, U, starts, lower, upper, options.groups, options.progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     worst = examine(criterion.operator(solution.w), U, variance=criterion.variance(solution.w))
-    return _packed(
-        task, U, "mse", solution.w, worst, groups, reached, solution.status(), details={}, settings={"solver": solver},
-        lower=lower, upper=upper, solver=EXCHANGE, solver_status=solution.description(),
-    )  # fmt: skip
+    end = DesignEnd(
+        solution.status(), EXCHANGE, solution.description(), details=_shared_details(worst, options.groups, reached)
+    )
+    settings = {"solver": solver, **set_settings(U)}
+    return task.pack(f"min-max ({U.name}, mse)", solution.w, worst.upper, (lower, upper), end, settings=settings)
 
 
-def _packed(
-    task: DesignProblem, U: SignalSet, criterion: str, w: np.ndarray, worst: WorstCase, groups: Groups,
-    reached: dict[str, ExchangeResult], status: Status, *, details: DesignDetails, settings: dict[str, Any], **parts: Any,
-) -> WeightDesign:  # fmt: skip
-    """The design with its proven worst case, the degrees of freedom, and what every start reached."""
+def _shared_details(worst: WorstCase, groups: Groups, reached: dict[str, ExchangeResult]) -> DesignDetails:
+    """The proven worst case, the degrees of freedom, and what every start reached."""
     rounds = min(reached.values(), key=lambda e: e.bound).rounds
     starts = {name: e.bound for name, e in reached.items()}
-    shared = {**worst_details(worst), "degrees_of_freedom": groups.count, "rounds": rounds, "starts": starts}
-    return task.pack(
-        f"min-max ({U.name}, {criterion})", w, worst.upper, status, details={**shared, **details},
-        settings={**settings, **set_settings(U)}, **parts,
-    )  # fmt: skip
+    return {**worst_details(worst), "degrees_of_freedom": groups.count, "rounds": rounds, "starts": starts}
 
 
 def worst_details(worst: WorstCase) -> DesignDetails:

@@ -8,26 +8,24 @@ The design falls back to the best single weight when the readings do not support
 
 from __future__ import annotations
 
-import time
 from typing import Any, Literal
 
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
+from nareg._operator import Penalty, penalty
 from nareg.design._node.completion import Completion
 from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold, signal_fold
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.gap_patterns import gap_details
-from nareg.design._node.penalty_path import Fold, Warm
-from nareg.design._node.sampled_path import SampledTask, checked_columns, chosen_solver, design_sampled
+from nareg.design._node.penalty_path import Fold
+from nareg.design._node.sampled_path import SampledOptions, SampledTask, checked_problem, chosen_solver, design_sampled
 from nareg.design._node.sampling import Sampling
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, fit_weights
+from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
-from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, alike_on_all_ranks
 from nareg.io._labeled import takes_tables
@@ -155,12 +153,9 @@ def blind(
     if seen is not None:
         details |= gap_details(base, seen)
     if sampled:
-        return blind_sampled(
-            base, Y, Sigma, fit, lower, upper, tied, sampling, progress, details, completion=completion, backend=backend,
-            rate=rate,
-        )  # fmt: skip
-    c = fit_weights(fit, Sigma, n)
-    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+        sampled_options = SampledOptions(lower, upper, tied, sampling, progress, backend, rate)
+        return blind_sampled(base, Y, Sigma, fit, sampled_options, details, completion)
+    c = checked_fit(base, fit, Sigma)
 
     def task_for(R: np.ndarray) -> DesignProblem:
         return DesignProblem(base=base, R=R - checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
@@ -179,7 +174,7 @@ def blind(
         return signal_fold(train, Y[:, left_out], task.covariance_with_filtered, constant=-power)
 
     folds = [fold(*parts) for parts in sampling.split(T, DENSE_FOLDS)]
-    return design_dense("blind", task, folds, low, high, tied, progress=progress, rate=rate, details=details)
+    return design_dense("blind", task, folds, (low, high), tied, progress=progress, rate=rate, details=details)
 
 
 def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) -> float:
@@ -189,19 +184,15 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 
 
 def blind_sampled(
-    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
-    sampling: Sampling, progress: ProgressCallback | None, details: DesignDetails,
-    warm: Warm | None = None, completion: Completion | None = None, backend: SolverBackend = "scipy", rate: float | None = None,
+    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, options: SampledOptions, details: DesignDetails,
+    completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
-    started = time.perf_counter()
     T = Y.shape[1] if completion is None else completion.n_times
-    c = checked_columns(base, variance, fit, sampling, T)
+    task = checked_problem(base, variance, fit, options.sampling, T)
 
     def columns(times: np.ndarray, Z: np.ndarray) -> SampleColumns:
-        readings = Y[:, times] if completion is None else completion.draw(sampling.generator, times)
-        return blind_columns(readings, variance, c, Z)
+        readings = Y[:, times] if completion is None else completion.draw(options.sampling.generator, times)
+        return blind_columns(readings, variance, task.c, Z)
 
-    stored = None if fit is None else c
-    task = SampledTask(base, c, stored, columns, T, groups, sampling, hold_out=True, warm=warm, backend=backend, rate=rate)
-    return design_sampled("blind", task, lower, upper, started=started, progress=progress, details=details)
+    return design_sampled("blind", SampledTask(task, columns, T, True, options), details)

@@ -22,8 +22,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
 from scipy.optimize import brentq
 
-from nareg.design._node.gap_patterns import Pattern, patterns
-from nareg.design._node.node_invariant_gaps import GappyScalar
+from nareg.design._node.gap_patterns import GappyScalar, Pattern, patterns
 from nareg.design._risk.line_search import minimize_scale
 from nareg.design._risk.problem import extreme_frequencies
 

@@ -10,7 +10,6 @@ training signals and random probes for the noise, which needs memory and time in
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,18 +17,15 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._operator import Penalty, penalty
-from nareg.design._node.at_rate import at_rate
-from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, signal_fold
-from nareg.design._node.penalty_path import Warm
-from nareg.design._node.sampled_path import SampledTask, checked_columns, chosen_solver, design_sampled
+from nareg.design._node.dense_path import DENSE_FOLDS, at_rate, design_dense, signal_fold
+from nareg.design._node.sampled_path import SampledOptions, SampledTask, checked_problem, chosen_solver, design_sampled
 from nareg.design._node.sampling import FEWEST, Sampling
 from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.newton import polish
-from nareg.design._risk.problem import STATIONARY, problem
+from nareg.design._risk.problem import DENSE_NODES, STATIONARY, DesignEnd, problem
 from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
-from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, alike_on_all_ranks
@@ -138,7 +134,8 @@ def exact(
     if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
-        return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress, backend=backend, rate=rate)
+        options = SampledOptions(lower, upper, tied, sampling, progress, backend, rate)
+        return exact_sampled(base, signals, noise, fit, options)
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
@@ -152,7 +149,7 @@ def exact(
             signal_fold(replace(task, R=_moment(X[:, trained])), X[:, left_out], task.variance)
             for trained, left_out in sampling.split(X.shape[1], DENSE_FOLDS)
         ]
-        return design_dense("exact", task, folds, low, high, tied, progress=progress, rate=rate)
+        return design_dense("exact", task, folds, (low, high), tied, progress=progress, rate=rate)
     w_scalar, scalar_risk = best_scalar(task, low, high)
     candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
     candidates |= {f"given {i}": start for i, start in enumerate(extra)}
@@ -179,18 +176,19 @@ def exact(
         "exact",
         w,
         task.mse(w),
-        status,
-        lower=low,
-        upper=high,
-        solver="L-BFGS-B (scipy), Newton",
-        solver_status=best.message,
-        gradient_norm=best.gradient_norm,
-        details={
-            "starts": {name: d.value for name, d in reached.items()},
-            "iterations": sum(d.iterations for d in reached.values()),
-            "degrees_of_freedom": tied.count,
-            **details,
-        },
+        (low, high),
+        DesignEnd(
+            status,
+            "L-BFGS-B (scipy), Newton",
+            best.message,
+            best.gradient_norm,
+            {
+                "starts": {name: d.value for name, d in reached.items()},
+                "iterations": sum(d.iterations for d in reached.values()),
+                "degrees_of_freedom": tied.count,
+                **details,
+            },
+        ),
         settings={} if rate is None else {"rate": rate},
     )
 
@@ -210,27 +208,20 @@ def _moment(X: np.ndarray) -> np.ndarray:
     return X @ X.T / X.shape[1]
 
 
-def exact_sampled(
-    base: Penalty, signals: Any, noise: Any, fit: Any, lower: Any, upper: Any, groups: Groups,
-    sampling: Sampling, progress: ProgressCallback | None, warm: Warm | None = None, backend: SolverBackend = "scipy",
-    rate: float | None = None,
-) -> WeightDesign:  # fmt: skip
+def exact_sampled(base: Penalty, signals: Any, noise: Any, fit: Any, options: SampledOptions) -> WeightDesign:
     """The design from sample columns."""
-    started = time.perf_counter()
     n = base.n_nodes
     X = checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
     variance = checks.noise("noise", noise, n)
-    c = checked_columns(base, variance, fit, sampling, X.shape[1])
+    task = checked_problem(base, variance, fit, options.sampling, X.shape[1])
     if not X.any():
         raise InputError("signals are zero everywhere: there is no signal to design for.")
 
     def columns(times: np.ndarray, Z: np.ndarray) -> SampleColumns:
         return oracle_columns(X[:, times], variance, Z)
 
-    hold_out = _holds_out(sampling.hold_out, X, n)
-    stored = None if fit is None else c
-    task = SampledTask(base, c, stored, columns, X.shape[1], groups, sampling, hold_out, warm, backend, rate)
-    return design_sampled("exact", task, lower, upper, started=started, progress=progress)
+    hold_out = _holds_out(options.sampling.hold_out, X, n)
+    return design_sampled("exact", SampledTask(task, columns, X.shape[1], hold_out, options))
 
 
 def _checked_starts(starts: Any, n: int) -> np.ndarray:

@@ -16,10 +16,9 @@ from scipy.optimize import brentq
 from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
-from nareg.design._node.gap_patterns import gap_details
-from nareg.design._node.node_invariant_gaps import GappyScalar
+from nareg.design._node.gap_patterns import GappyScalar, gap_details
 from nareg.design._risk.line_search import minimize_scale, minimize_widely
-from nareg.design._risk.problem import DesignProblem, extreme_frequencies, fit_weights, moment
+from nareg.design._risk.problem import DesignEnd, DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables
 from nareg.results import DesignDetails, Status, WeightDesign
@@ -184,12 +183,13 @@ def _packed(
         f"node-invariant ({rule})",
         np.full(n, np.sqrt(strength)),
         objective,
-        Status.CONVERGED,
-        lower=np.zeros(n),
-        upper=np.full(n, np.inf),
-        solver="eigendecomposition and one-dimensional search",
-        solver_status="done",
-        details={"strength": strength, "at_search_bound": at_bound, **(details or {})},
+        (np.zeros(n), np.full(n, np.inf)),
+        DesignEnd(
+            Status.CONVERGED,
+            "eigendecomposition and one-dimensional search",
+            "done",
+            details={"strength": strength, "at_search_bound": at_bound, **(details or {})},
+        ),
         settings={"rule": rule},
     )
 

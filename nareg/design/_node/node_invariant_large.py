@@ -7,7 +7,6 @@ on a few columns first, then on all of them nearby.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +18,12 @@ from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
 from nareg.design._node.sampled_path import ARRAYS
 from nareg.design._risk.line_search import minimize_between
-from nareg.design._risk.probes import probes
-from nareg.design._risk.problem import fit_weights, pack, squared_bounds
+from nareg.design._risk.problem import DesignEnd, Problem, fit_weights
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, blind_columns, oracle_columns
 from nareg.design._risk.starts import SINGLE_RANGE, balanced_weight, best_single
+from nareg.design._risk.support import probes
 from nareg.errors import InputError
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 
 RULES = ("oracle", "sure", "gcv", "discrepancy")
 #: Half the width in log w of the search on all columns around the best on a few.
@@ -72,16 +71,15 @@ def node_invariant_large(
     base: Penalty, rule: str, data: np.ndarray, variance: np.ndarray | None, fit: Any, n_probes: int, rng: np.random.Generator
 ) -> WeightDesign:
     """The rule's weight from (N, T) signals ("oracle") or readings (the others), without dense matrices."""
-    started = time.perf_counter()
     n = base.n_nodes
     c = positive_fit(fit_weights(fit, variance, n))
+    task = Problem(base, variance, c, None if fit is None else c)
     if not base.L.nnz:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
     less = "pass fewer signals or measurements, fewer probes (n_probes), or a part of the network"
     checks.memory(f"rule {rule!r}", 8 * n * (data.shape[1] + 2 * n_probes) * ARRAYS, alternative=less)
-    # Gershgorin's bound stands in for the largest eigenvalue; one limit, so that the weight is the same everywhere
-    largest = float(np.max(np.asarray(abs(base.L).sum(axis=1)).ravel()))
-    low, high = squared_bounds(c, largest, None, None, default_lower=None)
+    low, high = task.squared_bounds(None, None, default_lower=None)
+    # one limit, so that the weight is the same everywhere
     high = np.full(n, high.min())
     Z = np.zeros((n, 0)) if rule == "discrepancy" else probes(base.L, n_probes, rng)
     risk, columns = _criterion(base, rule, data, variance, c, Z)
@@ -92,21 +90,9 @@ def node_invariant_large(
         w, objective = _smallest(risk, columns, low, high)
     first, last = balanced_weight(risk) * np.array(SINGLE_RANGE)
     at_bound = not first * np.exp(NEARBY) < w < min(float(last), float(np.sqrt(high[0]))) * np.exp(-NEARBY)
-    return pack(
-        f"node-invariant ({rule})",
-        np.full(n, w),
-        objective,
-        Status.CONVERGED,
-        base=base,
-        fit=None if fit is None else c,
-        started=started,
-        lower=low,
-        upper=high,
-        solver="solves with sample columns and one-dimensional search",
-        solver_status="done",
-        details={"strength": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound},
-        settings={"rule": rule},
-    )
+    details: DesignDetails = {"strength": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound}
+    end = DesignEnd(Status.CONVERGED, "solves with sample columns and one-dimensional search", "done", details=details)
+    return task.pack(f"node-invariant ({rule})", np.full(n, w), objective, (low, high), end, settings={"rule": rule})
 
 
 def positive_fit(c: np.ndarray) -> np.ndarray:

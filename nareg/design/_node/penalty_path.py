@@ -22,9 +22,9 @@ import scipy.sparse as sp
 
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg.design._node.log_weights import SMALLEST, Coordinates
-from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_between
+from nareg.design._risk.descent import DescentResult, Stationary, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.selection import STANDARD_ERRORS
+from nareg.design._risk.problem import STANDARD_ERRORS
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
 
@@ -123,8 +123,8 @@ class PenaltyPath:
 
         length = float(np.sqrt(self.start.size))
         result = descend_between(
-            self.coordinates.of_unknowns(penalized), u, *self.coordinates.bounds,
-            unit=length, length=length, stationary=STATIONARY, max_iterations=max_iterations, progress=counted,
+            self.coordinates.of_unknowns(penalized), u, self.coordinates.bounds,
+            unit=length, stationary=Stationary(length, STATIONARY), max_iterations=max_iterations, progress=counted,
         )  # fmt: skip
         self.reached = self.weights(result.w)
         return result

@@ -12,6 +12,7 @@ from nareg.design._node.blind import blind_sampled
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact_sampled
 from nareg.design._node.penalty_path import Warm
+from nareg.design._node.sampled_path import SampledOptions
 from nareg.design._node.sampling import Sampling
 from nareg.design._risk.groups import Groups
 from nareg.errors import InputError
@@ -99,15 +100,15 @@ def redesign(
     scalar = float(details.get("best_scalar", np.median(weights)))
     warm = Warm(carried(base, weights, index), scalar, float(min(details.get("penalty", 0.1), 3.0)))
     sampling = (sampling or Sampling()).started()
-    groups = Groups(None, n)
+    options = SampledOptions(lower, upper, Groups(None, n), sampling, progress, warm=warm)
     if signals is not None:
         if noise is None:
             raise InputError("noise is None: a redesign from signals needs the noise variances.")
-        return exact_sampled(base, signals, noise, fit, lower, upper, groups, sampling, progress, warm)
+        return exact_sampled(base, signals, noise, fit, options)
     Y = checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     variance = estimate_noise(graph, Y) if noise is None else checks.noise("noise", noise, n)
     noise_details: DesignDetails = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
-    return blind_sampled(base, Y, variance, fit, lower, upper, groups, sampling, progress, noise_details, warm)
+    return blind_sampled(base, Y, variance, fit, options, noise_details)
 
 
 def one_sign(w: np.ndarray) -> np.ndarray:

@@ -12,16 +12,16 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._linear.threads import one_blas_thread
-from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg._operator import Penalty
 from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
 from nareg.design._node.sampling import Sampling
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.probes import probes
-from nareg.design._risk.problem import fit_weights, pack, squared_bounds
+from nareg.design._risk.problem import DesignEnd, Problem, checked_fit
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.starts import best_single, carried_single
+from nareg.design._risk.support import probes
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
@@ -39,21 +39,29 @@ ARRAYS = 7
 
 
 @dataclass(frozen=True)
-class SampledTask:
-    """A checked problem: operator, data term, and the columns of the risk for any of the times and probes."""
+class SampledOptions:
+    """How a design from sample columns is made, whatever its data."""
 
-    base: Penalty
-    c: np.ndarray
-    fit: np.ndarray | None
-    columns: Callable[[np.ndarray, np.ndarray], SampleColumns]
-    n_times: int
+    lower: Any
+    upper: Any
     groups: Groups
     sampling: Sampling
-    #: False: the risk of all columns is minimized, without a penalty.
-    hold_out: bool
-    warm: Warm | None = None
+    progress: ProgressCallback | None
     backend: SolverBackend = "scipy"
     rate: float | None = None
+    warm: Warm | None = None
+
+
+@dataclass(frozen=True)
+class SampledTask:
+    """A checked problem, and the columns of its risk for any of the times and probes."""
+
+    problem: Problem
+    columns: Callable[[np.ndarray, np.ndarray], SampleColumns]
+    n_times: int
+    #: False: the risk of all columns is minimized, without a penalty.
+    hold_out: bool
+    options: SampledOptions
 
 
 def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
@@ -67,8 +75,8 @@ def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
     return "sampled"
 
 
-def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_times: int) -> np.ndarray:
-    """The data term, after a look at the memory that the columns take."""
+def checked_problem(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_times: int) -> Problem:
+    """The problem, after a look at the memory that the columns take."""
     n = base.n_nodes
     if variance.ndim == 2:
         raise InputError(f"noise has shape {variance.shape}: sampled designs need variances, a number or ({n},).")
@@ -76,41 +84,30 @@ def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sam
     columns = (1 + folds) * n_times + (1 + 2 * folds) * sampling.n_probes
     less = "pass fewer signals, fewer probes or folds (Sampling(n_probes=..., folds=1)), or a part of the network"
     checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
-    c = fit_weights(fit, variance, n)
-    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
-    return c
+    c = checked_fit(base, fit, variance)
+    return Problem(base, variance, c, None if fit is None else c)
 
 
 @one_blas_thread
-def design_sampled(
-    method: str,
-    task: SampledTask,
-    lower: Any,
-    upper: Any,
-    *,
-    started: float,
-    progress: ProgressCallback | None,
-    details: DesignDetails | None = None,
-) -> WeightDesign:
+def design_sampled(method: str, task: SampledTask, details: DesignDetails | None = None) -> WeightDesign:
     """Best single weight, search on held-out columns, fit on all."""
-    base, c, groups, rng, warm = task.base, task.c, task.groups, task.sampling.generator, task.warm
-    # Gershgorin's bound stands in for the largest eigenvalue
-    largest = float(np.max(np.asarray(abs(base.L).sum(axis=1)).ravel(), initial=0.0))
-    low, high = squared_bounds(c, largest, lower, upper, default_lower=None)
+    options, base, c = task.options, task.problem.base, task.problem.c
+    groups, sampling, warm, rate = options.groups, options.sampling, options.warm, options.rate
+    low, high = task.problem.squared_bounds(options.lower, options.upper, default_lower=None)
     # nodes that share a weight share its bounds, and start together
     low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
-    risk = SampledRisk(base, c, task.backend)
-    Z = probes(base.L, task.sampling.n_probes, rng)
+    risk = SampledRisk(base, c, options.backend)
+    Z = probes(base.L, sampling.n_probes, sampling.generator)
     folds = _folds(task, risk, Z) if task.hold_out else None
     columns = risk.arranged(task.columns(np.arange(task.n_times), Z))
     clock = [time.perf_counter()]
-    promise = None if task.rate is None else NodeRate(base, c, task.rate, low, high)
+    promise = None if rate is None else NodeRate(base, c, rate, low, high)
     if warm is None:
         start = best_single(risk, columns, low, high, np.inf if promise is None else promise.largest_single)
     else:
         start = carried_single(risk, columns, low, high, warm.scalar)
     coordinates = log_weights(start, low, high, groups, promise)
-    path = PenaltyPath(base.L, coordinates, start, risk.value(start, columns), groups, progress)
+    path = PenaltyPath(base.L, coordinates, start, risk.value(start, columns), groups, options.progress)
     clock.append(time.perf_counter())
 
     def all_columns(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -128,35 +125,26 @@ def design_sampled(
         "factorizations": risk.systems.factorizations,
         "tolerance": risk.systems.tol,
     }
-    return pack(
+    details = {**path.details(), **promised, "solves": solves, **(details or {})}
+    solver = "L-BFGS-B (scipy) on sampled risk" + risk.systems.label
+    return task.problem.pack(
         method,
         w,
         risk.value(w, columns),
-        end.status,
-        base=base,
-        fit=task.fit,
-        started=started,
-        lower=low,
-        upper=high,
-        solver="L-BFGS-B (scipy) on sampled risk" + risk.systems.label,
-        solver_status=end.message,
-        gradient_norm=end.gradient_norm,
-        details={**path.details(), **promised, "solves": solves, **(details or {})},
+        (low, high),
+        DesignEnd(end.status, solver, end.message, end.gradient_norm, details),
         timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
-        settings={
-            "solver": "sampled",
-            "n_probes": task.sampling.n_probes,
-            **({} if task.rate is None else {"rate": task.rate}),
-        },
+        settings={"solver": "sampled", "n_probes": sampling.n_probes, **({} if rate is None else {"rate": rate})},
     )
 
 
 def _folds(task: SampledTask, risk: SampledRisk, Z: np.ndarray) -> list[Fold]:
     """Columns to train on and held out, for other probes."""
-    parts = task.sampling.split(task.n_times, SAMPLED_FOLDS)
+    sampling = task.options.sampling
+    parts = sampling.split(task.n_times, SAMPLED_FOLDS)
     if not parts:
         return []
-    others = probes(task.base.L, task.sampling.n_probes, task.sampling.generator)
+    others = probes(task.problem.base.L, sampling.n_probes, sampling.generator)
     folds = []
     for trained, left_out in parts:
         train, held_out = risk.arranged(task.columns(trained, Z)), risk.arranged(task.columns(left_out, others))

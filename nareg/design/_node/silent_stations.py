@@ -16,6 +16,7 @@ from nareg._core import checks
 from nareg._operator import Penalty
 from nareg.design._node.gap_patterns import extended_weights, gap_details, reduced_penalty
 from nareg.design._risk.descent import feasible
+from nareg.design._risk.problem import with_details
 from nareg.errors import InputError
 from nareg.graph import operator_hash
 from nareg.results import WeightDesign
@@ -80,15 +81,15 @@ def for_all_stations(reduced: WeightDesign, base: Penalty, extension: np.ndarray
     live = np.asarray(seen.any(axis=1))
     vectors = [name for name in ("lower", "upper") if isinstance(reduced.settings[name], list)]
     bounds = {name: _all_nodes(np.asarray(reduced.settings[name]), live).tolist() for name in vectors}
-    return replace(
+    return with_details(
         reduced,
+        gap_details(base, seen),
         weights=extended_weights(reduced.weights, extension, live),
         penalty=base.L,
         fit=None if reduced.fit is None else _all_nodes(reduced.fit, live),
         omega=None,
         graph_hash=operator_hash(base.L),
         settings={**reduced.settings, **bounds},
-        certificate=replace(reduced.certificate, details={**reduced.certificate.details, **gap_details(base, seen)}),
     )
 
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,20 +19,12 @@ from nareg._operator import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import bound_starts, scaled_by_mse, zero_level
-from nareg.design._convex.sparse_problem import (
-    AnyProblem,
-    mesh_like,
-    principal_direction,
-    published_bound,
-    refuse_extreme,
-    sparse_problem,
-    white_parts,
-)
-from nareg.design._risk.descent import DescentResult, feasible
+from nareg.design._convex.rounding import LOW_RANK, ProgramEnd, bound_starts, zero_level
+from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status, problem, with_details
 from nareg.design._risk.rate import NodeRate, checked_rate
+from nareg.design._risk.sparse_problem import principal_direction, sparse_problem
 from nareg.design.programs._program import SCALES
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
@@ -131,13 +122,13 @@ def prony(
     if reference and groups is not None:
         raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='low-rank'.")
     sparse = signals is not None and second_moment is None and (noise is None or np.ndim(noise) < 2)
-    task: AnyProblem
+    task: SignalProblem
     if sparse and not reference and base.n_nodes > DENSE_NODES:
         task = sparse_problem(base, signals=signals, noise=noise, fit=fit, needs="prony")
     else:
         task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="prony")
-    refuse_extreme(task, "prony", largest=LARGEST_POWER)
-    low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    task.refuse_extreme("prony", largest=LARGEST_POWER)
+    low, high = task.published_bounds(lower, upper)
     if rate is not None:
         if groups is not None:
             raise InputError("groups: rate gives every node its own weight: leave one of them out.")
@@ -169,94 +160,42 @@ def _at_rate(
     half = np.sqrt(task.c)
     error = task.mse if scale == "mse" and task.Sigma is not None else lambda w: criterion(w / half)[0]
     w, promised = promise.certified(design.weights, error)
-    details: DesignDetails = {**design.certificate.details, **promised, "constraint_violation": 0.0}
-    certificate = replace(design.certificate, details=details)
-    settings = {**design.settings, "rate": rate}
-    objective = criterion(w / half)[0]
-    return replace(design, weights=w, objective=objective, certificate=certificate, settings=settings)
-
-
-def _by_low_rank(
-    task: AnyProblem,
-    low: np.ndarray,
-    high: np.ndarray,
-    groups: Groups,
-    solver: str,
-    scale: str,
-    progress: ProgressCallback | None,
-) -> WeightDesign:
-    L, A = white_parts(task)
-    inverse = feasible_inverse(A, low / task.c, high / task.c)
-    L, half = low_rank.coordinates(L, task.c, groups)
-    low_white, high_white = low / half**2, high / half**2
-    if inverse is not None:
-        inverse = inverse * np.sqrt(task.c) / half
-    norm: float | None = None
-    bound: float | None
-    single = solver == "auto" and groups.index is None and inverse is not None
-    if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
-        V, w, status, bound = inverse[:, None], inverse, Status.CONVERGED, 0.0
-        details: DesignDetails = {"rank_one_share": 1.0}
-        timings: dict[str, float] = {}
-        solver_name, message = "closed form", "S x = 0"
-    else:
-        order = low_rank.neighbor_order(L)
-        inside = sp.csr_array(L[order][:, order]), A[order], low_white[order], high_white[order], groups.ordered(order)
-        solved = _solve(*inside, None if inverse is None else inverse[order], mesh_like(task), progress)
-        omega, result, timings = solved.omega, solved.result, solved.timings
-        w, V = np.empty(len(A)), np.empty((len(A), solved.V.shape[1]))
-        w[order], V[order] = solved.w, solved.V
-        status, norm, bound = local_status(result, omega.status), result.gradient_norm, omega.bound
-        details = {
-            **omega.details(),
-            "degrees_of_freedom": groups.count,
-            "rank_one_share": solved.rank_one_share,
-            "rounded_objective": solved.rounded_objective,
-            "starts": solved.starts,
-        }
-        solver_name, message = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
-    scaled, factor = scaled_by_mse(task, w * half, low, high, scale)
-    return task.pack(
-        "prony",
-        scaled,
-        square(L, A, scaled / half),
-        status,
-        lower=low,
-        upper=high,
-        solver=solver_name,
-        solver_status=message,
-        omega=low_rank.dense_omega(half[:, None] * V),
-        relaxed_objective=bound,
-        gradient_norm=norm,
-        details={**details, "scale_factor": factor, "objective_before_scaling": square(L, A, w)},
-        timings=timings,
-        settings={"solver": solver, "scale": scale},
+    details: DesignDetails = {**promised, "constraint_violation": 0.0}
+    return with_details(
+        design, details, weights=w, objective=criterion(w / half)[0], settings={**design.settings, "rate": rate}
     )
 
 
-@dataclass(frozen=True)
-class _LowRankSolution:
-    """The convex program's factor (rows of nodes), the weights made from it, and how both were reached."""
-
-    omega: low_rank.LowRank
-    V: np.ndarray
-    w: np.ndarray
-    result: DescentResult
-    rank_one_share: float
-    rounded_objective: float
-    starts: dict[str, float]
-    timings: dict[str, float]
+def _by_low_rank(
+    task: SignalProblem, low: np.ndarray, high: np.ndarray, groups: Groups, solver: str, scale: str,
+    progress: ProgressCallback | None,
+) -> WeightDesign:  # fmt: skip
+    L, A = task.white
+    inverse = feasible_inverse(A, low / task.c, high / task.c)
+    L, half = low_rank.coordinates(L, task.c, groups)
+    if inverse is not None:
+        inverse = inverse * np.sqrt(task.c) / half
+    single = solver == "auto" and groups.index is None
+    if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
+        closed = DesignEnd(Status.CONVERGED, "closed form", "S x = 0", details={"rank_one_share": 1.0}, relaxed_objective=0.0)
+        end = ProgramEnd(inverse, inverse[:, None], closed)
+    else:
+        end = _solve(L, A, low / half**2, high / half**2, groups, inverse, task.mesh_like, progress)
+    settings = {"solver": solver, "scale": scale}
+    return end.scaled_design("prony", task, lambda w: square(L, A, w), half, (low, high), settings)
 
 
 def _solve(
     L: sp.csr_array, A: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, inverse: np.ndarray | None,
     mesh_like_graph: bool, progress: ProgressCallback | None,
-) -> _LowRankSolution:  # fmt: skip
+) -> ProgramEnd:  # fmt: skip
     """Weights at rank one, the convex program from the best of them, and weights from its optimum."""
+    order = low_rank.neighbor_order(L)
+    L, A, low, high, groups = sp.csr_array(L[order][:, order]), A[order], low[order], high[order], groups.ordered(order)
     clock = [time.perf_counter()]
     bounds = groups.bounds(low, high)
     quadratic = SupportQuadratic(L, A, groups)
-    starts = bound_starts(A, low, high) | ({} if inverse is None else {"inverse principal signal": inverse})
+    starts = bound_starts(A, low, high) | ({} if inverse is None else {"inverse principal signal": inverse[order]})
     reached = low_rank.refine(quadratic, starts, low, high, interrupted=False, progress=progress)
     first = low_rank.best(reached)
     # a weight of zero would keep its row there
@@ -269,21 +208,21 @@ def _solve(
     clock.append(time.perf_counter())
     V = low_rank.of_nodes(omega.V, groups)
     W, share = low_rank.directions(V)
-    names = ["rounded", *(f"rounded {k + 1}" for k in range(1, W.shape[1]))]
-    rounded = {name: feasible(W[:, k], low, high) for k, name in enumerate(names)}
+    rounded = {name: feasible(w, low, high) for name, w in low_rank.named(W).items()}
     reached |= low_rank.refine(quadratic, rounded, low, high, interrupted=omega.interrupted, progress=progress)
     result = low_rank.best(reached)
     spent = np.diff([*clock, time.perf_counter()])
-    return _LowRankSolution(
-        omega=omega,
-        V=V,
-        w=groups.expand(result.w),
-        result=result,
-        rank_one_share=share,
-        rounded_objective=quadratic.weights_criterion(groups.reduce_start(rounded["rounded"]))[0],
-        starts={name: d.value for name, d in reached.items()},
-        timings={"low rank": float(spent[1]), "refinement": float(spent[0] + spent[2])},
-    )
+    details: DesignDetails = {
+        **omega.details(),
+        "degrees_of_freedom": groups.count,
+        "rank_one_share": share,
+        "rounded_objective": quadratic.weights_criterion(groups.reduce_start(rounded["rounded"]))[0],
+        "starts": {name: d.value for name, d in reached.items()},
+    }
+    timings = {"low rank": float(spent[1]), "refinement": float(spent[0] + spent[2])}
+    place = np.argsort(order)
+    end = DesignEnd(local_status(result, omega.status), LOW_RANK, result.message, result.gradient_norm, details, omega.bound)
+    return ProgramEnd(groups.expand(result.w)[place], V[place], end, timings)
 
 
 def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
@@ -304,7 +243,7 @@ def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
     return float(np.einsum("ir,ir->", SA, SA))
 
 
-def _nothing_to_do(task: AnyProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:
+def _nothing_to_do(task: SignalProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:
     """Zero weights, which solve (25) without a lower bound: the filter that returns its input."""
     if task.Sigma is None and task.base.L.nnz == 0:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
@@ -312,10 +251,11 @@ def _nothing_to_do(task: AnyProblem, low: np.ndarray, high: np.ndarray) -> Weigh
         "prony",
         np.zeros(task.n_nodes),
         0.0,
-        Status.ZERO_WEIGHTS,
-        lower=low,
-        upper=high,
-        solver="closed form",
-        solver_status="without a lower bound zero weights are optimal in (25)",
-        details={"scale_factor": 1.0},
+        (low, high),
+        DesignEnd(
+            Status.ZERO_WEIGHTS,
+            "closed form",
+            "without a lower bound zero weights are optimal in (25)",
+            details={"scale_factor": 1.0},
+        ),
     )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,15 +26,9 @@ from nareg._operator import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_dense, fit_low_rank
 from nareg.design._convex.lyapunov import dense_step_one, low_rank_step_one
-from nareg.design._convex.sparse_problem import (
-    SparseProblem,
-    principal_direction,
-    published_bound,
-    refuse_extreme,
-    sparse_problem,
-)
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, problem
+from nareg.design._risk.problem import DesignProblem, problem, with_details
+from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError, TooLargeError
 from nareg.io._labeled import takes_tables
@@ -118,8 +111,8 @@ def relaxation(
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = None if reference else _low_rank_task(base, data)
     if task is not None:
-        refuse_extreme(task, "relaxation")
-        low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+        task.refuse_extreme("relaxation")
+        low, high = task.published_bounds(lower, upper)
         started = time.perf_counter()
         L, A = task.white
         assert task.Sigma is not None
@@ -127,13 +120,13 @@ def relaxation(
         timings = {"step one": time.perf_counter() - started}
         candidates = {"inverse principal signal": _inverse_columns(A), "best scalar": _scalar_start(task, low, high)}
         options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
-        return fit_low_rank(task, L, step, candidates, _along(task), low, high, tied, options)
+        return fit_low_rank(task, step, candidates, _along(task), (low, high), tied, options)
     dense = problem(base, **data, needs="relaxation", noise_required=True)
-    refuse_extreme(dense, "relaxation")
+    dense.refuse_extreme("relaxation")
     if reference:
         bounds = {"lower": lower, "upper": upper}
         return _by_program(dense, base, data, bounds, None if solver == "sdp" else solver, progress)
-    low, high = dense.squared_bounds(lower, upper, default_lower=published_bound(dense))
+    low, high = dense.published_bounds(lower, upper)
     white = dense.whitened()
     started = time.perf_counter()
     with few_threads(dense.n_nodes):
@@ -152,8 +145,7 @@ def _by_program(
     step = dense_step_one(task.whitened())
     timings = {"step one": time.perf_counter() - started}
     design = programs.fit(base.L, target=step.matrix, **data, **bounds).solve(solver, progress=progress)
-    certificate = replace(design.certificate, details={**design.certificate.details, "symmetric_limit": step.value})
-    return replace(design, certificate=certificate, timings={**timings, **design.timings})
+    return with_details(design, {"symmetric_limit": step.value}, timings={**timings, **design.timings})
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
@@ -176,12 +168,6 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
             f"relaxation on {n} nodes needs dense matrices beyond the limit of {checks.DENSE_LIMIT} nodes because {remedy}."
         )
     return None
-
-
-def step_one(task: DesignProblem) -> tuple[np.ndarray, float]:
-    """Optimal H of (29) by symmetric eigendecomposition, and its mean squared error."""
-    step = dense_step_one(task)
-    return step.matrix, step.value
 
 
 def _inverse_columns(A: np.ndarray) -> np.ndarray:

@@ -29,6 +29,14 @@ class DescentResult:
     message: str
 
 
+@dataclass(frozen=True)
+class Stationary:
+    """Where a descent may end: the projected gradient's norm times ``length``, over the value, is below ``below``."""
+
+    length: float
+    below: float
+
+
 def interval(start: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds on w that keep ``lower <= w_i^2 <= upper``: on the start's side of zero where lower > 0."""
     root_low, root_high = np.sqrt(lower), np.sqrt(upper)
@@ -58,35 +66,28 @@ def descend(
     low, high = interval(start, lower, upper)
     unit = float(np.abs(start).max()) or 1.0
     return descend_between(
-        function,
-        start,
-        low,
-        high,
-        unit=unit,
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-        progress=progress,
+        function, start, (low, high), unit=unit, max_iterations=max_iterations, tolerance=tolerance, progress=progress
     )
 
 
 def descend_between(
     function: ValueAndGradient,
     start: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
     *,
     unit: float,
-    length: float | None = None,
-    stationary: float = 0.0,
+    stationary: Stationary | None = None,
     max_iterations: int,
     tolerance: float = 1e-9,
     progress: ProgressCallback | None = None,
 ) -> DescentResult:
-    """L-BFGS-B between ``low`` and ``high`` from a point between them. Ctrl-C keeps the best point reached.
+    """L-BFGS-B between bounds from a point between them. Ctrl-C keeps the best point reached.
 
-    ``unit`` is the length of the first step. The gradient's norm counts times ``length`` (the norm of the
-    unknowns by default) over the value, and ends the descent below ``stationary``.
+    ``unit`` is the length of the first step. Without ``stationary`` the gradient's norm counts times the norm of the
+    unknowns over the value, and ends no descent.
     """
+    low, high = bounds
+    length = None if stationary is None else stationary.length
     function = _LastCall(function)
     first, _ = function(start)
     # value and unknowns of size one: the tolerances mean the same in every unit
@@ -110,10 +111,10 @@ def descend_between(
     def record(v: np.ndarray) -> None:
         nonlocal count, last
         count, last = count + 1, unit * v
-        if progress is not None or stationary > 0:
+        if progress is not None or stationary is not None:
             norm = relative_gradient(last, *function(last), low, high, length)
             report(progress, count, best_value, norm)
-            if norm < stationary:
+            if stationary is not None and norm < stationary.below:
                 stop("the projected gradient is small")
 
     def stop(why: str) -> None:

@@ -12,6 +12,7 @@ Notation: ``K = C + S``, ``H = K^-1 C``, signal second moment ``R``, noise covar
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,9 +26,18 @@ from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
 from nareg.design._risk.descent import DescentResult
+from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.support import root
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import operator_hash
 from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign
+
+#: Exact and blind designs use dense matrices up to so many nodes, and sampled columns beyond.
+DENSE_NODES = 500
+#: Standard errors by which the held-out risk must fall, for every design. Two keep the single weight where designs pay
+#: (``python benchmarks/selection.py``).
+STANDARD_ERRORS = 1.0
+
 
 #: Default upper limit of ``w_i^2 lambda_max(L)``: the filter then has a condition number below 10^8 and
 #: still half of float64's digits. Without a limit a signal value near zero drives Prony's weight to infinity.
@@ -39,19 +49,160 @@ STATIONARY = 1e-4
 
 
 @dataclass(frozen=True)
-class DesignProblem:
-    """A design problem on at most :data:`nareg._core.checks.DENSE_LIMIT` nodes, checked, in float64."""
+class DesignEnd:
+    """How a design ended, and what its certificate says."""
+
+    status: Status
+    solver: str
+    solver_status: str
+    gradient_norm: float | None = None
+    details: DesignDetails = field(default_factory=DesignDetails)
+    relaxed_objective: float | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A design problem on a network of any size, checked, in float64."""
 
     base: Penalty
-    R: np.ndarray
     Sigma: np.ndarray | None  # (N,) or (N, N)
     c: np.ndarray
     fit: np.ndarray | None
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.perf_counter, kw_only=True)
 
     @property
     def n_nodes(self) -> int:
         return self.base.n_nodes
+
+    @property
+    def mesh_like(self) -> bool:
+        """Whether sparse factors of matrices on this graph stay sparse."""
+        return bare_system(self.base, self.c).mesh_like
+
+    @property
+    def noise_power(self) -> float:
+        """``tr(Sigma)``."""
+        if self.Sigma is None:
+            raise InputError("noise is needed here: pass its variance, or estimate it with estimate_noise.")
+        return float(self.Sigma.sum() if self.Sigma.ndim == 1 else np.trace(self.Sigma))
+
+    @property
+    def largest_frequency(self) -> float:
+        """The largest eigenvalue of L, or an upper bound on it: Gershgorin's."""
+        return float(np.max(np.asarray(abs(self.base.L).sum(axis=1)).ravel(), initial=0.0))
+
+    def squared_bounds(self, lower: Any, upper: Any, *, default_lower: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit."""
+        n, c = self.n_nodes, self.c
+        why = "it bounds w_i^2"
+        low = checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
+        typical = np.where(c > 0, c, c[c > 0].mean())
+        high: np.ndarray = CONDITION_LIMIT / max(self.largest_frequency, 1e-300) * typical
+        if upper is None or (np.ndim(upper) == 0 and upper == np.inf):
+            hint = " (upper is the default limit on the condition number; pass a lower one)"
+        else:
+            high = checks.nonnegative_vector("upper", upper, n, why=why)
+            hint = " (lower is the default w0*; pass lower=0 for none)" if lower is None else ""
+        checks.bounds(low, high, hint=hint)
+        return low, high
+
+    def pack(
+        self, method: str, w: np.ndarray, objective: float, bounds: tuple[np.ndarray, np.ndarray], end: DesignEnd, *,
+        omega: np.ndarray | None = None, timings: dict[str, float] | None = None, settings: dict[str, Any] | None = None,
+    ) -> WeightDesign:  # fmt: skip
+        """Recompute eigenvalue and feasibility and wrap everything up; ``bounds`` are on ``w_i^2``.
+
+        Above the dense limit the smallest eigenvalue is not computed: ``diag(w) L diag(w)`` is positive semidefinite
+        because L is.
+        """
+        base, (lower, upper) = self.base, bounds
+        w = -w if w.sum() < 0 else w  # w and -w are the same filter: report the one that is mostly positive
+        smallest = 0.0
+        if base.n_nodes <= EIGENVALUE_NODES:
+            S = scale_symmetric(base.L, w) if omega is None else sp.csr_array(omega)
+            values = np.linalg.eigvalsh(S.toarray())
+            smallest = float(values[0] / max(abs(values[-1]), 1e-300))
+        square = w**2
+        below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
+        above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
+        violation = float(max(below.max(), above.max(), 0.0))
+        return WeightDesign(
+            weights=w,
+            objective=float(objective),
+            status=Status.INACCURATE if violation > 1e-9 and end.status.ok else end.status,
+            certificate=DesignCertificate(
+                smallest_eigenvalue=smallest,
+                violation=violation,
+                solver=end.solver,
+                solver_status=end.solver_status,
+                relaxed_objective=end.relaxed_objective,
+                gradient_norm=end.gradient_norm,
+                details=end.details,
+            ),
+            method=method,
+            penalty=base.L,
+            fit=self.fit,
+            omega=omega,
+            timings={**(timings or {}), "total": time.perf_counter() - self.started},
+            settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
+            graph_hash=operator_hash(base.L),
+            version=__version__,
+        )
+
+
+@dataclass(frozen=True)
+class SignalProblem(Problem, ABC):
+    """A problem with signals that are known, as matrices or as columns."""
+
+    @property
+    @abstractmethod
+    def white(self) -> tuple[sp.csr_array, np.ndarray]:
+        """Operator, and columns of the second moment in the coordinates ``C^1/2 x``, where weights are ``w / sqrt(c)``."""
+
+    @property
+    @abstractmethod
+    def white_power(self) -> float:
+        """Power of the signals in the coordinates ``C^1/2 x``."""
+
+    @property
+    @abstractmethod
+    def published_strength(self) -> float:
+        """The rule used as the paper's benchmark: ``sqrt(theta / (lambda_2 lambda_N))``, ``theta = SNR^-1/2``.
+
+        In the coordinates ``C^1/2 x`` where the data term is the identity: SNR and eigenvalues of
+        ``C^-1/2 L C^-1/2``, so that the filter does not depend on the unit of c.
+        """
+
+    @abstractmethod
+    def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
+        """The MSE of the weights ``s * direction`` as a function of s."""
+
+    @abstractmethod
+    def best_factor(self, direction: np.ndarray, least: float, largest: float) -> float:
+        """The factor in ``[least, largest]`` of the smallest MSE."""
+
+    def refuse_extreme(self, needs: str, *, largest: float = np.inf) -> None:
+        """Refuse signals that are zero, or have more power in the coordinates ``C^1/2 x`` than the design can square."""
+        power = self.white_power
+        if power <= 0:
+            raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
+        if power > largest:
+            raise InputError(
+                f"signals (or second_moment) have a power of {power:g}, whose square overflows in the {needs} design: "
+                "divide signals by a constant, and noise by its square."
+            )
+
+    def published_bounds(self, lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`squared_bounds` with the paper's w0* below, where the noise is known and there is any."""
+        known = self.Sigma is not None and self.noise_power > 0
+        return self.squared_bounds(lower, upper, default_lower=self.published_strength if known else None)
+
+
+@dataclass(frozen=True)
+class DesignProblem(SignalProblem):
+    """A design problem on at most :data:`nareg._core.checks.DENSE_LIMIT` nodes."""
+
+    R: np.ndarray
 
     @cached_property
     def L(self) -> np.ndarray:
@@ -62,12 +213,17 @@ class DesignProblem:
         """Eigenvalues and eigenvectors of L."""
         return eigh(self.L)
 
+    @cached_property
+    def white(self) -> tuple[sp.csr_array, np.ndarray]:
+        return self.base.L, root(self.whitened().R).T
+
     @property
-    def noise_power(self) -> float:
-        """``tr(Sigma)``."""
-        if self.Sigma is None:
-            raise InputError("noise is needed here: pass its variance, or estimate it with estimate_noise.")
-        return float(self.Sigma.sum() if self.Sigma.ndim == 1 else np.trace(self.Sigma))
+    def white_power(self) -> float:
+        return float(self.c @ np.diagonal(self.R))
+
+    @property
+    def largest_frequency(self) -> float:
+        return float(self.spectrum[0][-1])
 
     @cached_property
     def Sigma_matrix(self) -> np.ndarray:
@@ -130,19 +286,10 @@ class DesignProblem:
 
     @cached_property
     def published_strength(self) -> float:
-        """The rule used as the paper's benchmark: ``sqrt(theta / (lambda_2 lambda_N))``, ``theta = SNR^-1/2``.
-
-        In the coordinates ``C^1/2 x`` where the data term is the identity: SNR and eigenvalues of
-        ``C^-1/2 L C^-1/2``, so that the filter does not depend on the unit of c.
-        """
         white = self.whitened()
-        root = np.sqrt(self.c)
-        values = self.spectrum[0] if white is self else np.linalg.eigvalsh(self.L / root[:, None] / root)
+        half = np.sqrt(self.c)
+        values = self.spectrum[0] if white is self else np.linalg.eigvalsh(self.L / half[:, None] / half)
         return float(np.sqrt(np.sqrt(1.0 / white.snr) / np.prod(extreme_frequencies(values))))
-
-    def squared_bounds(self, lower: Any, upper: Any, *, default_lower: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit."""
-        return squared_bounds(self.c, float(self.spectrum[0][-1]), lower, upper, default_lower=default_lower)
 
     def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
         """The MSE of the weights ``s * direction`` as a function of s, by one eigendecomposition.
@@ -152,19 +299,22 @@ class DesignProblem:
         if (self.c <= 0).any():
             return lambda s: self.mse(s * direction)
         assert self.Sigma is not None
-        root = np.sqrt(self.c)
-        scaled = direction / root
+        half = np.sqrt(self.c)
+        scaled = direction / half
         lam, Q = eigh((scaled[:, None] * self.L) * scaled)
         lam = np.maximum(lam, 0.0)
         metric = Q.T @ (Q / self.c[:, None])
-        moment_ = metric * (Q.T @ (root[:, None] * self.R * root) @ Q)
-        covariance = metric * (Q.T @ (root[:, None] * self.Sigma_matrix * root) @ Q)
+        moment_ = metric * (Q.T @ (half[:, None] * self.R * half) @ Q)
+        covariance = metric * (Q.T @ (half[:, None] * self.Sigma_matrix * half) @ Q)
 
         def value(s: float) -> float:
             g = 1.0 / (1.0 + s * s * lam)
             return float((1 - g) @ moment_ @ (1 - g) + g @ covariance @ g)
 
         return value
+
+    def best_factor(self, direction: np.ndarray, least: float, largest: float) -> float:
+        return minimize_scale(self.mse_along(direction), least, largest)[0]
 
     def whitened(self) -> DesignProblem:
         """The same problem in the coordinates ``C^1/2 x``, where the data term is the identity.
@@ -177,97 +327,17 @@ class DesignProblem:
         if (self.c <= 0).any():
             i = int(np.argmin(self.c))
             raise InputError(f"fit[{i}] is {self.c[i]:g}: this design needs a positive data term at every node.")
-        root = np.sqrt(self.c)
+        half = np.sqrt(self.c)
         Sigma = self.Sigma
         if Sigma is not None:
-            Sigma = Sigma * self.c if Sigma.ndim == 1 else root[:, None] * Sigma * root
-        return replace(self, R=root[:, None] * self.R * root, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
-
-    def pack(self, method: str, w: np.ndarray, objective: float, status: Status, **reported: Any) -> WeightDesign:
-        """:func:`pack` with what this problem knows."""
-        return pack(method, w, objective, status, base=self.base, fit=self.fit, started=self.started, **reported)
+            Sigma = Sigma * self.c if Sigma.ndim == 1 else half[:, None] * Sigma * half
+        return replace(self, R=half[:, None] * self.R * half, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
 
 
-def squared_bounds(
-    c: np.ndarray, largest: float, lower: Any, upper: Any, *, default_lower: float | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit.
-
-    ``largest`` is the largest eigenvalue of L, or an upper bound on it.
-    """
-    n = c.size
-    why = "it bounds w_i^2"
-    low = checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
-    typical = np.where(c > 0, c, c[c > 0].mean())
-    high: np.ndarray = CONDITION_LIMIT / max(largest, 1e-300) * typical
-    if upper is None or (np.ndim(upper) == 0 and upper == np.inf):
-        hint = " (upper is the default limit on the condition number; pass a lower one)"
-    else:
-        high = checks.nonnegative_vector("upper", upper, n, why=why)
-        hint = " (lower is the default w0*; pass lower=0 for none)" if lower is None else ""
-    checks.bounds(low, high, hint=hint)
-    return low, high
-
-
-def pack(
-    method: str,
-    w: np.ndarray,
-    objective: float,
-    status: Status,
-    *,
-    base: Penalty,
-    fit: np.ndarray | None,
-    started: float,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    solver: str,
-    solver_status: str,
-    omega: np.ndarray | None = None,
-    relaxed_objective: float | None = None,
-    gradient_norm: float | None = None,
-    details: DesignDetails | None = None,
-    timings: dict[str, float] | None = None,
-    settings: dict[str, Any] | None = None,
-) -> WeightDesign:
-    """Recompute eigenvalue and feasibility and wrap everything up.
-
-    Above the dense limit the smallest eigenvalue is not computed: ``diag(w) L diag(w)`` is positive semidefinite
-    because L is.
-    """
-    w = -w if w.sum() < 0 else w  # w and -w are the same filter: report the one that is mostly positive
-    smallest = 0.0
-    if base.n_nodes <= EIGENVALUE_NODES:
-        S = scale_symmetric(base.L, w) if omega is None else sp.csr_array(omega)
-        values = np.linalg.eigvalsh(S.toarray())
-        smallest = float(values[0] / max(abs(values[-1]), 1e-300))
-    square = w**2
-    below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
-    above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
-    violation = float(max(below.max(), above.max(), 0.0))
-    if violation > 1e-9 and status.ok:
-        status = Status.INACCURATE
-    return WeightDesign(
-        weights=w,
-        objective=float(objective),
-        status=status,
-        certificate=DesignCertificate(
-            smallest_eigenvalue=smallest,
-            violation=violation,
-            solver=solver,
-            solver_status=solver_status,
-            relaxed_objective=relaxed_objective,
-            gradient_norm=gradient_norm,
-            details=details or {},
-        ),
-        method=method,
-        penalty=base.L,
-        fit=fit,
-        omega=omega,
-        timings={**(timings or {}), "total": time.perf_counter() - started},
-        settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
-        graph_hash=operator_hash(base.L),
-        version=__version__,
-    )
+def with_details(design: WeightDesign, details: DesignDetails, **changed: Any) -> WeightDesign:
+    """A design with further details in its certificate, and other fields changed."""
+    certificate = replace(design.certificate, details={**design.certificate.details, **details})
+    return replace(design, certificate=certificate, **changed)
 
 
 def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[float, float]:
@@ -304,8 +374,7 @@ def problem(
     )
     R = moment(signals, second_moment, n, needs=needs)
     Sigma = None if noise is None else checks.noise("noise", noise, n)
-    c = fit_weights(fit, Sigma, n)
-    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+    c = checked_fit(base, fit, Sigma)
     return DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
 
 
@@ -320,6 +389,18 @@ def moment(signals: Any, second_moment: Any, n: int, *, needs: str) -> np.ndarra
     X = checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
     checks.squares_survive("signals", X)
     return X @ X.T / X.shape[1]
+
+
+def bare_system(base: Penalty, c: np.ndarray) -> FilterSystem:
+    """The system of weights of one."""
+    return FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
+
+
+def checked_fit(base: Penalty, fit: Any, Sigma: np.ndarray | None) -> np.ndarray:
+    """:func:`fit_weights`, refused where they leave a part of the graph without data."""
+    c = fit_weights(fit, Sigma, base.n_nodes)
+    refuse_singular(bare_system(base, c))
+    return c
 
 
 def fit_weights(fit: Any, Sigma: np.ndarray | None, n: int) -> np.ndarray:

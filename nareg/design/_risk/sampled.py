@@ -5,7 +5,7 @@ The risk of a linear filter H is a sum of squares over columns that stand for si
     (1/T) sum_t ||(H - I) x_t||^2 + tr(H Sigma H^T)  =  ||H B - G||_F^2,
     B = [X / sqrt(T), Sigma^(1/2) Z / sqrt(P)],   G = [X / sqrt(T), 0],
 
-with random probes Z (:mod:`nareg.design._risk.probes`), the same ones for every w (common random numbers), so that a
+with random probes Z (:mod:`nareg.design._risk.support`), the same ones for every w (common random numbers), so that a
 descent sees one smooth function. With ``K = C + S``, ``U = H B = K^-1 C B`` and ``A = K^-1 (U - G)``
 
     d risk / dS = - sum over columns (a u^T + u a^T)      on the support of L,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._convex.entries import support
+from nareg.design._convex.quadratic import support
 from nareg.design.programs._cliques import CliqueTree
 
 CONES = ("cliques", "dense")

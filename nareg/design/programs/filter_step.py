@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nareg._operator import penalty
-from nareg.design._convex.entries import half
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import problem
-from nareg.design.programs._program import Optimum, Program
+from nareg.design._risk.support import half
+from nareg.design.programs._problem import Optimum
+from nareg.design.programs._program import Program
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike

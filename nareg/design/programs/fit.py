@@ -10,14 +10,14 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._operator import penalty
-from nareg.design._convex.entries import gram, linear, root
 from nareg.design._convex.filter_fit import fit_criterion, open_scale
-from nareg.design._convex.rounding import round_and_refine
-from nareg.design._risk.descent import ValueAndGradient, feasible
+from nareg.design._convex.quadratic import gram, linear
+from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, local_status, problem
-from nareg.design.programs._program import Optimum, Point, Program
-from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.design._risk.support import root
+from nareg.design.programs._problem import Optimum, Point
+from nareg.design.programs._program import Program
+from nareg.results import Status
 from nareg.typing import ArrayLike, GraphLike
 
 
@@ -132,20 +132,12 @@ class FitProgram(Program):
         """(30) at rank one."""
         return fit_criterion(self.task.L, self.target)
 
-    def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
-        task, ending = self.task, optimum.ending
-        white, half = task.whitened(), np.sqrt(task.c)
+    def _scaled(self, w: np.ndarray, scale: str) -> tuple[np.ndarray, float]:
+        task, half = self.task, np.sqrt(self.task.c)
         low, high = self.lower / task.c, self.upper / task.c
-        objective = self.objective()
-        omega = optimum.omega / half[:, None] / half
-        result, rounding = round_and_refine(omega, objective, low, high, progress=progress)
-        solved_status = ending.status if optimum.value <= result.value * (1 + 1e-5) else Status.INACCURATE
-        factor = open_scale(white.mse_along, objective, result.w, low, high)
-        w = feasible(factor * result.w, low, high)
-        return task.pack(
-            self.method, feasible(w * half, self.lower, self.upper), objective(w)[0], local_status(result, solved_status),
-            lower=self.lower, upper=self.upper, solver=ending.solver, solver_status=ending.solver_status, omega=optimum.omega,
-            relaxed_objective=optimum.value, gradient_norm=result.gradient_norm,
-            details={**rounding, **optimum.proof, "scale_factor": factor},
-            timings={"build": self.build_seconds, "sdp": ending.seconds}, settings={"solver": ending.solver},
-        )  # fmt: skip
+        factor = open_scale(task.whitened().mse_along, self.objective(), w / half, low, high)
+        return feasible(factor * w, self.lower, self.upper), factor
+
+    def _status(self, result: DescentResult, optimum: Optimum) -> Status:
+        proven = optimum.value <= result.value * (1 + 1e-5)
+        return local_status(result, optimum.ending.status if proven else Status.INACCURATE)

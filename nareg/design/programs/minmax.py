@@ -10,16 +10,15 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._operator import penalty
-from nareg.design._minmax.corners import smooth_worst
-from nareg.design._minmax.prony_corners import from_optimum
+from nareg.design._minmax.criteria import corner_starts, corner_status, smooth_worst, worst_corner
 from nareg.design._minmax.signal_sets import box_bounds
-from nareg.design._risk.descent import ValueAndGradient
+from nareg.design._risk.descent import DescentResult, ValueAndGradient
 from nareg.design._risk.problem import DesignProblem, problem
-from nareg.design.programs._program import Optimum, Point, Program
+from nareg.design.programs._problem import Optimum, Point
+from nareg.design.programs._program import Program
 from nareg.design.programs.filter_step import FilterProgram
 from nareg.errors import InputError
-from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.results import Status
 from nareg.typing import ArrayLike, GraphLike
 
 
@@ -131,13 +130,14 @@ class CornerProgram(Program):
         """The worse of the two corners."""
         return smooth_worst(self.task.base.L, _corners(self))
 
-    def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
-        ending = optimum.ending
-        timings = {"build": self.build_seconds, "sdp": ending.seconds}
-        return from_optimum(
-            self.task, _corners(self), self.lower, self.upper, optimum.omega, optimum.value, ending.solver,
-            ending.solver_status, ending.status, timings, scale, optimum.proof, progress,
-        )  # fmt: skip
+    def _value(self, w: np.ndarray) -> float:
+        return worst_corner(self.task.base.L, _corners(self), w)
+
+    def _starts(self, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
+        return corner_starts(_corners(self), low, high)
+
+    def _status(self, result: DescentResult, optimum: Optimum) -> Status:
+        return corner_status(self.task.base.L, _corners(self), result, optimum.ending.status)
 
 
 class CornerFilterProgram(FilterProgram):

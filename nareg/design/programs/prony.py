@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._operator import penalty
-from nareg.design._convex.entries import gram, root
-from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse
+from nareg.design._convex.quadratic import gram
+from nareg.design._convex.rounding import bound_starts
 from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.problem import DesignProblem, local_status, problem
-from nareg.design.programs._program import Optimum, Point, Program
-from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.design._risk.problem import DesignProblem, problem
+from nareg.design._risk.support import root
+from nareg.design.programs._problem import Point
+from nareg.design.programs._program import Program
 from nareg.typing import ArrayLike, GraphLike
 
 
@@ -104,22 +104,8 @@ class PronyProgram(Program):
         """``tr(S R S)`` at rank one."""
         return criterion(self.task.whitened())
 
-    def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
-        white, half = self.task.whitened(), np.sqrt(self.task.c)
-        low, high = self.lower / self.task.c, self.upper / self.task.c
-        objective = criterion(white)
-        also = bound_starts(root(white.R).T, low, high)
-        omega = optimum.omega / half[:, None] / half
-        result, rounding = round_and_refine(omega, objective, low, high, also=also, progress=progress)
-        w, factor = scaled_by_mse(self.task, result.w * half, self.lower, self.upper, scale)
-        ending = optimum.ending
-        return self.task.pack(
-            self.method, w, objective(w / half)[0], local_status(result, ending.status), lower=self.lower, upper=self.upper,
-            solver=ending.solver, solver_status=ending.solver_status, omega=optimum.omega, relaxed_objective=optimum.value,
-            gradient_norm=result.gradient_norm,
-            details={**rounding, **optimum.proof, "scale_factor": factor, "objective_before_scaling": objective(result.w)[0]},
-            timings={"build": self.build_seconds, "sdp": ending.seconds}, settings={"solver": ending.solver, "scale": scale},
-        )  # fmt: skip
+    def _starts(self, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
+        return bound_starts(root(self.task.whitened().R).T, low, high)
 
 
 def criterion(task: DesignProblem) -> ValueAndGradient:

@@ -1,26 +1,68 @@
-"""Filters for signals that are known from a small sample only: the worst second moment in a ball, noise in an interval."""
+"""Filters for signals that are known from a small sample only: the worst second moment in a ball, noise in an interval.
+
+The worst second moment in a ball around the sample's, for an error that is linear in it: ``max <X, R>`` for PSD X.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import brentq
 
 from nareg._core import checks
 from nareg._operator import Penalty, penalty
-from nareg.design._convex.entries import half
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._risk.descent import ValueAndGradient, descend
-from nareg.design._risk.problem import DesignProblem, local_status, problem
-from nareg.design.programs._ambiguity import BALLS, worst_moment
-from nareg.design.programs._program import Optimum, Program
+from nareg.design._risk.problem import DesignEnd, DesignProblem, local_status, problem
+from nareg.design._risk.support import half
+from nareg.design.programs._problem import Optimum
+from nareg.design.programs._program import Program
 from nareg.design.programs.filter_step import FilterProgram
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
+
+BALLS = ("frobenius", "wasserstein")
+
+
+def worst_moment(X: np.ndarray, R: np.ndarray, radius: float, ball: str) -> tuple[np.ndarray, float]:
+    """The worst moment, and the dual value, which no moment in the ball exceeds.
+
+    Frobenius, ``||R' - R||_F <= radius``: the ball's point in the direction of X, with value ``<X, R> + radius ||X||_F``.
+    Wasserstein, for Gaussian signals of mean zero: with gamma above every eigenvalue of X
+
+        max <X, R'> = min_gamma  gamma (radius^2 - tr R) + gamma^2 tr(R (gamma I - X)^-1)
+                    = min_gamma  gamma radius^2 + tr(R X) + tr(R X (gamma I - X)^-1 X)
+
+    (Nguyen, Shafieezadeh-Abadeh, Kuhn, Mohajerin Esfahani 2023), attained by ``M R M``, ``M = gamma (gamma I - X)^-1``.
+    """
+    if radius == 0:
+        return R, float(np.sum(X * R))
+    if ball == "frobenius":
+        size = float(np.linalg.norm(X))
+        return R + radius * X / max(size, 1e-300), float(np.sum(X * R)) + radius * size
+    x, Q = np.linalg.eigh(X)
+    x = x.clip(0)
+    if x[-1] == 0:
+        return R, 0.0
+    r = np.einsum("ik,ij,jk->k", Q, R, Q).clip(0)
+
+    def slope(excess: float) -> float:
+        """Derivative of the dual in gamma over ``gamma = x_max (1 + excess)``: it rises."""
+        return radius**2 - float(np.sum(r * (x / (x[-1] * (1 + excess) - x)) ** 2))
+
+    low, high = 1e-12, 1.0
+    while slope(high) < 0:
+        high *= 4
+    excess = brentq(slope, low, high, xtol=1e-15, rtol=1e-12) if slope(low) < 0 else low
+    gamma = float(x[-1]) * (1 + excess)
+    M = (Q * (gamma / (gamma - x))) @ Q.T
+    return M @ R @ M, gamma * radius**2 + float(np.sum(r * gamma * x / (gamma - x)))
+
 
 #: The program has inequalities of two rows per node where the noise differs between nodes.
 MATRIX_NODES = 60
@@ -239,7 +281,7 @@ class RobustProgram(FilterProgram):
             return (self.basis * self.h.value) @ self.basis.T
         return super()._filter()
 
-    def add(self, *constraints: Any) -> Program:
+    def add(self, *constraints: Any) -> Self:
         """Add constraints over the filter, where the noise differs between stations; see :meth:`Program.add`."""
         if self.equal_noise:
             raise InputError("constraints: with equal noise the unknowns are eigenvalues of H: use filter_step.")
@@ -277,9 +319,9 @@ class RobustProgram(FilterProgram):
             "worst_mse": optimum.value, "worst_case_lower": below, "worst_case_upper": above,
             "sdp_status": ending.solver_status, "starts": {name: d.value for name, d in reached.items()},
         }  # fmt: skip
+        end = DesignEnd(local_status(best, ending.status), ending.solver, best.message, best.gradient_norm, details)
         return self.task.pack(
-            self.method, best.w, above, local_status(best, ending.status), lower=self.lower, upper=self.upper,
-            solver=ending.solver, solver_status=best.message, gradient_norm=best.gradient_norm, details=details,
+            self.method, best.w, above, (self.lower, self.upper), end,
             timings={"build": self.build_seconds, "sdp": ending.seconds},
             settings={"radius": float(self._data["radius"]), "ball": self.ball},
         )  # fmt: skip

@@ -8,9 +8,9 @@ from scipy.linalg import sqrtm
 
 import nareg
 from nareg.design import programs
-from nareg.design._published.relaxation import step_one
+from nareg.design._convex.lyapunov import dense_step_one
 from nareg.design._risk.problem import problem
-from nareg.design.programs._ambiguity import worst_moment
+from nareg.design.programs.robust import worst_moment
 from nareg.errors import InputError
 
 BALLS = ["frobenius", "wasserstein"]
@@ -76,7 +76,7 @@ def test_eigenvalues_alone_give_the_program_in_matrices(small, ball):
 def test_a_radius_of_zero_is_the_relaxation(small):
     g, X = small
     for noise in (0.5, np.linspace(0.2, 1, 8)):
-        value = step_one(problem(g, signals=X, noise=noise, needs="test"))[1]
+        value = dense_step_one(problem(g, signals=X, noise=noise, needs="test")).value
         assert programs.robust(g, signals=X, noise=noise, radius=0.0).optimum().value == pytest.approx(value, rel=1e-6)
 
 
