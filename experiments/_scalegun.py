@@ -1,6 +1,6 @@
 """ScaleGUN as published: residues up to r_max, a Newton step a request, its own account of the budget; CGU and CEU beside it.
 
-Not nareg's: its bound does not hold (see :mod:`nareg.unlearning.published_bounds`), so its certificates are claims. Steps are
+Not nareg's: its bound does not hold (see :mod:`experiments._scalegun_bounds`), so its certificates are claims. Steps are
 those of the dense inverse, computed by conjugate gradients to ``TOL``. Two slips of the print are put right: the second
 term of line 7 is a gradient, and line 9 takes the present w. A node's residues are pushed together,
 the published program's column by column.

@@ -16,7 +16,7 @@ from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, inst
 from nareg._core import checks
 from nareg.errors import DatasetNotFoundError
 from nareg.graph import Graph
-from nareg.unlearning.peers.deep import DeepGPR
+from nareg.unlearning.deep import DeepGPR
 
 PERCEPTRON, CHEBYSHEV, ADVERSARIAL = "perceptron", "ChebNetII", "adversarial edges"
 BASES = {PERCEPTRON: "gpr", CHEBYSHEV: "chebyshev", ADVERSARIAL: "gpr"}

@@ -11,7 +11,7 @@ import numpy as np
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 from nareg.unlearning import Certificate, CertifiedGPR
-from nareg.unlearning.peers.deep import DeepGPR
+from nareg.unlearning.deep import DeepGPR
 
 LINEAR, ALL, LAST = "CertifiedGPR", "all layers", "last layer"
 METHODS = (LINEAR, ALL, LAST)

@@ -62,7 +62,6 @@ OTHERS = {
         "unlearning.UnlearningTask",
         "unlearning.UtilityCost",
         "unlearning.Verification",
-        "unlearning.peers.ComparedMethod",
     ],
     "options": [
         "demo.DemoSettings",
@@ -160,17 +159,6 @@ OTHERS = {
     "above 500 stations; compared with the dense model in tests/spacetime/large": [
         "spacetime.SparseSpaceTimeModel",
         "spacetime.SparseStream",
-    ],
-    "random models of a comparison; requests in tests/unlearning": [
-        "unlearning.peers.CEU",
-        "unlearning.peers.CGU",
-        "unlearning.peers.DeepGPR",
-        "unlearning.peers.GIF",
-        "unlearning.peers.IDEA",
-        "unlearning.peers.MEGU",
-        "unlearning.peers.Retrained",
-        "unlearning.peers.RetrainedGCN",
-        "unlearning.peers.compare",
     ],
     "attacks draw random members and students; constructed cases in tests/unlearning/evaluation": [
         "unlearning.evaluate",

@@ -10,7 +10,7 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.unlearning import UnlearningTask, evaluate
-from nareg.unlearning.peers.deep import DeepGPR, DeepUpdate
+from nareg.unlearning.deep import DeepGPR, DeepUpdate
 from tests.unlearning import reference
 
 BASES = ["gpr", "chebyshev"]
@@ -57,7 +57,7 @@ def test_a_newton_step_lowers_the_residual(basis, data, rng):
     """The step and the residual beside autograd's, in double precision with the Gauss-Newton matrix formed."""
     import torch
 
-    from nareg.unlearning.peers import _gauss_newton
+    from nareg.unlearning import _gauss_newton
 
     model = DeepGPR(basis=basis, order=2, hidden=6, dropout=0.0, weight_decay=1e-2, epochs=400, update="newton", rng=rng)
     model.fit(data.graph, data.features, data.labels, np.arange(150))

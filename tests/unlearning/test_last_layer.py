@@ -9,9 +9,8 @@ import pytest
 
 import nareg
 from nareg.errors import CertificateError, InputError, SolverError
-from nareg.unlearning import Certificate
-from nareg.unlearning.peers import _last_layer
-from nareg.unlearning.peers.deep import DeepGPR
+from nareg.unlearning import Certificate, _last_layer
+from nareg.unlearning.deep import DeepGPR
 from tests.unlearning import reference
 
 N, TRAIN = 80, np.arange(60)

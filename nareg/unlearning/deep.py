@@ -12,16 +12,21 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from nareg._core import checks
-from nareg.errors import InputError, MissingDependencyError, SolverError
+from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
+from nareg.unlearning._gauss_newton import Objective, Parameters, length, over, step
+from nareg.unlearning._hidden_layer import HiddenLayer
 from nareg.unlearning._interrupts import interrupts_deferred
+from nareg.unlearning._last_layer import LastLayer, checked_hidden_nodes
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning._noise import Noise
+from nareg.unlearning._perceptron import EmbeddingPerceptron, chebyshev_mixing, train
 from nareg.unlearning.calibration import checked_guarantee
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
@@ -29,17 +34,6 @@ from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.base import Change, Embedding
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
-
-try:
-    import torch
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise MissingDependencyError("nareg.unlearning.peers.deep needs torch: pip install 'nareg[torch]'.") from None
-from nareg.unlearning.peers._gauss_newton import Objective, Parameters, length, over, step
-from nareg.unlearning.peers._hidden_layer import HiddenLayer
-from nareg.unlearning.peers._last_layer import LastLayer, checked_hidden_nodes
-from nareg.unlearning.peers._perceptron import EmbeddingPerceptron, chebyshev_mixing, train
 
 BASES = ("gpr", "chebyshev")
 UPDATES = ("epochs", "newton")
@@ -133,7 +127,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
     Examples
     --------
     >>> import nareg, numpy as np
-    >>> from nareg.unlearning.peers import DeepGPR
+    >>> from nareg.unlearning.deep import DeepGPR
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> model = DeepGPR(head="last-layer", rng=np.random.default_rng(1))
     >>> model = model.fit(data.graph, data.features, data.labels, np.arange(200), hidden_nodes=np.arange(100))

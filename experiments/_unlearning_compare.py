@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments._unlearning_peers import CEU, CGU, Retrained
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -19,7 +20,6 @@ from nareg.unlearning import _arguments
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.forgetting import Forgetting
 from nareg.unlearning.model import CertifiedGPR
-from nareg.unlearning.peers.certified import CEU, CGU, Retrained
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 #: Linear heads, whose requests return certificates.
@@ -162,7 +162,7 @@ def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device
             weights=settings.weights, loss=settings.loss.name, eps=settings.eps, delta=settings.delta,
             device=device, rng=rng, **settings.calibration_options(),
         )  # fmt: skip
-    from nareg.unlearning.peers.deep import DeepGPR  # needs torch
+    from nareg.unlearning.deep import DeepGPR  # needs torch
 
     options = {"eps": settings.eps, "delta": settings.delta, "device": device, "rng": rng, **DEEP[method]}
     if "basis" in options:

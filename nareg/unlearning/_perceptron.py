@@ -1,4 +1,4 @@
-"""The perceptron of :class:`~nareg.unlearning.peers.DeepGPR`, and its training by Adam."""
+"""The perceptron of :class:`~nareg.unlearning.deep.DeepGPR`, and its training by Adam."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from numpy.polynomial import chebyshev
 
 from nareg.progress import Progress, ProgressCallback
-from nareg.unlearning.peers._gauss_newton import Parameters, inner
+from nareg.unlearning._gauss_newton import Parameters, inner
 
 
 class EmbeddingPerceptron(torch.nn.Module):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import nareg
+from experiments._unlearning_compare import CERTIFIED, DEEP, compare
 from nareg.errors import InputError
 from nareg.progress import Progress
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.peers.comparison import CERTIFIED, DEEP, compare
 
 DATA = nareg.datasets.node_classification.synthetic(150, 3, n_features=6, rng=np.random.default_rng(0))
 TASK = DATA.graph, DATA.features, DATA.labels, np.arange(100)
@@ -45,7 +45,7 @@ def test_of_the_perceptrons_one_certifies():
 
 
 def test_the_last_layer_does_what_its_model_does_by_itself():
-    deep = pytest.importorskip("nareg.unlearning.peers.deep")
+    deep = pytest.importorskip("nareg.unlearning.deep")
     stated = {"methods": ["last layer"], "model": CertifiedGPR(weights=[0.5, 0.5], eps=0.5, delta=1e-3)}
     (one,) = compare(*TASK, edges=EDGES, nodes=[5, 120], **stated, rng=np.random.default_rng(1))
     (own,) = np.random.default_rng(1).spawn(1)
@@ -107,7 +107,7 @@ def test_nodes_by_a_mask_and_the_last_training_node_of_a_class():
 
 
 def test_polynomials_are_of_one_order(monkeypatch):
-    deep = pytest.importorskip("nareg.unlearning.peers.deep")
+    deep = pytest.importorskip("nareg.unlearning.deep")
     seen = []
 
     class Watched(deep.DeepGPR):

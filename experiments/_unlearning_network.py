@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise MissingDependencyError("nareg.unlearning.peers.network needs torch: pip install 'nareg[torch]'.") from None
+    raise MissingDependencyError("the peers need torch: pip install 'nareg[torch]'.") from None
 
 #: Two weight matrices and two biases.
 Weights = tuple[torch.Tensor, ...]
@@ -227,7 +227,7 @@ class RetrainedGCN(GraphNetwork):
     Examples
     --------
     >>> import nareg, numpy as np
-    >>> from nareg.unlearning.peers import RetrainedGCN
+    >>> from experiments._unlearning_network import RetrainedGCN
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> model = RetrainedGCN(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
     >>> model.remove_nodes([3, 4]).count
