@@ -25,7 +25,7 @@ from nareg.unlearning.forgetting import Forgetting
 PARTS: dict[str, Any] = {
     "helpers": (
         "_unlearning", "_scalegun", "_scalegun_bounds", "_unlearning_peers", "_unlearning_network", "_unlearning_influence",
-        "_unlearning_mutual",
+        "_unlearning_mutual", "_unlearning_perceptron", "_gauss_newton",
     ),
     "apart_from": ("design", "baselines", "gnn"),
 }  # fmt: skip

@@ -160,6 +160,7 @@ OTHERS = {
         "spacetime.SparseSpaceTimeModel",
         "spacetime.SparseStream",
     ],
+    "a random hidden layer; requests in tests/unlearning": ["unlearning.DeepGPR"],
     "attacks draw random members and students; constructed cases in tests/unlearning/evaluation": [
         "unlearning.evaluate",
         "unlearning.measured_call",
