@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.interrupts import interrupts_deferred
 from nareg.errors import MissingDependencyError, SolverError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
-from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, training
 from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request

@@ -16,16 +16,15 @@ from numpy.polynomial import chebyshev
 
 from experiments._gauss_newton import Objective, Parameters, inner, length, over, step
 from nareg._core import checks
+from nareg._core.interrupts import interrupts_deferred
 from nareg.errors import InputError
 from nareg.gnn.training import checked_device
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning._hidden_layer import EmbeddingPerceptron, train
-from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, training
 from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.deep import embedding_elsewhere
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.base import Embedding
 from nareg.unlearning.propagation.exact import Propagation
@@ -156,7 +155,7 @@ class TrainedFurther(Forgetting[DeepUpdate]):
     @reading
     def decision_on(self, graph: GraphLike, features: ArrayLike | Sparse) -> np.ndarray:
         """Scores (N, C) of the nodes of another graph, with the features of this one."""
-        return self._scores(embedding_elsewhere(self, graph, features), slice(None))
+        return self._scores(self._elsewhere(graph, features), slice(None))
 
     @reading
     def weights_vector(self) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from experiments import _scalegun_bounds
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+from experiments._unlearning_peers import newton_step
 from nareg.unlearning import head
 from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
@@ -75,7 +76,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             one.update(change)
             one.leave(leaving)
         problem = objective(stored)
-        step = head.newton_step(problem, w, gradient(stored, w) - before)  # minus Delta, whose second sign line 7 lacks
+        step = newton_step(problem, w, gradient(stored, w) - before)  # minus Delta, whose second sign line 7 lacks
         w = w + step
         Z = stored.embedding(stored.train)
         residues = stored.residues if r_max else [np.zeros((1, X.shape[1]))]

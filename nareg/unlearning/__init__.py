@@ -9,10 +9,8 @@ from nareg.errors import CertificateError, LedgerError
 from nareg.unlearning.calibration import FeatureScale
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost
-from nareg.unlearning.evaluation.judging import Evaluation, ForgettingScores, evaluate
-from nareg.unlearning.evaluation.measuring import MeasuredCall, measured_call
-from nareg.unlearning.evaluation.scores import ModelScores
-from nareg.unlearning.evaluation.task import UnlearningTask
+from nareg.unlearning.evaluation import Evaluation, ForgettingScores, MeasuredCall, evaluate, measured_call
+from nareg.unlearning.evaluation_task import ModelScores, UnlearningTask
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
 from nareg.unlearning.store.ledger import Ledger

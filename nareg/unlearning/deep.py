@@ -7,19 +7,16 @@ that never saw them holds nothing of them, and the last layer is convex. Needs t
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 import torch
 
 from nareg._core import checks
-from nareg.errors import InputError, SolverError
-from nareg.graph import Graph
+from nareg._core.interrupts import interrupts_deferred
+from nareg.errors import SolverError
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning import _arguments
 from nareg.unlearning._hidden_layer import EmbeddingPerceptron, HiddenLayer, train
-from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._last_layer import LastLayer, Trainer, checked_hidden_nodes
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning._noise import Noise
@@ -28,8 +25,6 @@ from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.base import Change
-from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.exact import Propagation
 
 
 class DeepGPR(Forgetting[Certificate]):
@@ -173,7 +168,7 @@ class DeepGPR(Forgetting[Certificate]):
     @reading
     def decision_on(self, graph: GraphLike, features: ArrayLike | Sparse) -> np.ndarray:
         """Scores (N, C) of the nodes of another graph, with the features of this one; columns as in :meth:`decision`."""
-        return self._last_layer.decision(embedding_elsewhere(self, graph, features).embedding())
+        return self._last_layer.decision(self._elsewhere(graph, features).embedding())
 
     @reading
     def weights_vector(self) -> np.ndarray:
@@ -203,19 +198,3 @@ class DeepGPR(Forgetting[Certificate]):
 
     def _seed(self) -> int:
         return int(self._rng.integers(2**63 - 1))
-
-
-def embedding_elsewhere(model: Forgetting[Any], graph: GraphLike, features: ArrayLike | Sparse) -> Propagation:
-    """The embedding of another graph with the weights of a model, whose features it has.
-
-    Raises
-    ------
-    InputError
-        If the number of features is another one.
-    """
-    other = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
-    X = _arguments.features("features", features, other.n_nodes)
-    expected = model._data.n_features
-    if X.shape[1] != expected:
-        raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {expected}: pass as many.")
-    return Propagation(other, X, model.weights, np.arange(1))

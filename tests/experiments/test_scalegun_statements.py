@@ -6,8 +6,8 @@ import numpy as np
 
 import nareg
 from experiments._scalegun_bounds import published_data_dependent
+from experiments._unlearning_peers import newton_step
 from nareg.unlearning.certificate import published_budget
-from nareg.unlearning.head import newton_step
 from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph

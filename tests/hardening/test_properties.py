@@ -161,7 +161,7 @@ OTHERS = {
         "spacetime.SparseStream",
     ],
     "a random hidden layer; requests in tests/unlearning": ["unlearning.DeepGPR"],
-    "attacks draw random members and students; constructed cases in tests/unlearning/evaluation": [
+    "attacks draw random members and students; constructed cases in tests/unlearning": [
         "unlearning.evaluate",
         "unlearning.measured_call",
     ],
