@@ -1,6 +1,6 @@
 """ScaleGUN as published: residues up to r_max, a Newton step a request, its own account of the budget; CGU and CEU beside it.
 
-Not nareg's: its bound does not hold (see :mod:`nareg.unlearning.published_bounds`), so its certificates are claims. Steps are
+Not nareg's: its bound does not hold (see :mod:`experiments._scalegun_bounds`), so its certificates are claims. Steps are
 those of the dense inverse, computed by conjugate gradients to ``TOL``. Two slips of the print are put right: the second
 term of line 7 is a gradient, and line 9 takes the present w. A node's residues are pushed together,
 the published program's column by column.
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments._unlearning_peers import Stepping
 from nareg.errors import CertificateError
 from nareg.unlearning import CertifiedGPR, head
-from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.data import Data, Request
+from nareg.unlearning.data import Data
 from nareg.unlearning.objective import ClassifierObjective
 
 #: Constants of Assumption 4.1 for the logistic loss, as published (1 / (6 sqrt 3) would do for gamma2).
@@ -26,7 +26,7 @@ TOL, TRAINED = 1e-8, 1e-8
 ROUNDS, MORE = 20, 3
 
 
-class ScaleGUN(CertifiedGPR):
+class ScaleGUN(Stepping):
     """Algorithm 1 with logistic loss, classes against the rest.
 
     What a request claims is summed over the C classes and compared with C budgets: ``spent`` of its certificate is the sum over
@@ -37,17 +37,10 @@ class ScaleGUN(CertifiedGPR):
     #: Where the power iteration for ``||Z||`` is.
     _leading: np.ndarray | None = None
 
-    def _do(self, request: Request) -> Certificate:
-        S, s = self._data.propagation.trained()
-        self._before = self._objective(S.copy(), s.copy(), self._data, self._head.B)
-        return super()._do(request)
-
-    def _objective(self, S: np.ndarray, s: np.ndarray, data: Data, B: np.ndarray) -> ClassifierObjective:
-        return ClassifierObjective(S, s, data.targets(), self.loss, self.lam, B)
-
     def _adjusted(self, data: Data) -> head.Head:
         """Lines 7 to 15; a CertificateError where the account is overdrawn, on which the model is trained anew."""
-        objective, W = self._objective(*data.propagation.trained(), data, self._head.B), self._head.W
+        objective, W = self._objective(data, self._head.B), self._head.W
+        assert self._before is not None
         delta = self._before.evaluate(W).gradient - objective.evaluate(W).gradient
         curved = self._curved(objective)
         step = curved.solve(curved.evaluate(W).curvature, delta, TOL * float(np.linalg.norm(delta)))
@@ -71,7 +64,7 @@ class ScaleGUN(CertifiedGPR):
         return self._trained(data, B)
 
     def _trained(self, data: Data, B: np.ndarray) -> head.Head:
-        objective, start = self._objective(*data.propagation.trained(), data, B), np.zeros_like(B)
+        objective, start = self._objective(data, B), np.zeros_like(B)
         W = objective.minimize(start, TRAINED * objective.evaluate(start).residual).W
         return head.Head(W, B, 0.0, self._waiting(data))
 
@@ -101,6 +94,7 @@ class CEU(CGU):
     """Certified edge unlearning (Wu et al. 2023): the Hessian of the data before (influence function)."""
 
     def _curved(self, after: ClassifierObjective) -> ClassifierObjective:
+        assert self._before is not None
         return self._before
 
 

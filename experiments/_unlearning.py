@@ -15,14 +15,20 @@ import scipy.sparse as sp
 import nareg
 from experiments import _scalegun
 from experiments._figure import Row, Verdict, chosen, grade
+from experiments._unlearning_compare import CERTIFIED
 from nareg.datasets import node_classification
 from nareg.errors import InputError, UtilityWarning
 from nareg.unlearning import Certificate, CertifiedGPR
 from nareg.unlearning.forgetting import Forgetting
-from nareg.unlearning.peers.comparison import CERTIFIED
 
 #: What the figures of this kind rest on (see Figure).
-PARTS: dict[str, Any] = {"helpers": ("_unlearning", "_scalegun"), "apart_from": ("design", "baselines", "gnn")}
+PARTS: dict[str, Any] = {
+    "helpers": (
+        "_unlearning", "_scalegun", "_scalegun_bounds", "_unlearning_peers", "_unlearning_network", "_unlearning_influence",
+        "_unlearning_mutual", "_unlearning_perceptron", "_gauss_newton",
+    ),
+    "apart_from": ("design", "baselines", "gnn"),
+}  # fmt: skip
 OURS, RETRAINED, CGU, CEU, SCALEGUN = "nareg", "retrained", "CGU", "CEU", "ScaleGUN"
 METHODS: dict[str, type[CertifiedGPR]] = CERTIFIED
 #: What Tables 7 and 8 compare, and nareg.

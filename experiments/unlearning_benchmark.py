@@ -13,8 +13,10 @@ import numpy as np
 import nareg
 from experiments import _unlearning as u
 from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, grade
+from experiments._unlearning_influence import GIF, IDEA
+from experiments._unlearning_mutual import MEGU
+from experiments._unlearning_network import RetrainedGCN
 from nareg.unlearning import CertifiedGPR, MeasuredCall, UnlearningTask, evaluate, measured_call
-from nareg.unlearning.peers import GIF, IDEA, MEGU, RetrainedGCN
 
 #: Which tenth of the nodes leaves the training set.
 RANDOM, HIGHEST, LOWEST, FIRST, SECOND = "random", "highest degree", "lowest degree", "largest class", "second class"

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments import _scalegun_bounds
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
-from nareg.unlearning import head, published_bounds
+from experiments._unlearning_peers import newton_step
+from nareg.unlearning import head
 from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -74,12 +76,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
             one.update(change)
             one.leave(leaving)
         problem = objective(stored)
-        step = head.newton_step(problem, w, gradient(stored, w) - before)  # minus Delta, whose second sign line 7 lacks
+        step = newton_step(problem, w, gradient(stored, w) - before)  # minus Delta, whose second sign line 7 lacks
         w = w + step
         Z = stored.embedding(stored.train)
         residues = stored.residues if r_max else [np.zeros((1, X.shape[1]))]
-        canceled = published_bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
-        stepped += published_bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - canceled
+        canceled = _scalegun_bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
+        stepped += _scalegun_bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - canceled
         charged = head.evaluate(stored, problem.Y, problem.B, w, loss=LOSS, lam=s.lam).spent
         rows.append({
             "removed": k + 1, TRUE: float(np.linalg.norm(gradient(exact, w))), WORST: worst, PRINTED: stepped + canceled,
@@ -103,9 +105,9 @@ def removal(kind: str, graph: LiveGraph, what: np.ndarray, n_features: int) -> t
 def worst_case(kind: str, stored: Any, change: Change, lam: float, r_max: float) -> float:
     """Theorems 4.2 to 4.4, with degrees before the removal."""
     graph, degrees = stored.graph, stored.graph.degrees
-    assumed = published_bounds.WorstCaseBounds(
+    assumed = _scalegun_bounds.WorstCaseBounds(
         n_features=stored.features.shape[1], n_train=stored.train.size, lam=lam, c=C, c1=LOSS.c1, gamma1=LOSS.gamma1,
-        error=published_bounds.embedding_error(graph.n_nodes, stored.order, r_max),
+        error=_scalegun_bounds.embedding_error(graph.n_nodes, stored.order, r_max),
     )  # fmt: skip
     if kind == "edges":
         u_, v = change.removed[0]

@@ -13,10 +13,10 @@ import numpy as np
 
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
+from experiments._unlearning_perceptron import TrainedFurther
 from nareg._core import checks
 from nareg.errors import DatasetNotFoundError
 from nareg.graph import Graph
-from nareg.unlearning.peers.deep import DeepGPR
 
 PERCEPTRON, CHEBYSHEV, ADVERSARIAL = "perceptron", "ChebNetII", "adversarial edges"
 BASES = {PERCEPTRON: "gpr", CHEBYSHEV: "chebyshev", ADVERSARIAL: "gpr"}
@@ -102,10 +102,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 def fitted(
     s: Settings, what: str, data: u.Loaded, graph: Graph, seed: list[int], *, epochs: int | None = None
-) -> tuple[DeepGPR, float]:
+) -> tuple[TrainedFurther, float]:
     """And the seconds that it took."""
     start = time.perf_counter()
-    model = DeepGPR(
+    model = TrainedFurther(
         basis=BASES[what],
         hidden=s.hidden,
         epochs=epochs or s.epochs,

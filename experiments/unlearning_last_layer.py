@@ -10,8 +10,9 @@ import numpy as np
 
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+from experiments._unlearning_perceptron import TrainedFurther
 from nareg.unlearning import Certificate, CertifiedGPR
-from nareg.unlearning.peers.deep import DeepGPR
+from nareg.unlearning.deep import DeepGPR
 
 LINEAR, ALL, LAST = "CertifiedGPR", "all layers", "last layer"
 METHODS = (LINEAR, ALL, LAST)
@@ -79,7 +80,7 @@ def unfitted(s: Settings, method: str, rng: np.random.Generator) -> Any:
     """A model, with ridge and noise by default."""
     if method == LINEAR:
         return CertifiedGPR(rng=rng)
-    return DeepGPR(head="all" if method == ALL else "last-layer", hidden=s.hidden, epochs=s.epochs, rng=rng)
+    return (TrainedFurther if method == ALL else DeepGPR)(hidden=s.hidden, epochs=s.epochs, rng=rng)
 
 
 @cache

@@ -23,7 +23,7 @@ def load_package(name: str, folder: Path) -> None:
 
 def find(package: str) -> Path | None:
     """The folder of a package that lies beside nareg or in the current folder."""
-    for place in (Path(__file__).resolve().parents[1], Path.cwd()):
+    for place in (Path(__file__).resolve().parents[2], Path.cwd()):
         if (place / package / "__init__.py").is_file():
             return place / package
     return None

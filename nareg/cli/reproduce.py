@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,7 +49,7 @@ def reproduce(
     """
     import joblib
 
-    main_ = _experiments()
+    main_ = experiment("_main", command="reproduce")
     names = main_.wanted(figures)
     if device is not None:
         main_.check_device(device)
@@ -88,14 +89,12 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _experiments() -> Any:
-    """The experiments of a checkout: beside the package, or in the current folder."""
+def experiment(module: str, *, command: str) -> Any:
+    """A module of the experiments of a checkout: beside the package, or in the current folder."""
     folder = find("experiments")
-    if folder is None or not (folder / "_main.py").is_file():
+    if folder is None or not (folder / f"{module}.py").is_file():
         raise InputError(
-            "the experiments are not part of an installed nareg: run `nareg reproduce` in a checkout of its repository."
+            f"the experiments are not part of an installed nareg: run `nareg {command}` in a checkout of its repository."
         )
     load_package("experiments", folder)
-    from experiments import _main
-
-    return _main
+    return importlib.import_module(f"experiments.{module}")

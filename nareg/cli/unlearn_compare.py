@@ -11,12 +11,13 @@ from rich.table import Table
 
 from nareg.cli import node_files as read
 from nareg.cli.inputs import console, errors, output, print_line, progress_bar
+from nareg.cli.reproduce import experiment
 from nareg.cli.unlearn_options import DataFiles, Edges, ModelOptions, Nodes, Where
 from nareg.errors import InputError
 
 if TYPE_CHECKING:
+    from experiments._unlearning_compare import ComparedMethod
     from nareg.progress import Progress
-    from nareg.unlearning.peers import comparison
 
 
 def compare(
@@ -35,11 +36,12 @@ def compare(
 ) -> None:
     """Remove the same edges, then nodes, one by one with several methods: seconds, accuracy and certificates.
 
-    No model is stored. Labeled nodes that are not trained on are the test nodes.
+    Needs a checkout of nareg's repository, which has the other methods. No model is stored. Labeled nodes that are not trained
+    on are the test nodes.
     """
     from nareg.results import upper_edges
-    from nareg.unlearning.peers import comparison
 
+    comparison = experiment("_unlearning_compare", command="unlearn compare")
     if out is not None:
         output(out, (".csv",), *(path for path in (files.graph, files.features, files.labels) if path is not None))
     if random is not None and (edges is not None or nodes is not None):
@@ -54,7 +56,7 @@ def compare(
             raise InputError("the graph has no edges to remove: pass --nodes.")
         pairs = rng.permutation(every)[: random or 20]
     methods = (*comparison.CERTIFIED, *(comparison.DEEP if deep else ()))
-    rows: list[comparison.ComparedMethod] = []
+    rows: list[ComparedMethod] = []
     try:
         with progress_bar() as bar:
             tasks = {method: bar.add_task(method, total=None, start=False) for method in methods}
@@ -76,7 +78,7 @@ def compare(
             _show(rows, len(pairs) + len(removed), out)
 
 
-def _show(rows: list[comparison.ComparedMethod], requests: int, out: Path | None) -> None:
+def _show(rows: list[ComparedMethod], requests: int, out: Path | None) -> None:
     """Print the table, and write it as CSV."""
     from nareg.io import write_rows
 

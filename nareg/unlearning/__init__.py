@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from nareg._core.lazy import names_that_need
 from nareg.errors import CertificateError, LedgerError
 from nareg.unlearning.calibration import FeatureScale
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost
-from nareg.unlearning.evaluation.judging import Evaluation, ForgettingScores, evaluate
-from nareg.unlearning.evaluation.measuring import MeasuredCall, measured_call
-from nareg.unlearning.evaluation.scores import ModelScores
-from nareg.unlearning.evaluation.task import UnlearningTask
+from nareg.unlearning.evaluation import Evaluation, ForgettingScores, MeasuredCall, evaluate, measured_call
+from nareg.unlearning.evaluation_task import ModelScores, UnlearningTask
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
 from nareg.unlearning.store.ledger import Ledger
 from nareg.unlearning.verification import Verification, verify
 
+if TYPE_CHECKING:
+    from nareg.unlearning.deep import DeepGPR
+
 __all__ = [
     "Certificate",
     "CertificateError",
     "CertifiedGPR",
+    "DeepGPR",
     "EdgeFactors",
     "Evaluation",
     "FeatureScale",
@@ -35,3 +40,6 @@ __all__ = [
     "measured_call",
     "verify",
 ]
+
+if not TYPE_CHECKING:  # to a type checker a misspelled name is an error
+    __getattr__ = names_that_need("torch", "nareg.unlearning", {"DeepGPR": "deep"}, extra="torch", title="torch")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nareg.unlearning._interrupts import interrupts_deferred
+from nareg._core.interrupts import interrupts_deferred
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.head import Head
 from nareg.unlearning.propagation.base import Change, Embedding, no_nodes

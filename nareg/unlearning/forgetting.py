@@ -19,6 +19,7 @@ from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
 
 #: Means of columns, in standard errors, that are too small for chance.
 CENTERED = 0.01
@@ -169,6 +170,21 @@ class Forgetting(ABC, Generic[Answer]):
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         classes: np.ndarray = self.classes[best]
         return classes
+
+    def _elsewhere(self, graph: GraphLike, features: ArrayLike | Sparse) -> Propagation:
+        """The embedding of another graph, with the features of this one.
+
+        Raises
+        ------
+        InputError
+            If their number is another one.
+        """
+        other = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
+        X = _arguments.features("features", features, other.n_nodes)
+        expected = self._data.n_features
+        if X.shape[1] != expected:
+            raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {expected}: pass as many.")
+        return Propagation(other, X, self.weights, np.arange(1))
 
     def _index(self, nodes: ArrayLike | None) -> np.ndarray | slice:
         return slice(None) if nodes is None else _arguments.node_numbers("nodes", nodes, self.n_nodes)

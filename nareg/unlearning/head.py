@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import CertificateError, SolverError
 from nareg.unlearning._products import threads
@@ -129,17 +128,6 @@ def _minimized(
     if bound is None:  # products of Gram matrices are not small
         bound = approximation(objective, at, embedded)
     return at, bound
-
-
-def newton_step(objective: ClassifierObjective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """``-H^-1 gradient`` with the dense Hessian of each class at W, as in the published methods."""
-    Z, curvature = objective.s[:, None] * objective.S, objective.evaluate(W).curvature
-    step = np.empty_like(W)
-    for k in range(W.shape[1]):
-        H = Z.T @ (curvature[:, k : k + 1] * Z)
-        H.flat[:: len(H) + 1] += objective.ridge
-        step[:, k] = -cho_solve(cho_factor(H, overwrite_a=True), gradient[:, k])
-    return step
 
 
 def evaluate(

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from nareg._core import checks
+from nareg._core.interrupts import interrupts_deferred
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
-from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning._noise import Noise
 from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, FeatureScale, checked_budget, checked_guarantee
@@ -370,3 +370,13 @@ class CertifiedGPR(KeptModel):
         with product_threads(Z.size * W.shape[1]):
             scores: np.ndarray = Z @ W
         return scores
+
+    @reading
+    def decision_on(self, graph: GraphLike, features: ArrayLike | Sparse) -> np.ndarray:
+        """Scores (N, C) of the nodes of another graph, with the features of this one; columns as in :meth:`decision`."""
+        return self._elsewhere(graph, features).embedding() @ self._head.W
+
+    @reading
+    def weights_vector(self) -> np.ndarray:
+        """All coefficients in one vector, (F C,)."""
+        return self._head.W.flatten()

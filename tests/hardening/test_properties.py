@@ -62,7 +62,6 @@ OTHERS = {
         "unlearning.UnlearningTask",
         "unlearning.UtilityCost",
         "unlearning.Verification",
-        "unlearning.peers.ComparedMethod",
     ],
     "options": [
         "demo.DemoSettings",
@@ -163,18 +162,8 @@ OTHERS = {
         "spacetime.SparseSpaceTimeModel",
         "spacetime.SparseStream",
     ],
-    "random models of a comparison; requests in tests/unlearning": [
-        "unlearning.peers.CEU",
-        "unlearning.peers.CGU",
-        "unlearning.peers.DeepGPR",
-        "unlearning.peers.GIF",
-        "unlearning.peers.IDEA",
-        "unlearning.peers.MEGU",
-        "unlearning.peers.Retrained",
-        "unlearning.peers.RetrainedGCN",
-        "unlearning.peers.compare",
-    ],
-    "attacks draw random members and students; constructed cases in tests/unlearning/evaluation": [
+    "a random hidden layer; requests in tests/unlearning": ["unlearning.DeepGPR"],
+    "attacks draw random members and students; constructed cases in tests/unlearning": [
         "unlearning.evaluate",
         "unlearning.measured_call",
     ],

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import nareg
+from experiments._unlearning_perceptron import DeepUpdate, TrainedFurther
 from nareg.errors import InputError
-from nareg.unlearning import UnlearningTask, evaluate
-from nareg.unlearning.peers.deep import DeepGPR, DeepUpdate
+from nareg.unlearning import DeepGPR, UnlearningTask, evaluate
 from tests.unlearning import reference
 
 BASES = ["gpr", "chebyshev"]
@@ -28,7 +28,7 @@ def accuracy(model, data):
 
 @pytest.mark.parametrize("basis", BASES)
 def test_it_learns_and_goes_on_after_requests(basis, data, rng):
-    model = DeepGPR(basis=basis, order=3, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    model = TrainedFurther(basis=basis, order=3, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     assert accuracy(model, data) > 0.7
     A, X = data.graph.adjacency.toarray(), data.features.astype(float)
     pairs = np.argwhere(np.triu(A))[:20]
@@ -57,9 +57,9 @@ def test_a_newton_step_lowers_the_residual(basis, data, rng):
     """The step and the residual beside autograd's, in double precision with the Gauss-Newton matrix formed."""
     import torch
 
-    from nareg.unlearning.peers import _gauss_newton
+    from experiments import _gauss_newton
 
-    model = DeepGPR(basis=basis, order=2, hidden=6, dropout=0.0, weight_decay=1e-2, epochs=400, update="newton", rng=rng)
+    model = TrainedFurther(basis=basis, order=2, hidden=6, dropout=0.0, weight_decay=1e-2, epochs=400, update="newton", rng=rng)
     model.fit(data.graph, data.features, data.labels, np.arange(150))
     unchanged = deepcopy(model._network)
     done = model.remove_nodes(np.arange(20))
@@ -118,7 +118,7 @@ def test_the_noise_term_of_the_paper_is_kept_and_certifies_nothing(update, data)
     import torch
 
     options = {"dropout": 0.0, "weight_decay": 1e-2, "epochs": 400, "update": update, "hidden": 6}
-    model = DeepGPR(**options, alpha=2.0, rng=np.random.default_rng(0))
+    model = TrainedFurther(**options, alpha=2.0, rng=np.random.default_rng(0))
     model.fit(data.graph, data.features, data.labels, np.arange(150))
     noise = {name: part.clone() for name, part in model._noise.items()}
     sizes = torch.cat([part.ravel() for part in noise.values()])
@@ -130,24 +130,22 @@ def test_the_noise_term_of_the_paper_is_kept_and_certifies_nothing(update, data)
     assert done.residual == pytest.approx(_residual(model._network, model, noise), rel=1e-4)
     # without the term the gradient at the same parameters is longer: they balance it
     assert _residual(model._network, model) > 2 * done.residual
-    plain = DeepGPR(**options, rng=np.random.default_rng(0)).fit(data.graph, data.features, data.labels, np.arange(150))
+    plain = TrainedFurther(**options, rng=np.random.default_rng(0)).fit(data.graph, data.features, data.labels, np.arange(150))
     assert np.abs(plain.weights_vector() - model.weights_vector()).max() > 0.01
     # who knows the seed knows the term: the default is not that of the other models
-    first, second = (DeepGPR(alpha=1.0)._rng.integers(2**62) for _ in range(2))
+    first, second = (TrainedFurther(alpha=1.0)._rng.integers(2**62) for _ in range(2))
     assert first != second
-    with pytest.raises(InputError, match='alpha is 1, but with head="last-layer" fit chooses it'):
-        DeepGPR(head="last-layer", alpha=1.0)
 
 
 def test_more_epochs_lower_the_residual_of_a_request(data, rng):
-    model = DeepGPR(dropout=0.0, epochs=300, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    model = TrainedFurther(dropout=0.0, epochs=300, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     done = model.remove_nodes(np.arange(20))
     assert 0 < done.residual < done.residual_before
 
 
 def test_the_chebyshev_weights_interpolate(data, rng):
     """At the Chebyshev nodes the learned polynomial has the values gamma."""
-    model = DeepGPR(basis="chebyshev", order=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    model = TrainedFurther(basis="chebyshev", order=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     gamma = rng.uniform(0.1, 1, 5)
     powers = model._network.mixing.double().numpy() @ gamma  # in P = -x
     nodes = np.cos((np.arange(5) + 0.5) * np.pi / 5)
@@ -162,7 +160,9 @@ def test_the_seed_decides_and_the_global_state_is_left_alone(data):
     first = torch.rand(1)
     torch.manual_seed(5)
     scores = [
-        DeepGPR(epochs=3, rng=np.random.default_rng(7)).fit(data.graph, data.features, data.labels, np.arange(150)).decision()
+        TrainedFurther(epochs=3, rng=np.random.default_rng(7))
+        .fit(data.graph, data.features, data.labels, np.arange(150))
+        .decision()
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*scores)
@@ -171,7 +171,7 @@ def test_the_seed_decides_and_the_global_state_is_left_alone(data):
 
 def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
     torch = pytest.importorskip("torch")
-    model = DeepGPR(epochs=5, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    model = TrainedFurther(epochs=5, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     before, Z, embedding = model.decision(), model.embedding(), deepcopy(model._optimizer.state_dict())
     step, calls = torch.optim.Adam.step, []
 
@@ -182,7 +182,7 @@ def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
-    unfitted = DeepGPR(epochs=5, rng=rng)
+    unfitted = TrainedFurther(epochs=5, rng=rng)
     for act in (
         lambda: model.remove_nodes([4, 5]),
         lambda: model.fit(data.graph, data.features, data.labels, np.arange(120)),
@@ -202,17 +202,19 @@ def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
 
 def test_learned_weights_are_not_given():
     with pytest.raises(InputError, match='basis="chebyshev" learns them: pass order'):
-        DeepGPR(basis="chebyshev", weights=[0.5, 0.5])
+        TrainedFurther(basis="chebyshev", weights=[0.5, 0.5])
 
 
 @pytest.mark.parametrize(
-    "options", [{"basis": "gpr"}, {"basis": "chebyshev", "order": 3}, {"head": "last-layer"}], ids=["gpr", "chebyshev", "last"]
+    ("kind", "options"),
+    [(TrainedFurther, {"basis": "gpr"}), (TrainedFurther, {"basis": "chebyshev", "order": 3}), (DeepGPR, {})],
+    ids=["gpr", "chebyshev", "last"],
 )
-def test_the_yardstick_asks_it_about_other_data(options, data):
+def test_the_yardstick_asks_it_about_other_data(kind, options, data):
     """Scores on a graph of its own are those of its embedding there, and evaluate compares it with its retraining."""
 
     def fitted(graph, features, labels, train):
-        model = DeepGPR(**options, hidden=8, epochs=30, rng=np.random.default_rng(1))
+        model = kind(**options, hidden=8, epochs=30, rng=np.random.default_rng(1))
         return model.fit(graph, features, labels, train, classes=task.classes)
 
     labels, train, test = data.labels, np.arange(150), np.arange(150, 200)

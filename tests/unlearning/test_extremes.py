@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
+from nareg._core.interrupts import interrupts_deferred
 from nareg.errors import InputError, SolverError
 from nareg.unlearning import CertificateError, CertifiedGPR, Ledger
-from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning.propagation import exact, growing
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.factors import edge_factors

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments._unlearning_peers import CGU
 from nareg.errors import InputError, LedgerError, SolverError
 from nareg.unlearning import CertifiedGPR, Ledger, verify
 from nareg.unlearning.mapped.folder import locked
-from nareg.unlearning.peers import CGU
 from tests.unlearning.requests import fitted, problem
 from tests.unlearning.test_threads import Paused, started
 

@@ -9,14 +9,13 @@ import pytest
 
 import nareg
 from nareg.errors import CertificateError, InputError, SolverError
-from nareg.unlearning import Certificate
-from nareg.unlearning.peers import _last_layer
-from nareg.unlearning.peers.deep import DeepGPR
+from nareg.unlearning import Certificate, _last_layer
+from nareg.unlearning.deep import DeepGPR
 from tests.unlearning import reference
 
 N, TRAIN = 80, np.arange(60)
 HIDDEN = np.arange(0, 60, 2)
-OPTIONS = {"head": "last-layer", "hidden": 5, "epochs": 20}
+OPTIONS = {"hidden": 5, "epochs": 20}
 
 
 @pytest.fixture
@@ -321,8 +320,6 @@ def test_a_renewed_model_has_a_new_noise_term_on_the_same_hidden_layer(data):
     assert np.linalg.norm(gradient(model, A, X, data.labels, TRAIN)) == pytest.approx(certificate.residual, abs=1e-9)
     model.remove_nodes([70])
     assert model.renew().count == N - 1
-    with pytest.raises(InputError, match='renew needs a noise term, which head="all" has not'):
-        DeepGPR(epochs=1).fit(data.graph, data.features, data.labels, TRAIN).renew()
 
 
 def test_hidden_nodes_by_a_mask_all_of_them_or_none(data):
@@ -333,7 +330,6 @@ def test_hidden_nodes_by_a_mask_all_of_them_or_none(data):
     before = layer(random)
     assert not random.remove_nodes([1, 4]).retrained
     assert_bitwise(layer(random), before)
-    np.testing.assert_array_equal(DeepGPR(epochs=1).fit(data.graph, data.features, data.labels, TRAIN).hidden_nodes, TRAIN)
 
 
 def test_the_last_hidden_node_can_leave(data):
@@ -345,7 +341,7 @@ def test_the_last_hidden_node_can_leave(data):
 
 def test_it_learns_and_two_classes_have_one_column(rng):
     data = nareg.datasets.node_classification.synthetic(300, 2, n_features=8, rng=rng)
-    model = DeepGPR(head="last-layer", rng=rng).fit(data.graph, data.features, data.labels, np.arange(200))
+    model = DeepGPR(rng=rng).fit(data.graph, data.features, data.labels, np.arange(200))
     test = np.arange(200, 300)
     assert model.decision(test).shape == (100, 1)
     assert (model.predict(test) == data.labels[test]).mean() > 0.75
@@ -364,14 +360,11 @@ def test_divergence_is_named(data):
 @pytest.mark.parametrize(
     ("options", "arguments", "words"),
     [
-        ({"head": "first"}, {}, "head is 'first'"),
-        ({"basis": "chebyshev"}, {}, 'basis="chebyshev" learns weights from all nodes: pass basis="gpr"'),
         ({"eps": 0}, {}, "eps"),
         ({"delta": 1}, {}, "delta is 1"),
         ({}, {"hidden_nodes": [0, 70]}, "hidden_nodes holds 70, which is not in train"),
         ({}, {"hidden_nodes": [N]}, "hidden_nodes"),
         ({}, {"hidden_nodes": [0.5]}, "hidden_nodes"),
-        ({"head": "all"}, {"hidden_nodes": [0]}, 'pass head="last-layer"'),
     ],
 )
 def test_what_is_refused(options, arguments, words, data):

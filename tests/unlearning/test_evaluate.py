@@ -11,9 +11,8 @@ from scipy.special import softmax
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, ModelScores, UnlearningTask, evaluate, measured_call
-from nareg.unlearning.evaluation import measuring, utility
-from nareg.unlearning.evaluation.scores import scores_of, two_columns
+from nareg.unlearning import CertifiedGPR, ModelScores, UnlearningTask, evaluate, evaluation, measured_call
+from nareg.unlearning.evaluation_task import scores_of, two_columns
 from tests.unlearning import reference
 
 pytestmark = pytest.mark.filterwarnings("ignore::nareg.errors.UtilityWarning")
@@ -85,11 +84,11 @@ def test_two_classes_have_two_columns():
 
 def test_distances_by_hand():
     one, two = np.array([[3.0, 0.0], [0.0, 1.0]]), np.array([[0.0, 4.0], [0.0, 1.0]])
-    assert utility.fidelity(one, two) == 0.5
-    assert utility.logit_distance(one, two) == 2.5
-    assert utility.logit_scale(two) == pytest.approx((4 + 1) / np.sqrt(2) / 2)
-    assert utility.accuracy(one, np.array([7, 9]), np.array([7, 9])) == 1
-    assert utility.weight_distance(np.array([1.0, 0.0]), np.array([0.0, 2.0])) == {
+    assert evaluation.fidelity(one, two) == 0.5
+    assert evaluation.logit_distance(one, two) == 2.5
+    assert evaluation.logit_scale(two) == pytest.approx((4 + 1) / np.sqrt(2) / 2)
+    assert evaluation.accuracy(one, np.array([7, 9]), np.array([7, 9])) == 1
+    assert evaluation.weight_distance(np.array([1.0, 0.0]), np.array([0.0, 2.0])) == {
         "l2": pytest.approx(5**0.5), "cosine": 0, "relative": pytest.approx(5**0.5 / 2),
     }  # fmt: skip
 
@@ -103,7 +102,7 @@ def test_memory_is_that_of_the_call(monkeypatch, tmp_path):
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert answer[0] == "True"
     assert answer[1] == "None" or 0.9 * 2**27 < int(answer[1]) < 2**28
-    monkeypatch.setattr(measuring, "CLEAR", tmp_path / "absent" / "clear_refs")
+    monkeypatch.setattr(evaluation, "CLEAR", tmp_path / "absent" / "clear_refs")
     assert measured_call(lambda: 1).peak_memory is None
 
 
@@ -133,4 +132,4 @@ def test_models_that_do_not_fit_are_refused(task):
     with pytest.raises(InputError, match="logits of the same nodes"):
         ModelScores(np.zeros((200, 4)), np.zeros((199, 4)))
     with pytest.raises(InputError, match="the same kind"):
-        utility.weight_distance(np.ones(3), np.ones(4))
+        evaluation.weight_distance(np.ones(3), np.ones(4))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments._unlearning_peers import CEU, CGU, Retrained
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -19,17 +20,12 @@ from nareg.unlearning import _arguments
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.forgetting import Forgetting
 from nareg.unlearning.model import CertifiedGPR
-from nareg.unlearning.peers.certified import CEU, CGU, Retrained
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 #: Linear heads, whose requests return certificates.
 CERTIFIED: dict[str, type[CertifiedGPR]] = {"nareg": CertifiedGPR, "retrained": Retrained, "CGU": CGU, "CEU": CEU}
-#: Deep models, and what of them is not by default; only the last layer is certified. They need torch.
-DEEP: dict[str, dict[str, Any]] = {
-    "perceptron": {},
-    "ChebNetII": {"basis": "chebyshev"},
-    "last layer": {"head": "last-layer"},
-}
+#: Deep models, of which only the last layer is certified. They need torch.
+DEEP = ("perceptron", "ChebNetII", "last layer")
 
 
 @dataclass(frozen=True)
@@ -162,12 +158,15 @@ def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device
             weights=settings.weights, loss=settings.loss.name, eps=settings.eps, delta=settings.delta,
             device=device, rng=rng, **settings.calibration_options(),
         )  # fmt: skip
-    from nareg.unlearning.peers.deep import DeepGPR  # needs torch
+    from experiments._unlearning_perceptron import TrainedFurther  # needs torch
+    from nareg.unlearning.deep import DeepGPR
 
-    options = {"eps": settings.eps, "delta": settings.delta, "device": device, "rng": rng, **DEEP[method]}
-    if "basis" in options:
-        return DeepGPR(order=settings.weights.size - 1, **options)
-    return DeepGPR(weights=settings.weights, **options)
+    options: dict[str, Any] = {"device": device, "rng": rng}
+    if method == "ChebNetII":
+        return TrainedFurther(basis="chebyshev", order=settings.weights.size - 1, **options)
+    if method == "perceptron":
+        return TrainedFurther(weights=settings.weights, **options)
+    return DeepGPR(weights=settings.weights, eps=settings.eps, delta=settings.delta, **options)
 
 
 def _compile(weights: np.ndarray, device: str | None) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments import _unlearning_peers as certified
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.peers import certified
 from tests.unlearning import reference
 from tests.unlearning.requests import problem, true_gradient
 

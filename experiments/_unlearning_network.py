@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.interrupts import interrupts_deferred
 from nareg.errors import MissingDependencyError, SolverError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
-from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, training
 from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request
@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise MissingDependencyError("nareg.unlearning.peers.network needs torch: pip install 'nareg[torch]'.") from None
+    raise MissingDependencyError("the peers need torch: pip install 'nareg[torch]'.") from None
 
 #: Two weight matrices and two biases.
 Weights = tuple[torch.Tensor, ...]
@@ -227,7 +227,7 @@ class RetrainedGCN(GraphNetwork):
     Examples
     --------
     >>> import nareg, numpy as np
-    >>> from nareg.unlearning.peers import RetrainedGCN
+    >>> from experiments._unlearning_network import RetrainedGCN
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> model = RetrainedGCN(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
     >>> model.remove_nodes([3, 4]).count

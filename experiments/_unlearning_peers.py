@@ -6,7 +6,11 @@ retrains if it exceeds the budget. So all certificates are equally sound, whatev
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import CertificateError, InputError
 from nareg.unlearning import head
@@ -16,7 +20,24 @@ from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.objective import ClassifierObjective
 
 
-class _FullPropagation(CertifiedGPR):
+class Stepping(CertifiedGPR):
+    """A model that takes one step per request, for which it has the problem of the data before."""
+
+    _before: ClassifierObjective | None = None
+
+    def _do(self, request: Request) -> Certificate:
+        before = self._objective(self._data, self._head.B)
+        self._before = replace(before, S=before.S.copy(), s=before.s.copy())  # a request changes them in place
+        try:
+            return super()._do(request)
+        finally:
+            self._before = None  # it holds removed data
+
+    def _objective(self, data: Data, B: np.ndarray) -> ClassifierObjective:
+        return ClassifierObjective(*data.propagation.trained(), data.targets(), self.loss, self.lam, B)
+
+
+class _FullPropagation(Stepping):
     """Propagates through the whole graph at every request."""
 
     _fully = True
@@ -26,9 +47,6 @@ class _FullPropagation(CertifiedGPR):
         if self.r_max:
             raise InputError(f"r_max is {self.r_max:g}: {type(self).__name__} propagates exactly, omit r_max.")
 
-    def _objective(self, data: Data) -> ClassifierObjective:
-        return ClassifierObjective(*data.propagation.trained(), data.targets(), self.loss, self.lam, self._head.B)
-
     def _stepped(self, data: Data, hessian_of: ClassifierObjective) -> head.Head:
         """One Newton step from the present head, with the Hessian of this objective.
 
@@ -37,8 +55,8 @@ class _FullPropagation(CertifiedGPR):
         CertificateError
             If the gradient that is left exceeds the budget.
         """
-        objective, W = self._objective(data), self._head.W
-        W = W + head.newton_step(hessian_of, W, objective.evaluate(W).gradient)
+        objective, W = self._objective(data, self._head.B), self._head.W
+        W = W + newton_step(hessian_of, W, objective.evaluate(W).gradient)
         result = head.evaluate(data.propagation, objective.Y, objective.B, W, loss=self.loss, lam=self.lam)
         if not result.spent <= self.budget:
             raise CertificateError(f"a step leaves {result.spent:.3g} of {self.budget:.3g}.")
@@ -56,22 +74,23 @@ class CGU(_FullPropagation):
     """Certified graph unlearning (Chien, Pan, Milenkovic 2022): a Newton step with the dense Hessian of what remains."""
 
     def _adjusted(self, data: Data) -> head.Head:
-        return self._stepped(data, self._objective(data))
+        return self._stepped(data, self._objective(data, self._head.B))
 
 
 class CEU(_FullPropagation):
     """Certified edge unlearning (Wu et al. 2023): a step with the Hessian of the data before (influence function)."""
 
-    _before: ClassifierObjective | None = None
-
-    def _do(self, request: Request) -> Certificate:
-        S, s = self._data.propagation.trained()
-        self._before = ClassifierObjective(S.copy(), s.copy(), self._data.targets(), self.loss, self.lam, self._head.B)
-        try:
-            return super()._do(request)
-        finally:
-            self._before = None  # it holds removed data
-
     def _adjusted(self, data: Data) -> head.Head:
         assert self._before is not None
         return self._stepped(data, self._before)
+
+
+def newton_step(objective: ClassifierObjective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """``-H^-1 gradient`` with the dense Hessian of each class at W, as in the published methods."""
+    Z, curvature = objective.s[:, None] * objective.S, objective.evaluate(W).curvature
+    step = np.empty_like(W)
+    for k in range(W.shape[1]):
+        H = Z.T @ (curvature[:, k : k + 1] * Z)
+        H.flat[:: len(H) + 1] += objective.ridge
+        step[:, k] = -cho_solve(cho_factor(H, overwrite_a=True), gradient[:, k])
+    return step

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import torch
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
+from experiments._unlearning_network import GraphNetwork, NetworkInputs, Weights, _State, logits
 from nareg._core import checks
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.peers.network import GraphNetwork, NetworkInputs, Weights, _State, logits
 
 
 class MEGU(GraphNetwork):
@@ -31,7 +31,7 @@ class MEGU(GraphNetwork):
     weight : float
         Of U.
     **options
-        As in :class:`~nareg.unlearning.peers.network.GraphNetwork`.
+        As in :class:`~experiments._unlearning_network.GraphNetwork`.
 
     Notes
     -----
@@ -45,7 +45,7 @@ class MEGU(GraphNetwork):
     Examples
     --------
     >>> import nareg, numpy as np
-    >>> from nareg.unlearning.peers import MEGU
+    >>> from experiments._unlearning_mutual import MEGU
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> model = MEGU(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
     >>> model.remove_nodes([3, 4]).count

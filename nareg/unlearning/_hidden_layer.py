@@ -1,4 +1,4 @@
-"""A frozen hidden layer: what it is trained on, its rows, and how far rounding may move them.
+"""A frozen hidden layer: how and on what it is trained, its rows, and how far rounding may move them.
 
 With the layer's weights W and biases b, a node's row is ``h = p(relu(W^T z + b))``. Here ``p(h) = h / max(1, ||h||)`` is
 the projection on the unit ball. Neither relu nor p moves two points apart, so ``||h - h'|| <= ||W||_2 ||z - z'||``. Division by
@@ -7,13 +7,16 @@ the length alone has no such bound near zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
 from nareg._linear.threads import product_threads
 from nareg.graph import Graph
+from nareg.progress import Progress, ProgressCallback
 from nareg.unlearning.data import Data
 from nareg.unlearning.objective import spectral_norm_bound
 from nareg.unlearning.propagation.base import Embedding
@@ -90,3 +93,45 @@ def induced_embedding(data: Data, nodes: np.ndarray) -> np.ndarray:
     propagation = data.propagation
     features = propagation.features[nodes]
     return Propagation(LiveGraph(Graph(adjacency)), features, propagation.weights, np.arange(nodes.size)).embedding()
+
+
+class EmbeddingPerceptron(torch.nn.Module):
+    """Dropout, a hidden layer, dropout, classes."""
+
+    def __init__(self, n_features: int, hidden: int, n_classes: int, dropout: float) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Dropout(dropout), torch.nn.Linear(n_features, hidden), torch.nn.ReLU(), torch.nn.Dropout(dropout),
+            torch.nn.Linear(hidden, n_classes),
+        )  # fmt: skip
+
+    def forward(self, Z: torch.Tensor) -> torch.Tensor:
+        """(K, F) -> (K, C)."""
+        scores: torch.Tensor = self.layers(Z)
+        return scores
+
+    def hidden_layer(self) -> HiddenLayer:
+        """The hidden layer as it is, in float64."""
+        linear = self.layers[1]
+        assert isinstance(linear, torch.nn.Linear)
+        weights, biases = (part.detach().cpu().double().numpy() for part in (linear.weight, linear.bias))
+        return HiddenLayer(weights.T.copy(), biases.copy())
+
+
+def train(
+    network: torch.nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, targets: torch.Tensor, epochs: int,
+    seed: int, progress: ProgressCallback | None = None, penalty: Callable[[], torch.Tensor] | None = None,
+) -> None:  # fmt: skip
+    """Full-batch steps on the mean cross-entropy and a penalty; torch's global random state is left alone."""
+    network.train()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for epoch in range(1, epochs + 1):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(network(inputs), targets)
+            if penalty is not None:
+                loss = loss + penalty()
+            loss.backward()
+            optimizer.step()
+            if progress is not None:
+                progress(Progress("training", epoch, epochs, epoch / epochs, {"loss": float(loss)}))

@@ -13,7 +13,12 @@ from nareg.unlearning import UnlearningTask, evaluate
 
 torch = pytest.importorskip("torch")
 
-from nareg.unlearning.peers import GIF, IDEA, MEGU, RetrainedGCN, influence, mutual, network  # noqa: E402
+from experiments import _unlearning_influence as influence  # noqa: E402
+from experiments import _unlearning_mutual as mutual  # noqa: E402
+from experiments import _unlearning_network as network  # noqa: E402
+from experiments._unlearning_influence import GIF, IDEA  # noqa: E402
+from experiments._unlearning_mutual import MEGU  # noqa: E402
+from experiments._unlearning_network import RetrainedGCN  # noqa: E402
 
 KINDS = [RetrainedGCN, GIF, IDEA, MEGU]
 

@@ -24,12 +24,12 @@ import numpy as np
 from nareg.errors import CertificateError, InputError
 from nareg.typing import ArrayLike
 from nareg.unlearning import _arguments
+from nareg.unlearning._hidden_layer import HiddenLayer, HiddenRows, induced_embedding
 from nareg.unlearning.calibration import AUTO, Calibration, FeatureScale, checked_budget
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.head import Head, solve
 from nareg.unlearning.objective import LOSSES
-from nareg.unlearning.peers._hidden_layer import HiddenLayer, HiddenRows, induced_embedding
 
 #: Embedding (K, F) and labels (K,) of the hidden nodes -> a layer, trained from nothing.
 Trainer = Callable[[np.ndarray, np.ndarray], HiddenLayer]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import nareg
+from experiments._unlearning_compare import CERTIFIED, DEEP, compare
 from nareg.errors import InputError
 from nareg.progress import Progress
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.peers.comparison import CERTIFIED, DEEP, compare
 
 DATA = nareg.datasets.node_classification.synthetic(150, 3, n_features=6, rng=np.random.default_rng(0))
 TASK = DATA.graph, DATA.features, DATA.labels, np.arange(100)
@@ -37,7 +37,7 @@ def test_every_certified_method_does_what_its_model_does_by_itself():
 
 def test_of_the_perceptrons_one_certifies():
     pytest.importorskip("torch")
-    result = {one.method: one for one in compare(*TASK, edges=EDGES, methods=tuple(DEEP), rng=np.random.default_rng(2))}
+    result = {one.method: one for one in compare(*TASK, edges=EDGES, methods=DEEP, rng=np.random.default_rng(2))}
     assert all(one.after > 0.4 for one in result.values())
     certified = result.pop("last layer")
     assert 0 < certified.spent <= 1
@@ -45,11 +45,11 @@ def test_of_the_perceptrons_one_certifies():
 
 
 def test_the_last_layer_does_what_its_model_does_by_itself():
-    deep = pytest.importorskip("nareg.unlearning.peers.deep")
+    deep = pytest.importorskip("nareg.unlearning.deep")
     stated = {"methods": ["last layer"], "model": CertifiedGPR(weights=[0.5, 0.5], eps=0.5, delta=1e-3)}
     (one,) = compare(*TASK, edges=EDGES, nodes=[5, 120], **stated, rng=np.random.default_rng(1))
     (own,) = np.random.default_rng(1).spawn(1)
-    model = deep.DeepGPR(head="last-layer", weights=[0.5, 0.5], eps=0.5, delta=1e-3, rng=own).fit(*TASK)
+    model = deep.DeepGPR(weights=[0.5, 0.5], eps=0.5, delta=1e-3, rng=own).fit(*TASK)
     certificates = [model.remove_edges([edge]) for edge in EDGES] + [model.remove_nodes([node]) for node in (5, 120)]
     assert one.spent == max(one.spent / one.budget for one in certificates)
     assert one.retrained == sum(one.retrained for one in certificates)
@@ -107,17 +107,23 @@ def test_nodes_by_a_mask_and_the_last_training_node_of_a_class():
 
 
 def test_polynomials_are_of_one_order(monkeypatch):
-    deep = pytest.importorskip("nareg.unlearning.peers.deep")
+    deep = pytest.importorskip("nareg.unlearning.deep")
+    from experiments import _unlearning_perceptron as perceptron
+
     seen = []
 
-    class Watched(deep.DeepGPR):
-        def fit(self, *arguments, **more):
-            seen.append((self.basis, self.head, self.weights.size))
-            return super().fit(*arguments, **more)
+    def watch(module, name):
+        class Watched(getattr(module, name)):
+            def fit(self, *arguments, **more):
+                seen.append((name, getattr(self, "basis", "gpr"), self.weights.size))
+                return super().fit(*arguments, **more)
 
-    monkeypatch.setattr(deep, "DeepGPR", Watched)
-    list(compare(*TASK, nodes=[3], methods=tuple(DEEP), model=CertifiedGPR(weights=[0.1, 0.2, 0.3, 0.4])))
-    assert seen == [("gpr", "all", 4), ("chebyshev", "all", 4), ("gpr", "last-layer", 4)]
+        monkeypatch.setattr(module, name, Watched)
+
+    watch(deep, "DeepGPR")
+    watch(perceptron, "TrainedFurther")
+    list(compare(*TASK, nodes=[3], methods=DEEP, model=CertifiedGPR(weights=[0.1, 0.2, 0.3, 0.4])))
+    assert seen == [("TrainedFurther", "gpr", 4), ("TrainedFurther", "chebyshev", 4), ("DeepGPR", "gpr", 4)]
 
 
 def test_preview_is_what_a_removal_does_to_the_embedding():

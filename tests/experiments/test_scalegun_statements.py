@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 import nareg
+from experiments._scalegun_bounds import published_data_dependent
+from experiments._unlearning_peers import newton_step
 from nareg.unlearning.certificate import published_budget
-from nareg.unlearning.head import newton_step
 from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
 from nareg.unlearning.propagation.residual import ApproximatePropagation
-from nareg.unlearning.published_bounds import published_data_dependent
 from tests.unlearning import reference
 
 WEIGHTS, LAM = np.array([0.0, 0.0, 1.0]), 0.01

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.unlearning.evaluation import attacks, recall
+from nareg.unlearning import attacks
 
 
 def pairs_auroc(scores, positive):
@@ -85,7 +85,7 @@ def test_the_attackers_regression_is_at_its_optimum(rng):
 
 
 def test_the_students_gradients_are_those_of_finite_differences(rng):
-    student = recall.Student(5, 3, rng)
+    student = attacks.Student(5, 3, rng)
     X, targets = rng.standard_normal((7, 5)), rng.dirichlet(np.ones(3), 7)
 
     def loss():
@@ -107,10 +107,10 @@ def test_sparse_features_give_the_same(rng, monkeypatch):
     teacher = rng.dirichlet(np.ones(3), 90)
 
     def recalled():
-        return recall.membership_recall(features, teacher, labels, np.arange(90), np.arange(9), np.random.default_rng(0))
+        return attacks.membership_recall(features, teacher, labels, np.arange(90), np.arange(9), np.random.default_rng(0))
 
     sparse = recalled()
-    monkeypatch.setattr(recall, "SPARSE", 0)
+    monkeypatch.setattr(attacks, "SPARSE", 0)
     assert recalled().auroc == pytest.approx(sparse.auroc, abs=1e-12)
     assert recalled().accuracy == sparse.accuracy
 
@@ -120,9 +120,9 @@ def test_recall_learns_labels_from_features_and_finds_what_a_model_is_sure_of(rn
     features = np.eye(3)[labels] * 3 + 0.1 * rng.standard_normal((300, 3))
     removed = np.arange(30)
     even = np.where(np.eye(3)[labels] > 0, 0.8, 0.1)
-    result = recall.membership_recall(features, even, labels, np.arange(300), removed, rng)
+    result = attacks.membership_recall(features, even, labels, np.arange(300), removed, rng)
     assert result.accuracy > 0.95
     assert abs(result.auroc - 0.5) < 0.15
     sure = even.copy()
     sure[removed] = np.where(np.eye(3)[labels[removed]] > 0, 0.998, 0.001)
-    assert recall.membership_recall(features, sure, labels, np.arange(300), removed, rng).auroc > 0.95
+    assert attacks.membership_recall(features, sure, labels, np.arange(300), removed, rng).auroc > 0.95

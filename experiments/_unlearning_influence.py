@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments._unlearning_network import GraphNetwork, NetworkInputs, Weights, _State, loss_sum
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.peers.network import GraphNetwork, NetworkInputs, Weights, _State, loss_sum
 
 #: Steps of the power iteration that finds the largest curvature, and the room above it.
 POWER_STEPS, ROOM = 10, 1.2
@@ -35,7 +35,7 @@ class GIF(GraphNetwork):
         Above the largest curvature, or the series diverges. The paper tunes it for every data set; "auto", not in the paper,
         takes 1.2 times the largest curvature by ten steps of power iteration.
     **options
-        As in :class:`~nareg.unlearning.peers.network.GraphNetwork`.
+        As in :class:`~experiments._unlearning_network.GraphNetwork`.
 
     Notes
     -----
@@ -45,7 +45,7 @@ class GIF(GraphNetwork):
     Examples
     --------
     >>> import nareg, numpy as np
-    >>> from nareg.unlearning.peers import GIF
+    >>> from experiments._unlearning_influence import GIF
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> model = GIF(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
     >>> model.remove_nodes([3, 4]).count
@@ -90,7 +90,7 @@ class IDEA(GIF):
     Examples
     --------
     >>> import nareg, numpy as np
-    >>> from nareg.unlearning.peers import IDEA
+    >>> from experiments._unlearning_influence import IDEA
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> model = IDEA(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
     >>> model.remove_nodes([3, 4]).count
