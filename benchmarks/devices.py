@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 import nareg
+from experiments._gnn_peers import PredictThenPropagate
 from nareg import herta
 from nareg.filters import prepare
 from nareg.filters.backends import Torch
@@ -134,7 +135,7 @@ def trainings(device: str, scale: int) -> Iterator[Row]:
         "RNGC before a perceptron": lambda: networks.FilteredNetwork(
             128, 40, lam=4.0, hidden=(128,), perturbation=nareg.gnn.Perturbation(0.1)
         ),
-        "a perceptron before NGC": lambda: networks.PredictThenPropagate(networks.Perceptron(128, 40, (128,)), Filter(4.0)),
+        "a perceptron before NGC": lambda: PredictThenPropagate(networks.Perceptron(128, 40, (128,)), Filter(4.0)),
     }
     for name, build in builders.items():
 

@@ -17,7 +17,9 @@ from nareg.errors import DivergentMethodError, InputError, NaregError
 try:
     import torch
 
-    from nareg.gnn import Neumann, NodeAdaptiveConv, Perturbation, networks, noise, peers
+    from experiments import _gnn_peers as peers
+    from experiments import _noise as noise
+    from nareg.gnn import Neumann, NodeAdaptiveConv, Perturbation, networks
     from nareg.gnn.adjacency import Adjacency, Normalization
     from nareg.gnn.comparison import Paired, Recipe, model_generator, paired, results, summarize
     from nareg.gnn.training import Protocol
@@ -40,8 +42,9 @@ __all__ = [
 ]  # what the experiments take from here, beside what is defined here
 
 #: What the figures of this kind rest on (see Figure).
+HELPERS = ("_nodes", "_noise", "_gnn_peers", "_convolutions", "_defenses", "_residual", "_unfolded")
 PARTS: dict[str, Any] = {
-    "helpers": ("_nodes",), "apart_from": ("design", "filters", "baselines"), "versions": ("torch",),
+    "helpers": HELPERS, "apart_from": ("design", "filters", "baselines"), "versions": ("torch",),
 }  # fmt: skip
 MLP, GCN, GAT, SGC, S2GC, APPNP = "MLP", "GCN", "GAT", "SGC", "S2GC", "APPNP"
 GLP, IRLS, NGC, RNGC = "GLP", "IRLS", "NGC", "RNGC"
@@ -118,14 +121,14 @@ def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> d
 
     return {
         MLP: Recipe(peers.mlp),
-        GCN: Recipe(lambda f, c: peers.gcn(f, c, layers="nareg")),
+        GCN: Recipe(peers.gcn),
         GAT: Recipe(
-            lambda f, c: peers.gat(f, c, out_heads=8 if pubmed else 1, layers="nareg"),
+            lambda f, c: peers.gat(f, c, out_heads=8 if pubmed else 1),
             0.01 if pubmed else 0.005, 1e-3 if pubmed else 5e-4,
         ),
         SGC: Recipe(peers.sgc, 0.2, 1e-5),
         S2GC: Recipe(peers.ssgc, 0.2, decay),
-        APPNP: Recipe(lambda f, c: peers.appnp(f, c, layers="nareg"), 0.01, 5e-3),
+        APPNP: Recipe(peers.appnp, 0.01, 5e-3),
         AIRGNN: Recipe(peers.airgnn),
         AIRGNN_SMOOTH: Recipe(lambda f, c: peers.airgnn(f, c, lam=0.1)),
         GLP: Recipe(peers.glp),

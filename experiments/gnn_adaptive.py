@@ -150,5 +150,6 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-adaptive", "Node weights for classification", Settings(),
     Settings(datasets=("cora",), levels=(0.3,), columns=40, lams=(8.0, 32.0), runs=2, epochs=60),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "_regressors", "gnn_noise"), "apart_from": ("baselines",)},
+    points, compute, draw, judge,
+    **n.PARTS | {"helpers": (*n.HELPERS, "_regressors", "gnn_noise"), "apart_from": ("baselines",)},
 )  # fmt: skip

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments import _nodes as n
+from experiments import _noise as noise
 from experiments._figure import Figure, Point, Row, Verdict
 from experiments.gnn_noise import CITATION
-from nareg.gnn import noise
 
 
 @dataclass(frozen=True)
@@ -63,5 +63,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-clean", "Every model without noise", Settings(),
     Settings(datasets=("cora",), models=(n.MLP, n.GCN, n.SGC, n.S2GC, n.NGC), runs=2),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise")},
+    points, compute, draw, judge, **n.PARTS | {"helpers": (*n.HELPERS, "gnn_noise")},
 )  # fmt: skip

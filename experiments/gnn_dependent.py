@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from experiments import _nodes as n
+from experiments import _noise as noise
 from experiments._figure import Figure, Point, Row, Verdict
 from experiments.gnn_noise import CITATION, level_of
-from nareg.gnn import ConjugateGradients, noise, propagate
+from nareg.gnn import ConjugateGradients, propagate
 
 WHITE, DEPENDENT = "white", "dependent"
 FEATURES, ALONE = "features", "pure noise"
@@ -91,5 +92,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-dependent", "White noise, and noise that is correlated along edges", Settings(),
     Settings(datasets=("cora",), models=(n.MLP, n.S2GC, n.AIRGNN, n.NGC), runs=2, epochs=60),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise")},
+    points, compute, draw, judge, **n.PARTS | {"helpers": (*n.HELPERS, "gnn_noise")},
 )  # fmt: skip

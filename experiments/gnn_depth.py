@@ -105,5 +105,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-depth", "Depth on clean and noisy features", Settings(),
     Settings(datasets=("cora",), depths=(1, 4, 16), levels=(0.0, 1.0), models=(n.NGC, n.RNGC), runs=1, epochs=60),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise")},
+    points, compute, draw, judge, **n.PARTS | {"helpers": (*n.HELPERS, "gnn_noise")},
 )  # fmt: skip

@@ -160,5 +160,5 @@ FIGURE = Figure(
     "gnn-filters", "Designed filters and trained graph networks on the same denoising tasks", Settings(),
     Settings(networks=("molene",), snr_db=(0.0,), training=(10, 50), epochs=100, repeats=1),
     points, compute, draw, judge,
-    helpers=("_nodes", "_regressors", "_methods", "_stations"), apart_from=(), versions=("torch",),
+    helpers=(*n.HELPERS, "_regressors", "_methods", "_stations"), apart_from=(), versions=("torch",),
 )  # fmt: skip

@@ -10,8 +10,8 @@ import numpy as np
 
 from experiments import _nodes as n
 from experiments._figure import Figure, Point, Row, Verdict, chosen, instead
+from experiments._noise import RowNormalization
 from experiments.gnn_noise import CITATION
-from nareg.gnn.noise import RowNormalization
 
 #: (data set, p) -> S, lambda, eps of the paper's table; all others S = 16, lambda = 32, eps = 1e-5 (Pubmed: 0.1).
 PUBLISHED = {
@@ -125,5 +125,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-flips", "Flipped features", Settings(),
     Settings(datasets=("cora",), levels=(0.1, 0.4), models=(n.MLP, n.GCN, n.NGC, n.RNGC), runs=2, epochs=(60, 60)),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise")},
+    points, compute, draw, judge, **n.PARTS | {"helpers": (*n.HELPERS, "gnn_noise")},
 )  # fmt: skip

@@ -19,7 +19,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     return [gnn_heterophily.judge_matches(s, rows)]
 
 
-PARTS: dict[str, Any] = {**n.PARTS, "helpers": ("_nodes", "gnn_heterophily")}
+PARTS: dict[str, Any] = {**n.PARTS, "helpers": (*n.HELPERS, "gnn_heterophily")}
 FIGURE = Figure(
     "gnn-heterophily-long", "Unlike neighbors, the published epochs", LONG,
     replace(LONG, datasets=("wisconsin",), runs=2, epochs=60, filter_epochs=60),

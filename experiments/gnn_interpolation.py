@@ -253,5 +253,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-interpolation", "Designed filters and trained graph networks where readings are missing", Settings(),
     Settings(networks=("molene",), epochs=100, most_times=120, repeats=1), points, compute, draw, judge,
-    helpers=("_nodes", "_regressors", "beyond", "_methods"), apart_from=(), versions=("torch",),
+    helpers=(*n.HELPERS, "_regressors", "beyond", "_methods"), apart_from=(), versions=("torch",),
 )  # fmt: skip

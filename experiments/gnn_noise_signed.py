@@ -57,7 +57,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     return [judge_best(s, rows), n.judged("table", noisy, "gnn-noise-signed", why=why)]
 
 
-PARTS: dict[str, Any] = {**n.PARTS, "helpers": ("_nodes", "gnn_noise")}
+PARTS: dict[str, Any] = {**n.PARTS, "helpers": (*n.HELPERS, "gnn_noise")}
 FIGURE = Figure(
     "gnn-noise-signed", "Gaussian noise on features, rows divided by their signed sum, as published", SIGNED,
     replace(gnn_noise.FIGURE.quick, rows="signed-sum"),

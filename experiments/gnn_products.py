@@ -84,7 +84,7 @@ def accuracy(s: Settings, level: float, run: int) -> list[Row]:
     defaults = n.Filter(128, 32.0 if level < 1 else 256.0, 1e-2, 0.01, 0.0, hidden=(256, 256), dropout=0.5)
     known = n.recipes("ogbn-products", graph.degrees, defaults)
     known[n.MLP] = n.Recipe(lambda f, c: n.peers.mlp(f, c, hidden=256))
-    known[n.GCN] = n.Recipe(lambda f, c: n.peers.gcn(f, c, hidden=256, layers="nareg"))
+    known[n.GCN] = n.Recipe(lambda f, c: n.peers.gcn(f, c, hidden=256))
     head: dict[str, Any] = {
         "hidden": (256, 256),
         "dropout": 0.5,

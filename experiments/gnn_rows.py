@@ -97,5 +97,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-rows", "Row normalization under noise that drowns the features", Settings(),
     Settings(datasets=("cora",), levels=(1.0, 100.0), runs=2, epochs=60),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise")},
+    points, compute, draw, judge, **n.PARTS | {"helpers": (*n.HELPERS, "gnn_noise")},
 )  # fmt: skip

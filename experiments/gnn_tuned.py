@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,6 @@ def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recip
             raise AssertionError(f"{model} has {len(result)} configurations, {BUDGET} are each model's budget")
         return result
 
-    def own(build: Callable[..., Any], **more: Any) -> Callable[..., Any]:
-        return lambda f, c, **way: build(f, c, layers="nareg", **more, **way)
-
     def series(f: int, c: int, *, order: int, **way: Any) -> Any:
         return n.networks.FilteredNetwork(f, c, solver=n.Neumann(order), **way)
 
@@ -67,15 +65,15 @@ def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recip
     steps, out_heads = {"cora": 8, "citeseer": 16}.get(dataset, 40), 8 if dataset == "pubmed" else 1
     return {
         n.MLP: grid(n.MLP, n.peers.mlp, widths, ten_times),
-        n.GCN: grid(n.GCN, own(n.peers.gcn), widths, ten_times),
+        n.GCN: grid(n.GCN, n.peers.gcn, widths, ten_times),
         n.GAT: grid(
-            n.GAT, own(n.peers.gat, out_heads=out_heads), [{"dropout": 0.6}, {"dropout": 0.8}],
+            n.GAT, partial(n.peers.gat, out_heads=out_heads), [{"dropout": 0.6}, {"dropout": 0.8}],
             [decay[n.GAT] * factor for factor in (1, 10, 100)],
         ),
         n.SGC: grid(n.SGC, n.peers.sgc, [{"order": 2}, {"order": 8}, {"order": 16}], small),
         n.S2GC: grid(n.S2GC, n.peers.ssgc, [{"order": 16}, {"order": 64}], [decay[n.S2GC] * k for k in (1, 10, 100)]),
         n.APPNP: grid(
-            n.APPNP, own(n.peers.appnp),
+            n.APPNP, n.peers.appnp,
             [{"alpha": 0.1, "order": 10}, {"alpha": 0.05, "order": 20}, {"alpha": 0.02, "order": 20}], (5e-3, 2e-2),
         ),
         n.GLP: grid(n.GLP, n.peers.glp, [{"lam": 10.0}, {"lam": 32.0}, {"lam": 100.0}], ten_times[:2]),
@@ -165,5 +163,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-tuned", "Every model tuned alike", Settings(),
     Settings(datasets=("cora",), models=(n.MLP, n.S2GC, n.NGC, n.RNGC), budget=2, draws=1, runs=2, epochs=60),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise")},
+    points, compute, draw, judge, **n.PARTS | {"helpers": (*n.HELPERS, "gnn_noise")},
 )  # fmt: skip

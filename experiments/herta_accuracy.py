@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from experiments import _gnn_peers as peers
 from experiments import _herta as h
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead, mean_and_error
 from nareg._core import checks
-from nareg.gnn import peers
 from nareg.gnn.comparison import Recipe
 from nareg.gnn.training import Protocol
 
@@ -96,7 +96,7 @@ def gcn(s: Settings, task: h.Loaded, parts: tuple[np.ndarray, ...], seed: list[i
     rows: list[Row] = []
     torch.set_num_threads(1)  # so that rounding does not depend on who else works
     for dropout, decay in GCN_GRID:
-        recipe = Recipe(partial(peers.gcn, hidden=HIDDEN, dropout=dropout, layers="nareg"), weight_decay=decay)
+        recipe = Recipe(partial(peers.gcn, hidden=HIDDEN, dropout=dropout), weight_decay=decay)
         protocol = Protocol(epochs=s.gcn_epochs, device=task.device or "cpu")
         run = recipe.train(task.graph, x, task.labels, parts, protocol=protocol, rng=np.random.default_rng(seed))
         rows.append({
@@ -165,5 +165,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "herta-accuracy", "Test accuracy with the paper's grid", Settings(),
     Settings(datasets=("cora",), losses=("ce",), lams=(1.0,), rates=(0.1, 1.0), epochs=10, gcn_epochs=10, masks=1),
-    points, compute, draw, judge, **h.PARTS,
+    points, compute, draw, judge, **h.PARTS | {"helpers": ("_herta", "_gnn_peers", "_convolutions")},
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Graph convolutions as graph filters: propagation, NGC, RNGC and node-adaptive layers, their peers, and a comparison.
+"""Graph convolutions as graph filters: propagation, NGC, RNGC and node-adaptive layers, and a comparison.
 
 :func:`propagate` and :class:`Adjacency` work on NumPy arrays without torch; everything else needs it
 (``pip install 'nareg[torch]'``).
@@ -12,6 +12,7 @@ from nareg._core.lazy import names_that_need
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import propagate
+from nareg.gnn.similarity import similarity_weighted
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Perturbation
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "Perturbation",
     "propagate",
     "series",
+    "similarity_weighted",
 ]
 
 

@@ -233,15 +233,18 @@ def compare(
     Examples
     --------
     >>> import numpy as np, nareg
-    >>> from nareg.gnn import comparison, noise, peers, training
+    >>> from nareg.gnn import comparison, networks, training
     >>> data = nareg.datasets.node_classification.synthetic(120, 3, rng=np.random.default_rng(0))
     >>> result = comparison.compare(
-    ...     {"SGC": comparison.Recipe(peers.sgc, learning_rate=0.2), "MLP": comparison.Recipe(peers.mlp)},
+    ...     {
+    ...         "MLP": comparison.Recipe(networks.FilteredNetwork, learning_rate=0.2),
+    ...         "NGC": comparison.Recipe(lambda f, c: networks.FilteredNetwork(f, c, lam=8.0), learning_rate=0.2),
+    ...     },
     ...     data.graph,
-    ...     lambda rng: noise.normalize_rows(noise.add_gaussian(data.features, 0.5, rng)),
+    ...     lambda rng: data.features + 0.5 * rng.standard_normal(data.features.shape),
     ...     data.labels, data.splits[0],
     ...     runs=3, protocol=training.Protocol(epochs=30), rng=np.random.default_rng(1))
-    >>> result.paired("SGC", "MLP").difference > 0
+    >>> result.paired("NGC", "MLP").difference > 0
     True
     """
     protocol = protocol or Protocol()

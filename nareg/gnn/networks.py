@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
@@ -150,51 +149,3 @@ class FilteredNetwork(Network):
         """Outputs of these nodes."""
         out: torch.Tensor = self.head(inputs[rows])
         return out
-
-
-class Convolutional(Network):
-    """Two convolutions with an activation and dropout between: GCN, GAT."""
-
-    def __init__(
-        self,
-        first: torch.nn.Module,
-        second: torch.nn.Module,
-        *,
-        activation: Any = F.relu,
-        dropout: float = 0.5,
-        decay_all: bool = False,
-        reach: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.first, self.second, self.activation = first, second, activation
-        self.dropout = checks.number("dropout", dropout, low=0, high=1)
-        self.decay_all, self.reach = decay_all, reach
-
-    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
-        """Outputs of these nodes."""
-        x, graph = inputs
-        hidden = self.activation(self.first(dropout(x, self.dropout, self.training), graph))
-        out: torch.Tensor = self.second(dropout(hidden, self.dropout, self.training), graph)
-        return out[rows]
-
-    def decayed(self) -> Sequence[torch.nn.Parameter]:
-        """The first layer (Kipf, Welling 2017), or all."""
-        return list((self if self.decay_all else self.first).parameters())
-
-
-class PredictThenPropagate(Network):
-    """A perceptron, then a graph filter of its outputs: APPNP, unfolded networks, node-adaptive ones."""
-
-    def __init__(self, predictor: Perceptron, filter_: torch.nn.Module, *, decay_all: bool = False) -> None:
-        super().__init__()
-        self.predictor, self.filter, self.decay_all = predictor, filter_, decay_all
-
-    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
-        """Outputs of these nodes."""
-        x, graph = inputs
-        out: torch.Tensor = self.filter(self.predictor(x), graph)
-        return out[rows]
-
-    def decayed(self) -> Sequence[torch.nn.Parameter]:
-        """The first layer, or the whole predictor; never the filter's own weights."""
-        return list((self.predictor if self.decay_all else self.predictor.layers[0]).parameters())

@@ -71,8 +71,8 @@ def check_series(bound: float, lam: float, M: Operator, like: Any, *, which: str
     if c * size >= 1:
         raise DivergentMethodError(
             f"eps = {eps:g} and lam = {lam:g} make the Neumann series diverge: the perturbed matrix has an eigenvalue of size "
-            f"{size:.3f}, it must be below {1 / c:.3f}; take a smaller eps, rows of equal length "
-            f"(nareg.gnn.noise.normalize_rows){remedy}."
+            f"{size:.3f}, it must be below {1 / c:.3f}; take a smaller eps, rows of "
+            f"equal length{remedy}."
         )
 
 

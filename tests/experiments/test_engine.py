@@ -304,7 +304,7 @@ def test_a_change_in_one_part_of_the_library_leaves_the_results_of_the_others(mo
 
     before = prints()
     stated = _engine.sources()
-    for part, changed in (("nareg/gnn/noise.py", (False, True, True)), ("nareg/design/_node/exact.py", (True, False, True)),
+    for part, changed in (("_noise", (False, True, True)), ("nareg/design/_node/exact.py", (True, False, True)),
                           ("nareg/graph.py", (True, True, True)), ("_nodes", (False, True, True)),
                           ("nareg/herta/fit.py", (False, False, False))):  # fmt: skip
         monkeypatch.setattr(_engine, "sources", lambda part=part: {**stated, part: "other"})

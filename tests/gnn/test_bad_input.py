@@ -8,6 +8,8 @@ import scipy.sparse as sp
 import torch
 
 import nareg
+from experiments import _gnn_peers as peers
+from experiments import _noise as noise
 from nareg.errors import DivergentMethodError, InputError
 from nareg.gnn import (
     NGC,
@@ -19,8 +21,6 @@ from nareg.gnn import (
     Perturbation,
     comparison,
     networks,
-    noise,
-    peers,
     propagate,
     series,
     training,
@@ -82,7 +82,6 @@ BAD = {
     "tolerance": (lambda: series.products_needed(1.0, 0.0, "neumann"), "tol is 0.0"),
     "before": (lambda: fit(split=(*SPLIT[:2], [-1, 7])), "holds node -1, out of range"),
     "cached lambda": (lambda: cached_lambda(), "leave cache out"),
-    "pyg": (lambda: fit_pyg(), "prepare the adjacency with normalization='sym'"),
     "another size": (lambda: propagate(nareg.graphs.grid((2, 2)), X), "graph has 4 nodes but x has 9 rows"),
     "another size, prepared": (lambda: propagate(Adjacency(nareg.graphs.grid((2, 2))), X), "graph has 4 nodes but x has 9"),
     "not square": (lambda: Adjacency(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
@@ -126,7 +125,6 @@ BAD = {
     "beyond": (lambda: fit(split=(*SPLIT[:2], [9])), "holds node 9, out of range"),
     "too many classes": (lambda: fit(labels=np.arange(9)), "labels holds class 8 but the network has 3 outputs"),
     "seed": (lambda: training.fit(lambda: peers.sgc(4, 3), G, X, Y, SPLIT, rng=0), "rng is 0"),
-    "layers": (lambda: peers.gcn(4, 3, layers="dgl"), "layers is 'dgl'"),
     "rows": (lambda: noise.normalize_rows(X, "max"), "how is 'max'"),
     "probability": (lambda: noise.flip(X, 1.5, np.random.default_rng(0)), "probability is 1.5"),
     "rank": (lambda: fit_low_rank(), "rank is 9 for 9 nodes"),
@@ -148,20 +146,13 @@ def other_normalization():
 
 def cached_lambda():
     def build(f, c):
-        net = peers.gcn(f, c, layers="nareg")
+        net = peers.gcn(f, c)
         net.activation = lambda x: x
         return net
 
     comparison.compare(
         {"GCN": comparison.Recipe(build)}, G, lambda r: X, Y, SPLIT, rng=np.random.default_rng(0), cache="nowhere"
     )  # fmt: skip
-
-
-def fit_pyg():
-    pytest.importorskip("torch_geometric")
-    return training.fit(
-        lambda: peers.gcn(4, 3, layers="pyg"), Adjacency(G, normalization="rw"), X, Y, SPLIT, rng=np.random.default_rng(0)
-    )
 
 
 def fit_low_rank():

@@ -7,11 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from experiments import _gnn_peers as peers  # noqa: E402
 from nareg import datasets, gnn, graphs, herta  # noqa: E402
 from nareg._linear import conjugate_gradients  # noqa: E402
 from nareg._linear.lbfgs import Pair, two_loop  # noqa: E402
 from nareg.errors import DivergentMethodError, SolverError  # noqa: E402
-from nareg.gnn import _lanczos, networks, peers, training  # noqa: E402
+from nareg.gnn import _lanczos, networks, training  # noqa: E402
 from nareg.gnn._masked import masked_operator  # noqa: E402
 from nareg.gnn._operators import TorchSparse  # noqa: E402
 from nareg.gnn.adjacency import csr_tensor  # noqa: E402
@@ -19,12 +20,12 @@ from tests.synchronizations import Synchronizations  # noqa: E402
 
 NETWORKS = {
     "filtered": lambda: networks.FilteredNetwork(64, 3, lam=8.0, hidden=(8,), dropout=0.5),
-    "GCN": lambda: peers.gcn(64, 3, layers="nareg"),
-    "GAT": lambda: peers.gat(64, 3, layers="nareg"),
-    "APPNP": lambda: peers.appnp(64, 3, layers="nareg"),
+    "GCN": lambda: peers.gcn(64, 3),
+    "GAT": lambda: peers.gat(64, 3),
+    "APPNP": lambda: peers.appnp(64, 3),
     "AirGNN": lambda: peers.airgnn(64, 3),
     "IRLS": lambda: peers.twirls(64, 3),
-    "two NGC layers": lambda: networks.Convolutional(gnn.NGC(64, 8), gnn.NGC(8, 3, solver="chebyshev")),
+    "two NGC layers": lambda: peers.Convolutional(gnn.NGC(64, 8), gnn.NGC(8, 3, solver="chebyshev")),
 }
 
 
@@ -77,7 +78,7 @@ def test_layers_that_check_a_spectrum_wait_twice_a_pass_and_no_more(task):
     counts = []
     for epochs in (2, 12):
         with Synchronizations() as seen:
-            train(task, lambda: networks.Convolutional(gnn.RNGC(64, 8, lam=4.0, eps=0.1), gnn.NGC(8, 3)), epochs)
+            train(task, lambda: peers.Convolutional(gnn.RNGC(64, 8, lam=4.0, eps=0.1), gnn.NGC(8, 3)), epochs)
         counts.append(seen.count)
     assert counts[1] - counts[0] <= 10 * 2 * 2, seen.places
 

@@ -11,12 +11,14 @@ from joblib import Parallel, delayed
 from scipy import stats
 
 import nareg
-from nareg.gnn import comparison, networks, noise, peers, training
+from experiments import _gnn_peers as peers
+from experiments import _noise as noise
+from nareg.gnn import comparison, networks, training
 
 DATA = nareg.datasets.node_classification.synthetic(150, 3, rng=np.random.default_rng(0))
 
 
-def fit(build=lambda: peers.gcn(64, 3, layers="nareg"), seed=0, **protocol):
+def fit(build=lambda: peers.gcn(64, 3), seed=0, **protocol):
     return training.fit(
         build, DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
         protocol=training.Protocol(**{"epochs": 30, **protocol}), rng=np.random.default_rng(seed),
@@ -75,7 +77,7 @@ def test_interrupt_keeps_the_best_so_far():
             raise KeyboardInterrupt
 
     run = training.fit(
-        lambda: peers.gcn(64, 3, layers="nareg"), DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
+        lambda: peers.gcn(64, 3), DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
         rng=np.random.default_rng(0), progress=stop,
     )  # fmt: skip
     assert run.status is nareg.results.Status.INTERRUPTED
@@ -84,11 +86,11 @@ def test_interrupt_keeps_the_best_so_far():
 
 
 def test_weight_decay_applies_to_what_the_network_names():
-    net = peers.gcn(64, 3, layers="nareg")
+    net = peers.gcn(64, 3)
     assert {id(p) for p in net.decayed()} == {id(p) for p in net.first.parameters()}
     heavy, none = (
         training.fit(
-            lambda: peers.gcn(64, 3, layers="nareg"), DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
+            lambda: peers.gcn(64, 3), DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
             weight_decay=decay, protocol=training.Protocol(epochs=60, selection="last"), rng=np.random.default_rng(0),
         ).network
         for decay in (1.0, 0.0)
@@ -157,7 +159,7 @@ def test_cache_tells_apart_what_shapes_a_result():
     from nareg.gnn._digest import digest
 
     def net(**more):
-        return networks.Convolutional(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2), **more)
+        return peers.Convolutional(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2), **more)
 
     def filtered(**more):
         return networks.FilteredNetwork(3, 2, **more)
@@ -171,7 +173,7 @@ def test_cache_tells_apart_what_shapes_a_result():
         (filtered(weights=torch.tensor([0.10001])), filtered(weights=torch.tensor([0.10004]))),
         (filtered(weights=np.arange(2000.0)), filtered(weights=np.arange(2000.0) + (np.arange(2000) == 1000))),
         (filtered(lam=1.0), filtered(lam=1)),
-        tuple(networks.PredictThenPropagate(networks.Perceptron(3, 2), layer) for layer in fixed),
+        tuple(peers.PredictThenPropagate(networks.Perceptron(3, 2), layer) for layer in fixed),
         (np.zeros((2, 3)), np.zeros((3, 2))),
         ({"a": 1}, {"a": 1, "b": None}),
     ]
@@ -200,7 +202,7 @@ def outputs(net, data):
 @pytest.mark.slow
 def test_trained_networks_and_data_sets_go_to_other_processes_and_are_copied():
     makers = (
-        lambda: peers.gat(64, 3, layers="nareg"),
+        lambda: peers.gat(64, 3),
         lambda: peers.RobustGCN(64, 3),
         lambda: networks.FilteredNetwork(64, 3, lam=4.0),
     )
@@ -235,7 +237,7 @@ def test_a_random_walk_adjacency_reaches_the_filter():
 def test_training_on_features_that_require_a_gradient():
     x = torch.from_numpy(DATA.features).requires_grad_()
     run = training.fit(
-        lambda: peers.gcn(64, 3, layers="nareg"), DATA.graph, x, DATA.labels, DATA.splits[0],
+        lambda: peers.gcn(64, 3), DATA.graph, x, DATA.labels, DATA.splits[0],
         protocol=training.Protocol(epochs=3), rng=np.random.default_rng(0),
     )  # fmt: skip
     assert x.grad is None

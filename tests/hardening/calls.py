@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 import nareg
 from nareg import baselines, design, filters, gnn, graphs, herta, quality, spacetime, spectral, unlearning
 from nareg.estimators import EdgeDenoiser, GraphInterpolator, NodeAdaptiveDenoiser, SpaceTimeSmoother
-from nareg.gnn import networks, peers, training
+from nareg.gnn import networks, training
 from tests.hardening.problems import Problem
 from tests.spacetime import reference
 
@@ -80,19 +81,6 @@ def layer(make: Callable[[Problem], torch.nn.Module]) -> Callable[[Problem], dic
         module = make(p).eval()
         with torch.no_grad():
             return {"out": nodes(module(tensor(p.features), p.graph).numpy())}
-
-    return run
-
-
-def network(build: Callable[[], networks.Network]) -> Callable[[Problem], dict[str, Value]]:
-    """A whole network, with parameters from one seed."""
-
-    def run(p: Problem) -> dict[str, Value]:
-        torch.manual_seed(0)
-        module = build().eval()
-        with torch.no_grad():
-            inputs = module.prepare(gnn.Adjacency(p.graph), tensor(p.features))
-            return {"out": nodes(module(inputs, slice(None)).numpy())}
 
     return run
 
@@ -190,7 +178,8 @@ def classified(p: Problem) -> dict[str, Value]:
     order = np.argsort(p.features[:, 0], kind="stable")
     split = (order[: p.n - 2], order[p.n - 2 : p.n - 1], order[p.n - 1 :])
     protocol = training.Protocol(epochs=10, patience=None)
-    run = training.fit(lambda: peers.sgc(4, 3), p.graph, p.features, p.labels, split, protocol=protocol, rng=rng())
+    sgc = partial(networks.FilteredNetwork, 4, 3, weights=[0.0, 0.0, 1.0])
+    run = training.fit(sgc, p.graph, p.features, p.labels, split, protocol=protocol, rng=rng())
     return {"loss": number(run.val_loss)}
 
 
@@ -445,24 +434,10 @@ CALLS: dict[str, Call] = {
         rtol=1e-5,
         keeps_dtype=True,
     ),
-    "gnn.peers.airgnn": Call(network(lambda: peers.airgnn(4, 3)), rtol=1e-4),
-    "gnn.peers.appnp": Call(network(lambda: peers.appnp(4, 3, layers="nareg")), rtol=1e-4),
-    "gnn.peers.gcn": Call(network(lambda: peers.gcn(4, 3, layers="nareg")), rtol=1e-4),
-    "gnn.peers.glp": Call(network(lambda: peers.glp(4, 3)), rtol=1e-4),
-    "gnn.peers.mlp": Call(network(lambda: peers.mlp(4, 3)), rtol=1e-4),
-    "gnn.peers.sgc": Call(network(lambda: peers.sgc(4, 3)), rtol=1e-4),
-    "gnn.peers.ssgc": Call(network(lambda: peers.ssgc(4, 3)), rtol=1e-4),
-    "gnn.peers.twirls": Call(network(lambda: peers.twirls(4, 3)), rtol=1e-4),
-    "gnn.peers.gat": Call(network(lambda: peers.gat(4, 3, layers="nareg")), rtol=1e-4),
-    "gnn.peers.RobustGCN": Call(network(lambda: peers.RobustGCN(4, 3)), rtol=1e-4),
     "gnn.training": Call(classified, rtol=1e-3),
-    "gnn.peers.cosine": Call(lambda p: {"adjacency": pairs(peers.cosine(p.graph, p.features, 0.7).adjacency)}),
-    "gnn.peers.jaccard": Call(lambda p: {"adjacency": pairs(peers.jaccard(p.graph, (p.features > 0.5) * 1.0, 0.1).adjacency)}),
-    "gnn.peers.similarity_weighted": Call(
-        lambda p: {"adjacency": pairs(peers.similarity_weighted(p.graph, p.features).adjacency)}, rtol=1e-6
+    "gnn.similarity_weighted": Call(
+        lambda p: {"adjacency": pairs(gnn.similarity_weighted(p.graph, p.features).adjacency)}, rtol=1e-6
     ),
-    "gnn.peers.AdaptiveResidual": Call(layer(lambda _: peers.AdaptiveResidual(8, lam=0.3)), rtol=1e-4),
-    "gnn.peers.Unfolded": Call(layer(lambda _: peers.Unfolded(8)), rtol=1e-4),
     "herta.Unfold": Call(unfolded, rtol=1e-4),
     "herta.fit": Call(trained, rtol=1e-4),
     "herta.fit_attention": Call(attended, rtol=1e-3),

@@ -91,7 +91,6 @@ OTHERS = {
         "graphs.sensor",
         "graphs.stochastic_block",
         "herta.sparsify",
-        "gnn.peers.LowRankGCN",
     ],
     "files, pages and names of data sets: test_fuzz_readers, tests/io, tests/cleaning, tests/explorer, tests/datasets": [
         "clean",

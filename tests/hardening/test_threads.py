@@ -21,7 +21,7 @@ THREADS = 8
 #: Of the table: what computes in NumPy, SciPy, numba, cvxpy and torch, and in caches. Training draws from torch's generator,
 #: which a process has one of.
 NAMES = [name for name in CALLS if not name.startswith(("gnn.", "estimators.SpaceTime")) and name != "spacetime.fit"]
-NAMES += ["gnn.propagate", "gnn.peers.cosine", "gnn.Adjacency"]
+NAMES += ["gnn.propagate", "gnn.similarity_weighted", "gnn.Adjacency"]
 PROBLEMS = [problem(seed, 8, 6) for seed in range(THREADS)]
 
 
@@ -131,8 +131,8 @@ def hasty():
 def test_a_layer_on_changing_graphs(name):
     """A layer keeps its last graph, and what it derives from it: each thread has others, small ones, again and again."""
     torch = pytest.importorskip("torch")
-    from nareg.gnn.peers.convolutions import GATConv
-    from nareg.gnn.peers.unfolded import Unfolded
+    from experiments._convolutions import GATConv
+    from experiments._unfolded import Unfolded
 
     layers = {
         "NGC": lambda: gnn.NGC(THREADS, 3), "RNGC": lambda: gnn.RNGC(THREADS, 3, eps=0.5),

@@ -48,7 +48,7 @@ assert nareg.io.read_stations("stations.gpkg").names == ("a",)
 #: What each extra is for. Dependencies of developers are only imported.
 USES = {
     "torch": TORCH,
-    "pyg": TORCH + "import nareg.gnn.peers, torch_geometric\nassert nareg.Graph.from_edge_index(graph.to_edge_index()[0])",
+    "pyg": TORCH + "import nareg.gnn.comparison, torch_geometric\nassert nareg.Graph.from_edge_index(graph.to_edge_index()[0])",
     "pygsp": GRAPH + "assert nareg.Graph.from_pygsp(graph.to_pygsp()) == graph",
     "sklearn": SKLEARN,
     "experiments": SKLEARN,

@@ -10,7 +10,8 @@ from nareg.errors import InputError
 
 torch = pytest.importorskip("torch")
 
-from nareg.gnn import Adjacency, peers  # noqa: E402
+from experiments import _gnn_peers as peers  # noqa: E402
+from nareg.gnn import Adjacency  # noqa: E402
 
 
 @pytest.fixture

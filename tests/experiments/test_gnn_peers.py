@@ -8,10 +8,11 @@ import scipy.sparse as sp
 import torch
 
 import nareg
+from experiments import _convolutions as convolutions
+from experiments import _gnn_peers as peers
+from experiments._unfolded import Unfolded
 from nareg.errors import InputError
-from nareg.gnn import Adjacency, networks, peers
-from nareg.gnn.peers import convolutions
-from nareg.gnn.peers.unfolded import Unfolded
+from nareg.gnn import Adjacency, networks
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch_geometric.*")
 pyg = pytest.importorskip("torch_geometric.nn")
@@ -61,18 +62,6 @@ def test_weights_of_edges_enter_as_in_pyg(x):
     torch.testing.assert_close(ours(x, index, weight), theirs(x, index, weight.float()), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("make", [peers.gcn, peers.gat, peers.appnp])
-def test_networks_of_both_kinds_agree(make, graph, x):
-    theirs, ours = make(6, 3, layers="pyg"), make(6, 3, layers="nareg")
-    state = {key.replace(".convolution", ""): value for key, value in theirs.state_dict().items()}
-    assert not ours.load_state_dict(state, strict=False).missing_keys
-    index, weight = nareg.graphs.sensor(30, rng=np.random.default_rng(0)).to_edge_index()
-    A = Adjacency(index, edge_weight=weight)
-    outs = [net.eval()(net.prepare(A, x), slice(None)) for net in (theirs, ours)]
-    torch.testing.assert_close(*outs, atol=1e-5, rtol=1e-4)
-    assert type(make(6, 3)) is type(theirs)  # "auto" takes PyTorch Geometric, which is installed
-
-
 def test_neighborhood_training_looks_at_all_that_matters(graph, x):
     """Outputs of some nodes from their two-step neighborhood alone."""
     A = Adjacency(graph)
@@ -80,9 +69,8 @@ def test_neighborhood_training_looks_at_all_that_matters(graph, x):
     near = A.within(rows, 2)
     assert near.size < 30
     for make in (peers.gcn, peers.gat):
-        net = make(6, 3, layers="nareg").eval()
+        net = make(6, 3).eval()
         assert net.reach == 2
-        assert make(6, 3, layers="pyg").reach is None
         whole = net(net.prepare(A, x), torch.tensor(rows))
         part = net(net.prepare(A.restricted(near), x[near]), torch.tensor(np.searchsorted(near, rows)))
         torch.testing.assert_close(whole, part)
@@ -190,3 +178,35 @@ def test_features_that_cannot_be_compared_are_refused(features, words):
     for clean in (peers.jaccard, peers.similarity_weighted):
         with pytest.raises(InputError, match=words):
             clean(nareg.graphs.grid((4, 4)), features)
+
+
+def binary(x):
+    return (x > 0).double()
+
+
+MADE = {
+    "airgnn": lambda: peers.airgnn(6, 3), "appnp": lambda: peers.appnp(6, 3), "gat": lambda: peers.gat(6, 3),
+    "gcn": lambda: peers.gcn(6, 3), "glp": lambda: peers.glp(6, 3), "mlp": lambda: peers.mlp(6, 3),
+    "sgc": lambda: peers.sgc(6, 3), "ssgc": lambda: peers.ssgc(6, 3), "twirls": lambda: peers.twirls(6, 3),
+    "RobustGCN": lambda: peers.RobustGCN(6, 3), "cosine": lambda: lambda g, x: peers.cosine(g, x, 0.7),
+    "jaccard": lambda: lambda g, x: peers.jaccard(g, binary(x), 0.1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_relabeled_nodes_give_relabeled_results(name, graph, x):
+    """Finite ones; arguments are left as they are."""
+    torch.manual_seed(0)
+    make, order, before = MADE[name](), np.random.default_rng(1).permutation(30), x.clone()
+    relabeled = nareg.Graph(graph.adjacency[order][:, order])
+    if isinstance(make, networks.Network):
+        with torch.no_grad():
+            first, second = (
+                make.eval()(make.prepare(Adjacency(g), y), slice(None)) for g, y in ((graph, x), (relabeled, x[order]))
+            )
+        assert first.isfinite().all()
+        torch.testing.assert_close(second, first[order], atol=1e-5, rtol=1e-4)
+    else:
+        first, second = (make(g, y).adjacency.toarray() for g, y in ((graph, x), (relabeled, x[order])))
+        np.testing.assert_array_equal(second, first[order][:, order])
+    assert torch.equal(x, before)

@@ -1,4 +1,4 @@
-"""Defenses against changed edges: two that clean the graph before a GCN, and the robust GCN."""
+"""Defenses against changed edges: two that clean the graph before a GCN, and two robust GCNs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from scipy.sparse.linalg import svds
 from torch.nn import functional as F
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy
-from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
 from nareg.gnn.networks import Network, Rows, reset
 from nareg.gnn.ngc import linear
+from nareg.gnn.similarity import edge_products, feature_matrix
 from nareg.graph import Graph
 from nareg.typing import ArrayLike, Sparse
 
@@ -34,70 +33,19 @@ def jaccard(graph: Graph, features: ArrayLike | Sparse, threshold: float = 0.01)
         Non-zero features count as present.
     threshold : float
     """
-    present = (_matrix(graph, features) != 0).astype(np.float64)
+    present = (feature_matrix(graph, features) != 0).astype(np.float64)
     return _pruned(graph, present, lambda common, a, b: common / np.maximum(a + b - common, 1.0), threshold)
 
 
 def cosine(graph: Graph, features: ArrayLike | Sparse, threshold: float) -> Graph:
     """The graph without the edges whose ends have a cosine similarity below ``threshold``: for features that are not binary."""
-    values = _matrix(graph, features)
+    values = feature_matrix(graph, features)
     return _pruned(graph, values, lambda common, a, b: common / np.maximum(np.sqrt(a * b), 1e-300), threshold)
-
-
-def similarity_weighted(graph: Graph, features: ArrayLike | Sparse) -> Graph:
-    """The graph with every edge weighted by the cosine similarity of its ends' features; edges of similarity zero or less go.
-
-    A defense that costs one inner product per edge: an attack joins nodes that are unlike. Probably it is what GADC (IV) does:
-    with NGC behind it and the published settings it is within a point of the published accuracy on Citeseer and Pubmed
-    under Metattack, and 4.6 points below on Cora.
-
-    Examples
-    --------
-    >>> import nareg
-    >>> from nareg.gnn import peers
-    >>> path = nareg.graphs.grid((3,))
-    >>> peers.similarity_weighted(path, [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).n_edges
-    1
-    """
-    values = _matrix(graph, features)
-    rows, columns, common, size = _common(graph, values)
-    cosines = common / np.maximum(np.sqrt(size[rows] * size[columns]), 1e-300)
-    # the two directions of an edge are summed in different orders: take one of them for both
-    matrix = sp.csr_array((np.maximum(cosines, 0) * graph.adjacency.tocoo().data, (rows, columns)), shape=graph.adjacency.shape)
-    upper = sp.csr_array(sp.triu(matrix, 1))
-    return Graph(upper + upper.T, coordinates=graph.coordinates, names=graph.names)
-
-
-def _matrix(graph: Graph, features: Any) -> sp.csr_array:
-    """Features as a sparse float64 matrix with a row per node."""
-    given = as_numpy(features)
-    if sp.issparse(given):
-        whole_sparse("features", given)
-        if given.ndim != 2 or given.dtype.kind not in "fiub":
-            raise InputError(f"features has shape {given.shape} and dtype {given.dtype}: pass real (N, F) numbers.")
-        values = sp.csr_array(given).astype(np.float64)
-    else:
-        array = checks.array_of("features", given)
-        numbers = array.astype(np.float64) if array.dtype == bool else array
-        remedy = "fill or drop what is missing"
-        values = sp.csr_array(checks.floats("features", numbers, ndim=(2,), remedy=remedy).astype(np.float64))
-    if values.shape[0] != graph.n_nodes:
-        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes: pass one row per node.")
-    if not np.isfinite(values.data).all():
-        raise InputError("features holds a value that is not finite: fill or drop what is missing.")
-    return values
-
-
-def _common(graph: Graph, values: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Ends of every entry of A, the inner product of their rows, and the squared length of every row."""
-    rows, columns = graph.adjacency.tocoo().coords
-    size = np.asarray(values.multiply(values).sum(axis=1)).ravel()
-    return rows, columns, np.asarray(values[rows].multiply(values[columns]).sum(axis=1)).ravel(), size
 
 
 def _pruned(graph: Graph, values: sp.csr_array, similarity: Any, threshold: float) -> Graph:
     threshold = checks.number("threshold", threshold, low=0, high=1)
-    rows, columns, common, size = _common(graph, values)
+    rows, columns, common, size = edge_products(graph, values)
     similar = similarity(common, size[rows], size[columns]) >= threshold
     data = graph.adjacency.tocoo().data[similar]
     pruned = sp.csr_array((data, (rows[similar], columns[similar])), shape=graph.adjacency.shape)

@@ -1,27 +1,24 @@
 """Peers of NGC and RNGC, each as a network for :func:`nareg.gnn.training.fit`.
 
-The convolutions are PyTorch Geometric's with ``layers="pyg"``; with ``layers="nareg"`` they are nareg's own, which compute the
-same (tests compare them) without a dependency and faster on a CPU. ``layers="auto"`` takes PyTorch Geometric's if installed.
+The convolutions compute what PyTorch Geometric's compute (tests compare them), without a dependency and faster on a CPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+import torch
 from torch.nn import functional as F
 
+from experiments._convolutions import APPNP, GATConv, GCNConv
+from experiments._defenses import LowRankGCN, RobustGCN, cosine, jaccard
+from experiments._residual import AdaptiveResidual
+from experiments._unfolded import Unfolded
 from nareg._core import checks
-from nareg.errors import MissingDependencyError
-from nareg.gnn.networks import Convolutional, FilteredNetwork, Network, Perceptron, PredictThenPropagate
-from nareg.gnn.peers import convolutions
-from nareg.gnn.peers.defenses import LowRankGCN, RobustGCN, cosine, jaccard, similarity_weighted
-from nareg.gnn.peers.residual import AdaptiveResidual
-from nareg.gnn.peers.unfolded import Unfolded
-
-#: Whose convolutions to use.
-Layers: TypeAlias = Literal["auto", "nareg", "pyg"]
+from nareg.gnn._dropout import dropout
+from nareg.gnn.networks import FilteredNetwork, Network, Perceptron, Rows
+from nareg.gnn.similarity import similarity_weighted
 
 __all__ = [
     "AdaptiveResidual",
@@ -43,25 +40,52 @@ __all__ = [
 ]
 
 
-def layers_of(layers: Layers) -> ModuleType:
-    """The module whose convolutions are used: "nareg", "pyg", or "auto"."""
-    checks.choice("layers", layers, ("auto", "nareg", "pyg"))
-    if layers == "nareg":
-        return convolutions
-    try:
-        from nareg.gnn.peers import pyg
-    except ModuleNotFoundError as error:
-        if error.name != "torch_geometric":
-            raise
-        if layers == "auto":
-            return convolutions
-        raise MissingDependencyError("layers='pyg' needs PyTorch Geometric: pip install 'nareg[pyg]'.") from None
-    return pyg
+class Convolutional(Network):
+    """Two convolutions with an activation and dropout between: GCN, GAT."""
+
+    def __init__(
+        self,
+        first: torch.nn.Module,
+        second: torch.nn.Module,
+        *,
+        activation: Any = F.relu,
+        dropout: float = 0.5,
+        decay_all: bool = False,
+        reach: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.first, self.second, self.activation = first, second, activation
+        self.dropout = checks.number("dropout", dropout, low=0, high=1)
+        self.decay_all, self.reach = decay_all, reach
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        x, graph = inputs
+        hidden = self.activation(self.first(dropout(x, self.dropout, self.training), graph))
+        out: torch.Tensor = self.second(dropout(hidden, self.dropout, self.training), graph)
+        return out[rows]
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        """The first layer (Kipf, Welling 2017), or all."""
+        return list((self if self.decay_all else self.first).parameters())
 
 
-def _reach(module: ModuleType) -> int | None:
-    """Two steps; PyTorch Geometric's layers compute the degrees themselves and need the whole graph for that."""
-    return 2 if module is convolutions else None
+class PredictThenPropagate(Network):
+    """A perceptron, then a graph filter of its outputs: APPNP, unfolded networks, node-adaptive ones."""
+
+    def __init__(self, predictor: Perceptron, filter_: torch.nn.Module, *, decay_all: bool = False) -> None:
+        super().__init__()
+        self.predictor, self.filter, self.decay_all = predictor, filter_, decay_all
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        x, graph = inputs
+        out: torch.Tensor = self.filter(self.predictor(x), graph)
+        return out[rows]
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        """The first layer, or the whole predictor; never the filter's own weights."""
+        return list((self.predictor if self.decay_all else self.predictor.layers[0]).parameters())
 
 
 def mlp(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5) -> Network:
@@ -69,11 +93,10 @@ def mlp(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float
     return FilteredNetwork(in_channels, out_channels, hidden=(hidden,), dropout=dropout)
 
 
-def gcn(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5, layers: Layers = "auto") -> Network:
+def gcn(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5) -> Network:
     """Two graph convolutions (Kipf, Welling 2017)."""
-    module = layers_of(layers)
-    first, second = module.GCNConv(in_channels, hidden), module.GCNConv(hidden, out_channels)
-    return Convolutional(first, second, dropout=dropout, reach=_reach(module))
+    first, second = GCNConv(in_channels, hidden), GCNConv(hidden, out_channels)
+    return Convolutional(first, second, dropout=dropout, reach=2)
 
 
 def gat(
@@ -84,13 +107,11 @@ def gat(
     heads: int = 8,
     out_heads: int = 1,
     dropout: float = 0.6,
-    layers: Layers = "auto",
 ) -> Network:
     """Two layers of attention (Velickovic et al. 2018)."""
-    module = layers_of(layers)
-    first = module.GATConv(in_channels, hidden, heads=heads, dropout=dropout)
-    second = module.GATConv(hidden * heads, out_channels, heads=out_heads, concat=False, dropout=dropout)
-    return Convolutional(first, second, activation=F.elu, dropout=dropout, decay_all=True, reach=_reach(module))
+    first = GATConv(in_channels, hidden, heads=heads, dropout=dropout)
+    second = GATConv(hidden * heads, out_channels, heads=out_heads, concat=False, dropout=dropout)
+    return Convolutional(first, second, activation=F.elu, dropout=dropout, decay_all=True, reach=2)
 
 
 def sgc(in_channels: int, out_channels: int, *, order: int = 2) -> Network:
@@ -113,12 +134,10 @@ def appnp(
     alpha: float = 0.1,
     hidden: int = 64,
     dropout: float = 0.5,
-    layers: Layers = "auto",
 ) -> Network:
     """Predict, then propagate by personalized PageRank (Gasteiger et al. 2019)."""
-    module = layers_of(layers)
     predictor = Perceptron(in_channels, out_channels, (hidden,), dropout)
-    return PredictThenPropagate(predictor, module.APPNP(K=order, alpha=alpha))
+    return PredictThenPropagate(predictor, APPNP(K=order, alpha=alpha))
 
 
 def airgnn(

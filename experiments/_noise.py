@@ -26,7 +26,7 @@ def normalize_rows(x: ArrayLike, how: RowNormalization = "l2") -> np.ndarray:
 
     Examples
     --------
-    >>> from nareg.gnn import noise
+    >>> from experiments import _noise as noise
     >>> noise.normalize_rows([[3.0, 4.0], [0.0, 0.0]])
     array([[0.6, 0.8],
            [0. , 0. ]])
@@ -62,7 +62,7 @@ def flip(x: ArrayLike, probability: float, rng: np.random.Generator) -> np.ndarr
     Examples
     --------
     >>> import numpy as np
-    >>> from nareg.gnn import noise
+    >>> from experiments import _noise as noise
     >>> noise.flip([[0.0, 1.0, 0.3]], 1.0, np.random.default_rng(0))
     array([[1., 0., 0.]])
     """

@@ -34,8 +34,9 @@ class AdaptiveResidual(torch.nn.Module):
     A step leaves a node alone that is near its neighbors' mean, and moves one that is far from it:
 
     >>> import torch, nareg
+    >>> from experiments import _gnn_peers as peers
     >>> x = torch.tensor([[1.0], [1.0], [9.0], [9.0]])
-    >>> nareg.gnn.peers.AdaptiveResidual(1, lam=0.5)(x, nareg.graphs.grid((4,))).ravel()
+    >>> peers.AdaptiveResidual(1, lam=0.5)(x, nareg.graphs.grid((4,))).ravel()
     tensor([1.0000, 3.2416, 7.5076, 8.6742])
     """
 

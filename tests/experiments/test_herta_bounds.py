@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
+from experiments import _herta_bounds as b
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import published_bounds as b
 from tests.herta.helpers import best_squared, laplacian, propagated
 
 CASES = given(st.integers(0, 10**6), st.floats(0.1, 50), st.floats(1e-3, 0.9))

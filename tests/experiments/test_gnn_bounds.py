@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
+from experiments import _gnn_bounds as b
 from nareg import graphs
 from nareg.errors import InputError
 from nareg.gnn import Adjacency
-from nareg.gnn import published_bounds as b
 from nareg.gnn.adjacency import NORMALIZATIONS
 from tests.gnn.test_propagation import random_graph
 
