@@ -27,7 +27,7 @@ from nareg.design._node.exact import exact
 from nareg.design._node.node_invariant import RULES, node_invariant
 from nareg.design._node.redesign import redesign
 from nareg.design._node.robust_fit import RobustFit, robust_fit
-from nareg.design._node.sampling import Sampling
+from nareg.design._node.sampled_path import Sampling
 from nareg.design._published.prony import prony
 from nareg.design._published.relaxation import relaxation
 from nareg.design._risk.placement import Placement, placement

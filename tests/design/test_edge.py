@@ -6,8 +6,9 @@ from scipy.optimize import minimize
 
 import nareg
 from nareg.design import edge, node_invariant, risk
-from nareg.design._edge.newton import LikelihoodObjective, Proximal, RiskObjective, newton
+from nareg.design._edge.newton import LikelihoodObjective, Proximal, RiskObjective
 from nareg.design._edge.support import Support
+from nareg.design._risk.newton import Limits, newton
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import denoise
 from nareg.results import upper_edges
@@ -86,9 +87,9 @@ def test_newton_agrees_with_a_quasi_newton_method(rng, kind):
         point = objective.at(v)
         return (1e10, np.zeros_like(v)) if point is None else (point.value, objective.slope(point))
 
-    reached = newton(objective, u, tolerance=1e-9)
+    reached = newton(objective, u, Limits(tolerance=1e-9))
     other = minimize(function, u, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15})
-    assert reached.point.value == pytest.approx(other.fun, rel=1e-6)
+    assert reached.value == pytest.approx(other.fun, rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(30,), "tree"])

@@ -8,9 +8,10 @@ import pytest
 import nareg
 from nareg.design import edge
 from nareg.design._edge.elimination import Elimination
-from nareg.design._edge.newton import LikelihoodObjective, Proximal, newton
+from nareg.design._edge.newton import LikelihoodObjective, Proximal
 from nareg.design._edge.sparse_likelihood import duality_gap
 from nareg.design._edge.support import Support
+from nareg.design._risk.newton import Limits, newton
 from nareg.results import Status, upper_edges
 from tests.design.test_edge import covariance, field
 
@@ -60,7 +61,7 @@ def test_the_gap_bounds_the_distance_to_the_minimum(rng, nonnegative, pull):
     h = np.full(support.size, pull)
     objective = Proximal(plain, h, start)
     floor = np.zeros(support.size) if nonnegative else None
-    best = newton(objective, start, nonnegative=nonnegative, tolerance=1e-10).point
+    best = objective.at(newton(objective, start, Limits(0.0 if nonnegative else -np.inf, tolerance=1e-10)).w)
     gaps = []
     for part in (0.0, 0.5, 0.9, 0.999, 1.0):
         point = objective.at(start + part * (best.u - start))

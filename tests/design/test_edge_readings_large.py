@@ -65,8 +65,8 @@ def test_a_proximal_step_ends_where_the_dense_one_ends(seed, gaps, groups, nonne
     first = dense.step(u, 0.6, nonnegative=nonnegative, tolerance=1e-8)
     second = sparse.step(u, 0.6, nonnegative=nonnegative, tolerance=1e-8)
     assume(first.message == second.message == "gradient below tolerance")
-    assert sparse.value_and_slope(second.u)[0] == pytest.approx(dense.value_and_slope(first.u)[0], rel=1e-6, abs=1e-6)
-    np.testing.assert_allclose(second.u, first.u, atol=1e-4 * np.abs(first.u).max())
+    assert sparse.value_and_slope(second.w)[0] == pytest.approx(dense.value_and_slope(first.w)[0], rel=1e-6, abs=1e-6)
+    np.testing.assert_allclose(second.w, first.w, atol=1e-4 * np.abs(first.w).max())
 
 
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 5), columns=st.integers(1, 6))

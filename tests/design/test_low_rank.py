@@ -11,7 +11,6 @@ from nareg.design import prony, relaxation
 from nareg.design._convex import dual_bound as _dual
 from nareg.design._convex import filter_fit as _filter_fit
 from nareg.design._convex import low_rank as _low_rank
-from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import quadratic as _quadratic
 from nareg.design._published import prony as _prony
 from nareg.design._published import relaxation as _relaxation
@@ -179,8 +178,8 @@ def test_step_one_of_low_rank_equals_the_dense_lyapunov_solution():
     A[:40, :40] = g.adjacency.toarray()  # and two isolated nodes
     g, X = nareg.Graph(A), np.vstack([X, X[:2]])
     task = _problem.problem(g, signals=X, noise=0.7, needs="test")
-    dense = _lyapunov.dense_step_one(task)
-    low_rank = _lyapunov.low_rank_step_one(X / np.sqrt(7), 0.7, task.L.diagonal() > 0)
+    dense = _filter_fit.dense_step_one(task)
+    low_rank = _filter_fit.low_rank_step_one(X / np.sqrt(7), 0.7, task.L.diagonal() > 0)
     np.testing.assert_allclose(low_rank.matrix, dense.matrix, atol=1e-10)
     assert low_rank.value == pytest.approx(dense.value, rel=1e-10)
     H = np.eye(42)
@@ -193,7 +192,7 @@ def test_step_one_of_low_rank_equals_the_dense_lyapunov_solution():
 def test_the_fit_by_sparse_products_equals_the_dense_criterion(rng):
     g, X = network(30, 8)
     task = _problem.problem(g, signals=X, noise=np.linspace(0.5, 1.5, 30), needs="test")
-    step = _lyapunov.dense_step_one(task)
+    step = _filter_fit.dense_step_one(task)
     ours = _filter_fit.doubled(_filter_fit.fit_quadratic(g.laplacian(), step, Groups(None, 30)))
     reference = _filter_fit.fit_criterion(task.L, step.matrix)
     w = rng.standard_normal(30)
@@ -325,7 +324,7 @@ def test_other_penalties_without_dense_matrices(design, power):
     if design is prony:
         assert d.objective == pytest.approx(np.trace(S @ R @ S), rel=1e-9)
     else:
-        H = _lyapunov.lyapunov(R, np.eye(600))
+        H = _filter_fit.lyapunov(R, np.eye(600))
         assert d.objective == pytest.approx(2 * np.sum((H @ (np.eye(600) + S) - np.eye(600)) ** 2), rel=1e-6)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.design import exact, minmax, node_invariant, programs, prony, relaxation, risk
-from nareg.design._convex import lyapunov as _lyapunov
+from nareg.design._convex import filter_fit as _filter_fit
 from nareg.design._convex import quadratic as _entries
 from nareg.design._minmax import criteria as _corners
 from nareg.design._risk import problem as _problem
@@ -34,7 +34,7 @@ def test_support_form_equals_the_dense_criteria(small, rng):
     i, j = _entries.support(L)
     z, S, R = omega[i, j], omega * L, X @ X.T
     assert z @ _entries.gram(L, R) @ z == pytest.approx(np.trace(S @ R @ S))
-    H = _lyapunov.lyapunov(R, np.eye(14))
+    H = _filter_fit.lyapunov(R, np.eye(14))
     P = H @ H
     value = 2 * (z @ _entries.gram(L, P) @ z + 2 * _entries.linear(L, P - H) @ z) + 2 * np.sum((H - np.eye(14)) ** 2)
     assert value == pytest.approx(2 * np.sum((H @ (np.eye(14) + S) - np.eye(14)) ** 2))
@@ -47,7 +47,7 @@ def test_support_form_equals_the_dense_criteria(small, rng):
 def test_the_sdp_29_equals_the_lyapunov_solution(small, noise):
     g, X = small
     solved = programs.filter_step(g, signals=X, noise=noise, lower=0.1).optimum()
-    step = _lyapunov.dense_step_one(_problem.problem(g, signals=X, noise=noise, needs="test"))
+    step = _filter_fit.dense_step_one(_problem.problem(g, signals=X, noise=noise, needs="test"))
     closed, value = step.matrix, step.value
     assert solved.ending.status.ok
     assert solved.value == pytest.approx(value, rel=1e-7)
@@ -57,16 +57,16 @@ def test_the_sdp_29_equals_the_lyapunov_solution(small, noise):
 def test_lyapunov_solution_is_wiener_for_white_noise_and_psd_always(small, rng):
     _, X = small
     R = X @ X.T / 5
-    np.testing.assert_allclose(_lyapunov.lyapunov(R, 0.3 * np.eye(14)), R @ np.linalg.inv(R + 0.3 * np.eye(14)), atol=1e-10)
+    np.testing.assert_allclose(_filter_fit.lyapunov(R, 0.3 * np.eye(14)), R @ np.linalg.inv(R + 0.3 * np.eye(14)), atol=1e-10)
     Sigma = np.diag(rng.random(14))
-    H = _lyapunov.lyapunov(R, Sigma)
+    H = _filter_fit.lyapunov(R, Sigma)
     np.testing.assert_allclose((R + Sigma) @ H + H @ (R + Sigma), 2 * R, atol=1e-10)
     assert np.linalg.eigvalsh(H)[0] > -1e-10
 
 
 def test_lyapunov_with_singular_sum_stays_finite():
     x = np.array([1.0, 2.0, 0.0])
-    H = _lyapunov.lyapunov(np.outer(x, x), np.zeros((3, 3)))
+    H = _filter_fit.lyapunov(np.outer(x, x), np.zeros((3, 3)))
     np.testing.assert_allclose(H @ x, x, atol=1e-10)
     assert np.isfinite(H).all()
 
@@ -75,7 +75,7 @@ def test_isolated_node_keeps_its_reading_in_step_one():
     A = np.zeros((4, 4))
     A[:3, :3] = 1 - np.eye(3)
     task = _problem.problem(nareg.Graph(A), signals=np.ones(4), noise=1.0, needs="test")
-    H = _lyapunov.dense_step_one(task).matrix
+    H = _filter_fit.dense_step_one(task).matrix
     np.testing.assert_allclose(H[3], [0, 0, 0, 1])
 
 
@@ -234,7 +234,7 @@ def test_designs_inside_the_noise_weighted_fit_are_whitened_designs(small, rng):
     noise = 10 ** rng.uniform(-1, 1, 14)
     task = _problem.problem(g, signals=X, noise=noise, fit="noise", needs="test")
     root = np.sqrt(1 / noise)
-    H = _lyapunov.dense_step_one(task.whitened()).matrix / root[:, None] * root
+    H = _filter_fit.dense_step_one(task.whitened()).matrix / root[:, None] * root
     R = X @ X.T / 5
     np.testing.assert_allclose(H, R @ np.linalg.inv(R + np.diag(noise)), atol=1e-8)
     for d in (relaxation(g, signals=X, noise=noise, fit="noise"), prony(g, signals=X, noise=noise, fit="noise")):

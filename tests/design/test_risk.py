@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg.design._convex import filter_fit as _filter_fit
-from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._minmax import criteria as _corners
 from nareg.design._risk import problem as _problem
 from nareg.design.programs.prony import criterion
@@ -60,7 +59,7 @@ def test_gradients_against_finite_differences(seed, which):
     task = _problem.problem(g, signals=X, noise=noise, fit=c, needs="test")
     function = {
         "prony": lambda: criterion(task),
-        "fit": lambda: _filter_fit.fit_criterion(task.L, _lyapunov.dense_step_one(task).matrix),
+        "fit": lambda: _filter_fit.fit_criterion(task.L, _filter_fit.dense_step_one(task).matrix),
         "worst corner": lambda: _corners.smooth_worst(task.L, X[:, :2]),
     }.get(which, lambda: task.mse_and_gradient)()
     w, direction = rng.standard_normal((2, 9))

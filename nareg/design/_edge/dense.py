@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from nareg.design._edge.newton import LikelihoodObjective, NewtonPoint, Reached
+from nareg.design._edge.newton import ConePoint, LikelihoodObjective, cone_status
 from nareg.design._edge.rate_cone import RateCone, newton_at_rate
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.shrinkage import (
@@ -22,6 +22,7 @@ from nareg.design._edge.shrinkage import (
     risk_of,
 )
 from nareg.design._edge.support import Support
+from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.problem import STATIONARY, DesignProblem
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
@@ -123,7 +124,7 @@ class DenseDesign:
             max_iterations=MAX_ITERATIONS if descends else 0,
             progress=progress,
         )
-        point = family.data.at(reached.point.u)
+        point = family.data.at(reached.w)
         assert point is not None
         status, message = self._status(reached, point.value), reached.message
         keeps_single = not descends or point.value > scalar.value
@@ -143,18 +144,14 @@ class DenseDesign:
             details=self._details(family, choice, point, scalar, reached, keeps_single),
         )
 
-    def _status(self, reached: Reached, value: float) -> Status:
+    def _status(self, reached: DescentResult, value: float) -> Status:
         """How the descent ended."""
-        if reached.message == "interrupted":
-            return Status.INTERRUPTED
         # a gradient is small against what there is to lose: a risk this small is a minimum whatever rounding leaves
         negligible = self.by_risk and value <= NEGLIGIBLE * (float(np.trace(self.task.R)) + self.task.noise_power)
-        if negligible or reached.gradient_norm < STATIONARY:
-            return Status.CONVERGED
-        return Status.STALLED if reached.message == "no further decrease" else Status.MAX_ITERATIONS
+        return cone_status(replace(reached, gradient_norm=0.0) if negligible else reached)
 
     def _details(
-        self, family: Family, choice: Choice, point: NewtonPoint, scalar: NewtonPoint, reached: Reached, keeps_single: bool
+        self, family: Family, choice: Choice, point: ConePoint, scalar: ConePoint, reached: DescentResult, keeps_single: bool
     ) -> DesignDetails:
         amount = 1.0 if keeps_single else choice.amount
         single = 1.0 if self.by_risk else 2.0

@@ -19,12 +19,14 @@ from scipy.optimize import minimize
 
 from nareg._core import checks
 from nareg._operator import Penalty
-from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, StepEnd, patterns
+from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, patterns
+from nareg.design._edge.newton import cone_status
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.shrinkage import data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
+from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.problem import STATIONARY, checked_fit
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
@@ -69,15 +71,6 @@ class _Reporter:
             self._progress(Progress("proximal steps", done, self._total, done / self._total))
 
 
-def _status(reached: StepEnd | None) -> Status:
-    """How the last step ended; None where the start is kept."""
-    if reached is None:
-        return Status.NO_IMPROVEMENT
-    if reached.gradient_norm < STATIONARY:
-        return Status.CONVERGED
-    return Status.STALLED if reached.message == "no further decrease" else Status.MAX_ITERATIONS
-
-
 def _message(amount: float) -> str:
     return "maximum likelihood" if amount == 0 else f"stopped after steps of {1 / amount - 1:.3g} in all"
 
@@ -115,7 +108,7 @@ class FromReadings:
         start = self._two_parameters(data)
         tell = _Reporter(progress, len(TIMES) * (1 if shrink is not None else 1 + FOLDS))
         choice, interrupted = _Choice(1.0 if shrink is None else shrink), False
-        reached: StepEnd | None = None
+        reached: DescentResult | None = None
         steps = 0
         try:
             if shrink is None and data.n_times >= FEWEST:
@@ -124,13 +117,12 @@ class FromReadings:
                 steps += reached.iterations
         except KeyboardInterrupt:
             interrupted = True
-        first, last = (
-            np.inf if u is None else data.value_and_slope(u)[0] for u in (start, None if reached is None else reached.u)
-        )
-        keeps_start = reached is None or last >= first
+        first, _ = data.value_and_slope(start)
         interrupted = interrupted or (reached is not None and reached.message == "interrupted")
+        last = np.inf if reached is None else data.value_and_slope(reached.w)[0]
+        end = reached if last < first else None
         details: DesignDetails = {
-            "shrink": 1.0 if keeps_start else choice.amount,
+            "shrink": 1.0 if end is None else choice.amount,
             "held_out_risk": choice.held_out,
             "held_out_scalar_risk": choice.held_out_start,
             "held_out_error": choice.error,
@@ -138,13 +130,14 @@ class FromReadings:
             "degrees_of_freedom": self.support.size,
             "iterations": steps,
         }
+        status = Status.NO_IMPROVEMENT if end is None else cone_status(end)
         return EdgeOutcome(
-            entries=self.support.entries(start if keeps_start or reached is None else reached.u),
+            entries=self.support.entries(start if end is None else end.w),
             objective=min(first, last),
-            status=Status.INTERRUPTED if interrupted else _status(None if keeps_start else reached),
+            status=Status.INTERRUPTED if interrupted else status,
             solver=f"proximal steps, {data.label}" + (", projected" if self.nonnegative else ""),
-            message="the best kappa I + beta L is kept" if keeps_start else _message(choice.amount),
-            gradient_norm=None if keeps_start or reached is None else reached.gradient_norm,
+            message="the best kappa I + beta L is kept" if end is None else _message(choice.amount),
+            gradient_norm=None if end is None else end.gradient_norm,
             details=details,
         )
 
@@ -176,7 +169,7 @@ class FromReadings:
 
     def _path(
         self, data: Marginal, start: np.ndarray, times: list[float], tell: _Reporter, *, tolerance: float
-    ) -> Iterator[StepEnd]:
+    ) -> Iterator[DescentResult]:
         """Proximal steps from the start to these times; only the last one has to reach the tolerance."""
         u, before = start, 0.0
         for k, time in enumerate(times):
@@ -187,7 +180,7 @@ class FromReadings:
             yield reached
             if reached.message == "interrupted":
                 return
-            u, before = reached.u, time
+            u, before = reached.w, time
 
     def _chosen(self, tell: _Reporter) -> _Choice:
         """The amount of shrinkage with the least mean deviance of held-out times, each fold judged on its own."""
@@ -215,7 +208,7 @@ class FromReadings:
         for reached in self._path(data, start, list(TIMES), tell, tolerance=ROUGH):
             if reached.message == "interrupted":
                 raise KeyboardInterrupt
-            yield data.deviances(reached.u, judged)
+            yield data.deviances(reached.w, judged)
 
 
 def design(

@@ -25,8 +25,10 @@ from typing import Protocol
 
 import numpy as np
 
-from nareg.design._edge.newton import NewtonPoint, inverse, newton
+from nareg.design._edge.newton import ConePoint, cone_floor, inverse
 from nareg.design._edge.support import Support
+from nareg.design._risk.descent import DescentResult
+from nareg.design._risk.newton import Limits, newton
 
 #: Numbers in the largest array of a batch (16 MB).
 LARGEST_BATCH = 2_000_000
@@ -117,16 +119,6 @@ def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[Equa
     return [EqualGaps(masks[:, k], b[:, group == k]) for k in range(masks.shape[1]) if masks[:, k].any()]
 
 
-@dataclass(frozen=True)
-class StepEnd:
-    """Where a step ended; ``gradient_norm`` is relative: ``||projected gradient|| ||u|| / N``."""
-
-    u: np.ndarray
-    gradient_norm: float
-    iterations: int
-    message: str
-
-
 class Marginal(Protocol):
     """The marginal likelihood f of some readings, by dense matrices or sparse factors."""
 
@@ -143,12 +135,12 @@ class Marginal(Protocol):
     def deviances(self, u: np.ndarray, readings: list[EqualGaps]) -> np.ndarray:
         """F of every time of other readings."""
 
-    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> DescentResult:
         """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``."""
 
 
 @dataclass(frozen=True)
-class MarginalPoint(NewtonPoint):
+class MarginalPoint(ConePoint):
     """A point with ``P = Theta^-1``, the mean of ``P_t``, and that of ``m_t m_t^T``."""
 
     posterior: np.ndarray
@@ -195,35 +187,34 @@ class MarginalObjective:
         posterior += P  # the shares add up to one
         value = (1 - self.a) * (value - prior[1]) + self.a * (float(np.sum(Theta * self.R)) - prior[1])
         # a likelihood moves with the unit of the readings: what counts is its change per node
-        return MarginalPoint(u, value, prior[0], float(self.support.n), posterior, means)
+        return MarginalPoint(u, value, float(self.support.n), prior[0], posterior, means)
 
     def value_and_slope(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         point = self.at(u)
         return (np.inf, np.zeros_like(u)) if point is None else (point.value, self.slope(point))
 
-    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> DescentResult:
         point = self.at(u)
         assert point is not None
         objective = replace(self, R=point.P, a=a)
-        end = newton(objective, u, nonnegative=nonnegative, tolerance=tolerance, max_iterations=MAX_ITERATIONS)
-        return StepEnd(end.point.u, end.gradient_norm, end.iterations, end.message)
+        return newton(objective, u, Limits(cone_floor(nonnegative), tolerance=tolerance, max_iterations=MAX_ITERATIONS))
 
     def _full(self, Theta: np.ndarray) -> tuple[np.ndarray, float] | None:
         K = Theta.copy()
         K[np.diag_indices_from(K)] += self.c
         return inverse(K)
 
-    def slope(self, point: NewtonPoint) -> np.ndarray:
+    def slope(self, point: ConePoint) -> np.ndarray:
         assert isinstance(point, MarginalPoint)
         return self.support.gather((1 - self.a) * (point.posterior + point.means) + self.a * self.R - point.P)
 
-    def gauss_newton(self, point: NewtonPoint) -> np.ndarray:
+    def gauss_newton(self, point: ConePoint) -> np.ndarray:
         """The expected Hessian, lower triangle; with gaps that of the mean ``G_t``, which is at most that."""
         assert isinstance(point, MarginalPoint)
         G = point.P - point.posterior
         return self.support.products(((1 - self.a) * G, G), (self.a * point.P, point.P))
 
-    def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
+    def curvature(self, point: ConePoint) -> tuple[np.ndarray, np.ndarray]:
         assert isinstance(point, MarginalPoint)
         expected = self.gauss_newton(point)
         if self.n_patterns > 1:

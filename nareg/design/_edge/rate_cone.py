@@ -16,15 +16,17 @@ which does not change with the scale of ``C + S``; nu falls in steps. With ``Z =
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
 from nareg._operator import EPSILON
-from nareg.design._edge.newton import ConeObjective, NewtonPoint, Reached, inverse, newton
+from nareg.design._edge.newton import ConeObjective, ConePoint, cone_floor, inverse
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support
+from nareg.design._risk.descent import DescentResult
+from nareg.design._risk.newton import Limits, newton
 from nareg.design._risk.rate import promised
 from nareg.errors import SolverError
 from nareg.progress import ProgressCallback
@@ -127,10 +129,10 @@ class RateCone:
 
 
 @dataclass(frozen=True)
-class PointAtRate(NewtonPoint):
+class PointAtRate(ConePoint):
     """A point of the objective, and the inverses of both matrices of the cone there."""
 
-    inner: NewtonPoint
+    inner: ConePoint
     inverses: tuple[np.ndarray, np.ndarray]
 
 
@@ -151,19 +153,19 @@ class Barrier:
         inner = None if sides is None else self.base.at(u)
         if sides is None or inner is None:
             return None
-        return PointAtRate(u, inner.value + self.nu * sides[0], inner.P, inner.size, inner, sides[1])
+        return PointAtRate(u, inner.value + self.nu * sides[0], inner.size, inner.P, inner, sides[1])
 
-    def slope(self, point: NewtonPoint) -> np.ndarray:
+    def slope(self, point: ConePoint) -> np.ndarray:
         assert isinstance(point, PointAtRate)
         return self.base.slope(point.inner) + self.nu * self.cone.slope(point.u, point.inverses)
 
-    def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
+    def curvature(self, point: ConePoint) -> tuple[np.ndarray, np.ndarray]:
         assert isinstance(point, PointAtRate)
         stiffness, hessian = self.base.curvature(point.inner)
         bend, convex = self.cone.hessian(point.u, point.inverses)
         return stiffness + self.nu * convex, hessian + self.nu * bend
 
-    def gauss_newton(self, point: NewtonPoint) -> np.ndarray:
+    def gauss_newton(self, point: ConePoint) -> np.ndarray:
         assert isinstance(point, PointAtRate)
         return self.base.gauss_newton(point.inner) + self.nu * self.cone.hessian(point.u, point.inverses)[0]
 
@@ -184,15 +186,15 @@ def barrier(objective: ConeObjective, cone: RateCone, start: np.ndarray, part: f
 def newton_at_rate(
     objective: ConeObjective, cone: RateCone | None, start: np.ndarray, *, nonnegative: bool, tolerance: float,
     max_iterations: int, progress: ProgressCallback | None = None,
-) -> Reached:  # fmt: skip
+) -> DescentResult:  # fmt: skip
     """:func:`newton` in the cone (None: anywhere), with barriers that cost less and less."""
-    descend = partial(newton, nonnegative=nonnegative, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
+    limits = Limits(cone_floor(nonnegative), tolerance=tolerance, max_iterations=max_iterations)
     if cone is None:
-        return descend(objective, start)
+        return newton(objective, start, limits, progress)
     u, steps = start, 0
     for part in TIGHT:
-        reached = descend(barrier(objective, cone, u, part), u)
-        u, steps = reached.point.u, steps + reached.iterations
+        reached = newton(barrier(objective, cone, u, part), u, limits, progress)
+        u, steps = reached.w, steps + reached.iterations
         if reached.message == "interrupted":
             break
     return replace(reached, iterations=steps)

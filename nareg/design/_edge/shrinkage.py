@@ -23,9 +23,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nareg._linear.held_out import standard_error
-from nareg.design._edge.newton import ConeObjective, LikelihoodObjective, NewtonPoint, Proximal, RiskObjective, newton
+from nareg.design._edge.newton import ConeObjective, ConePoint, LikelihoodObjective, Proximal, RiskObjective, cone_floor
 from nareg.design._edge.rate_cone import INSIDE, LOOSE, RateCone, barrier
 from nareg.design._edge.support import Support
+from nareg.design._risk.newton import Limits, newton
 from nareg.design._risk.problem import STANDARD_ERRORS, DesignProblem
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.starts import best_scalar
@@ -219,10 +220,10 @@ def _rough(objective: ConeObjective, cone: RateCone | None, start: np.ndarray, n
     """A point near the minimum; Ctrl-C is raised again."""
     if cone is not None:
         objective = barrier(objective, cone, start, LOOSE)
-    reached = newton(objective, start, nonnegative=nonnegative, tolerance=1e-4, enough=ROUGH, max_iterations=ROUGH_ITERATIONS)
+    reached = newton(objective, start, Limits(cone_floor(nonnegative), np.inf, 1e-4, ROUGH, ROUGH_ITERATIONS))
     if reached.message == "interrupted":
         raise KeyboardInterrupt
-    return reached.point.u
+    return reached.w
 
 
 def _value(objective: ConeObjective, u: np.ndarray) -> float:
@@ -240,7 +241,7 @@ def _scatter(objective: Plain, u: np.ndarray, X: np.ndarray) -> np.ndarray:
     return np.einsum("nt,nt->t", error, error)
 
 
-def degrees_of_freedom(family: Family, amount: float, point: NewtonPoint, *, nonnegative: bool) -> float:
+def degrees_of_freedom(family: Family, amount: float, point: ConePoint, *, nonnegative: bool) -> float:
     """Effective number of parameters: the trace of the data's share in the Gauss-Newton matrix.
 
     ``tr((1 - a) G_data G_a^-1)``, with G_a that of the blended objective; weights at the bound zero do not count.

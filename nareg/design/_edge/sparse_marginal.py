@@ -22,10 +22,11 @@ import numpy as np
 from nareg._core import checks
 from nareg._linear.lbfgs import Pair
 from nareg.design._edge.lbfgs import ConeDescent
-from nareg.design._edge.marginal import EqualGaps, StepEnd
+from nareg.design._edge.marginal import EqualGaps
 from nareg.design._edge.newton import SMALLEST_PIVOT
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES
+from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.support import probes
 
 #: Differences of images that are mixed: more of them leave the cone more often.
@@ -136,7 +137,7 @@ class SparseMarginal:
             parts.append(log_dets[batch.which] - prior[0] - np.einsum("it,it->t", batch.b, m))
         return np.concatenate(parts)
 
-    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> DescentResult:
         """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``.
 
         With m this function's gradient plus ``v_k^T Theta^-1 v_k`` at a point, ``u . m - log det Theta`` lies above it and
@@ -149,7 +150,7 @@ class SparseMarginal:
         floor = np.zeros_like(u) if nonnegative else None
         stiffness = self.clean.stiffness(u, None, self._probes)
         stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
-        mixture, reached, least = Anderson(stiffness), StepEnd(u, np.inf, 0, ""), np.inf
+        mixture, reached, least = Anderson(stiffness), DescentResult(u, start.f, np.inf, 0, ""), np.inf
         try:
             while True:
                 now = self._value(u)
@@ -164,7 +165,7 @@ class SparseMarginal:
                 above = ConeDescent(
                     partial(self.clean.value_and_gradient, moments=moments), u, stiffness, floor, float(self.support.n)
                 )
-                reached, least = replace(reached, u=u, gradient_norm=above.relative_gradient), height
+                reached, least = replace(reached, w=u, value=height, gradient_norm=above.relative_gradient), height
                 if reached.gradient_norm <= tolerance:
                     return replace(reached, message="gradient below tolerance")
                 if reached.iterations == MAX_ITERATIONS:

@@ -22,8 +22,7 @@ from nareg._operator import FilterSystem, Penalty
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.result import FACTOR_NODES
 from nareg.design._edge.support import Support
-from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.line_search import minimize_between
+from nareg.design._risk.descent import ValueAndGradient, minimize_between
 from nareg.design._risk.problem import bare_system
 from nareg.design._risk.sampled import ColumnRisk, SampleColumns
 from nareg.errors import SolverError

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from nareg.design._convex.lyapunov import lyapunov
+from nareg.design._convex.filter_fit import lyapunov
 from nareg.design._convex.rounding import bound_starts, zero_level
 from nareg.design._minmax.signal_sets import Matrix
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible

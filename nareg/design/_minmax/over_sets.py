@@ -25,9 +25,8 @@ from nareg.design._minmax.exchange import ExchangeResult, exchanges, relaxed_bou
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import spread_moment
 from nareg.design._minmax.worst_case import WorstCase, examine
-from nareg.design._risk.descent import feasible
+from nareg.design._risk.descent import feasible, minimize_scale
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.line_search import minimize_scale
 from nareg.design._risk.problem import DesignEnd, DesignProblem, with_details
 from nareg.design._risk.support import half
 from nareg.design.programs._problem import Optimum

@@ -19,8 +19,14 @@ from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.gap_patterns import gap_details
 from nareg.design._node.penalty_path import Fold
-from nareg.design._node.sampled_path import SampledOptions, SampledTask, checked_problem, chosen_solver, design_sampled
-from nareg.design._node.sampling import Sampling
+from nareg.design._node.sampled_path import (
+    SampledOptions,
+    SampledTask,
+    Sampling,
+    checked_problem,
+    chosen_solver,
+    design_sampled,
+)
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit

@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
 from scipy.optimize import brentq
 
 from nareg.design._node.gap_patterns import GappyScalar, Pattern, patterns
-from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.descent import minimize_scale
 from nareg.design._risk.problem import extreme_frequencies
 
 #: The prior counts as so many times, per node.

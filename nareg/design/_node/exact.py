@@ -18,8 +18,15 @@ import numpy as np
 from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node.dense_path import DENSE_FOLDS, at_rate, design_dense, signal_fold
-from nareg.design._node.sampled_path import SampledOptions, SampledTask, checked_problem, chosen_solver, design_sampled
-from nareg.design._node.sampling import FEWEST, Sampling
+from nareg.design._node.sampled_path import (
+    FEWEST,
+    SampledOptions,
+    SampledTask,
+    Sampling,
+    checked_problem,
+    chosen_solver,
+    design_sampled,
+)
 from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.newton import polish

@@ -17,7 +17,7 @@ from nareg._core import checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import GappyScalar, gap_details
-from nareg.design._risk.line_search import minimize_scale, minimize_widely
+from nareg.design._risk.descent import minimize_scale, minimize_widely
 from nareg.design._risk.problem import DesignEnd, DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables

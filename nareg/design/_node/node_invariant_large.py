@@ -17,7 +17,7 @@ from nareg._core import checks
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
 from nareg.design._node.sampled_path import ARRAYS
-from nareg.design._risk.line_search import minimize_between
+from nareg.design._risk.descent import minimize_between
 from nareg.design._risk.problem import DesignEnd, Problem, fit_weights
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, blind_columns, oracle_columns
 from nareg.design._risk.starts import SINGLE_RANGE, balanced_weight, best_single

@@ -12,8 +12,7 @@ from nareg.design._node.blind import blind_sampled
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact_sampled
 from nareg.design._node.penalty_path import Warm
-from nareg.design._node.sampled_path import SampledOptions
-from nareg.design._node.sampling import Sampling
+from nareg.design._node.sampled_path import SampledOptions, Sampling
 from nareg.design._risk.groups import Groups
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback

@@ -24,8 +24,7 @@ from nareg._core import checks
 from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
 from nareg.design import programs
-from nareg.design._convex.filter_fit import FitOptions, fit_dense, fit_low_rank
-from nareg.design._convex.lyapunov import dense_step_one, low_rank_step_one
+from nareg.design._convex.filter_fit import FitOptions, dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, problem, with_details
 from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem

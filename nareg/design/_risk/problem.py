@@ -25,8 +25,7 @@ from scipy.linalg import eigh
 from nareg._core import checks
 from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
-from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.descent import DescentResult, minimize_scale
 from nareg.design._risk.support import root
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import operator_hash

@@ -21,7 +21,7 @@ from nareg._linear.eigenvalues import extreme_eigenvalue, operator, start_vector
 from nareg._linear.factorization import factorize
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty, scale_symmetric
-from nareg.design._risk.line_search import descend_in_steps
+from nareg.design._risk.descent import descend_in_steps
 from nareg.design._risk.problem import SignalProblem, checked_fit
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, oracle_columns
 from nareg.design._risk.starts import SINGLE_COLUMNS, best_single

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.design._risk.descent import feasible
-from nareg.design._risk.line_search import descend_in_steps, minimize_scale, minimize_widely
+from nareg.design._risk.descent import descend_in_steps, feasible, minimize_scale, minimize_widely
 from nareg.design._risk.problem import DesignProblem, extreme_frequencies
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 

@@ -8,7 +8,7 @@ from scipy.linalg import sqrtm
 
 import nareg
 from nareg.design import programs
-from nareg.design._convex.lyapunov import dense_step_one
+from nareg.design._convex.filter_fit import dense_step_one
 from nareg.design._risk.problem import problem
 from nareg.design.programs.robust import worst_moment
 from nareg.errors import InputError
