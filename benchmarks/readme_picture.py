@@ -1,6 +1,7 @@
-"""``python benchmarks/readme_picture.py``: the README's picture, from the README's own example.
+"""``python benchmarks/readme_picture.py``: the README's picture and its table of errors, from the README's own example.
 
 Each map shows the root mean square error of every station over the new days: of the readings, after one weight, after ``edge``.
+The space-time model reads the noisy year, all others one day at a time.
 """
 
 from __future__ import annotations
@@ -17,22 +18,29 @@ from nareg import plotting
 
 
 def main(path: Path) -> None:
-    """Draw the three maps side by side, on one color scale."""
+    """Print the errors, and draw three maps side by side, on one color scale."""
     network = nareg.datasets.load("us-weather").complete()
     graph, field = network.graph, network.signals - network.signals.mean()
     month = np.arange(365) // 30 % 2
     past, new = field[:, month == 0], field[:, month == 1]
     noisy = new + 5.0 * np.random.default_rng(0).standard_normal(new.shape)
-    one = nareg.design.node_invariant(graph, rule="oracle", signals=past, noise=25.0)
-    edge = nareg.design.edge(graph, signals=past, noise=25.0)
-    estimates = {
-        "readings": noisy,
-        "one weight": nareg.filters.denoise(graph, one, noisy).x,
-        "edge": nareg.filters.denoise(graph, edge, noisy).x,
+    year = field + 5.0 * np.random.default_rng(1).standard_normal(field.shape)
+    year[:, month == 1] = noisy
+    designs = {
+        "one weight": nareg.design.node_invariant(graph, rule="oracle", signals=past, noise=25.0),
+        "one weight, gcv": nareg.design.node_invariant(graph, rule="gcv", measurements=noisy),
+        "blind": nareg.design.blind(graph, measurements=noisy, noise=25.0),
+        "edge, from readings": nareg.design.edge(graph, measurements=noisy, noise=25.0),
+        "edge": nareg.design.edge(graph, signals=past, noise=25.0),
     }
+    estimates = {"readings": noisy} | {name: nareg.filters.denoise(graph, d, noisy).x for name, d in designs.items()}
+    estimates["space-time model"] = nareg.spacetime.fit(graph, year).smooth().x[:, month == 1]
+    for name, x in estimates.items():
+        print(f"{name}: error {np.std(x - new):.2f} °C")
     with plt.rc_context(plotting.STYLE):
         figure, axes = plt.subplots(1, 3, figsize=(12, 3.1), sharey=True, layout="constrained")
-        for ax, (name, x) in zip(axes, estimates.items(), strict=True):
+        for ax, name in zip(axes, ("readings", "one weight", "edge"), strict=True):
+            x = estimates[name]
             error = np.sqrt(np.mean((x - new) ** 2, axis=1))
             plotting.network(graph, error, ax=ax, limits=(1.0, 5.0), cmap="inferno_r", colorbar=False)
             ax.set_title(f"{name}: error {np.std(x - new):.1f} °C")
