@@ -46,7 +46,7 @@ def part_of(path: Path) -> str:
 def imports() -> dict[str, set[str]]:
     """Part -> the parts that it imports when it runs, here or in a function; the package's own names aside."""
     parts = {part_of(path) for path in files()} - {"__init__"}
-    found: dict[str, set[str]] = {part: set() for part in sorted(parts)}
+    needs: dict[str, set[str]] = {part: set() for part in sorted(parts)}
     for path in files():
         part = part_of(path)
         if part == "__init__":
@@ -59,8 +59,8 @@ def imports() -> dict[str, set[str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node not in typing and node.module is not None:
                 names = [f"nareg.{a.name}" for a in node.names] if node.module == "nareg" else [node.module]
-                found[part] |= {name.split(".")[1] for name in names if name.startswith("nareg.")} & parts - {part}
-    return found
+                needs[part] |= {name.split(".")[1] for name in names if name.startswith("nareg.")} & parts - {part}
+    return needs
 
 
 @cache

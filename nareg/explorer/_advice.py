@@ -66,7 +66,7 @@ ADVICE: dict[str, dict[str, str]] = {
     },
     "blind": {
         "title": "Node weights from noisy readings: blind",
-        "why": "Given 30 readings per station and more, edge(measurements=...) is better still.",
+        "why": "Given 30 readings per station and more, edge(measurements=...) is at least as good.",
         "code": _OPEN
         + _CENTER
         + _NOISE
