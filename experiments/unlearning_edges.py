@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,14 +33,17 @@ PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...], float, float]]] = {
     },
 }
 EVERY = 500
+#: Stands for all methods, whose removals are timed in turn.
+CLOCKED = "all"
 #: Times as long as ScaleGUN's that propagation of everything is published to take.
 LONGER = 10
 
 
 @dataclass(frozen=True)
 class Settings:
-    """nareg and ScaleGUN remove every edge by itself; the others ``timed`` of every ``every``, the rest of those at once. The
-    paper has five trials.
+    """nareg and ScaleGUN remove every edge by itself; the others ``timed`` of every ``every``, the rest of those at once.
+
+    Seconds are of ``clocked`` edges that all methods remove in turn. The paper has five trials.
     """
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "amazon-photo")
@@ -47,6 +51,7 @@ class Settings:
     removals: int = 2000
     every: int = EVERY
     timed: int = 3
+    clocked: int = 20
     trials: int = 3
     seed: int = 0
     device: str | None = None
@@ -56,16 +61,39 @@ def points(s: Settings) -> list[Point]:
     return [
         {"dataset": dataset, "method": method, "trial": trial}
         for dataset in s.datasets for trial in range(s.trials) for method in s.methods
-    ]  # fmt: skip
+    ] + [{"dataset": dataset, "method": CLOCKED, "trial": 0} for dataset in s.datasets]  # fmt: skip
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
     data, method = u.loaded(point["dataset"]), point["method"]
     seed = [s.seed, point["trial"]]
     edges = data.edges(np.random.default_rng(seed))[: s.removals]  # the same for every method
+    if method == CLOCKED:
+        return clocked(s, data, edges[: s.clocked], seed)
     model = data.as_published(method, np.random.default_rng([*seed, 1]), **u.placed(method, s.device))
     timed = s.every if method in u.ONE_BY_ONE else s.timed
     return u.removed_in_parts(data, model, edges, model.remove_edges, every=s.every, timed=timed)
+
+
+def clocked(s: Settings, data: u.Loaded, edges: np.ndarray, seed: list[int]) -> list[Row]:
+    """Median processor seconds of a removal by each method, one edge after the other: what runs beside is not in them."""
+    models = {m: data.as_published(m, np.random.default_rng([*seed, 1]), **u.placed(m, s.device)) for m in s.methods}
+    spent: dict[str, list[tuple[float, float, bool]]] = {m: [] for m in s.methods}
+    for pair in edges:
+        for method, model in models.items():
+            start = time.process_time()
+            certificate = model.remove_edges([pair])
+            seconds = time.process_time() - start
+            share = certificate.timings["propagation"] / sum(certificate.timings.values())
+            spent[method].append((seconds, share * seconds, certificate.retrained))
+    return [
+        {
+            "method": method, "removed": None, "total": float(np.median([total for total, _, _ in ones])),
+            "propagation": float(np.median([part for _, part, _ in ones])), "timed": len(ones),
+            "retrained": sum(anew for _, _, anew in ones),
+        }
+        for method, ones in spent.items()
+    ]  # fmt: skip
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -82,7 +110,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             upper.plot(removed, [u.mean(rows, "accuracy", removed=n, **here) for n in removed], label=method, **u.line(j))
             known, *seconds = PUBLISHED[dataset].get(method, ((),))
             upper.plot(range(0, EVERY * len(known), EVERY), known, "x", color=f"C{j}")
-            u.draw_times(lower, j, rows, tuple(seconds) or None, **here)
+            u.draw_times(lower, j, rows, tuple(seconds) or None, removed=None, **here)
         upper.set(title=dataset, xlabel="edges removed", ylabel="test accuracy [%]")
         lower.set(yscale="log", ylabel="seconds per removal", xlabel=u.MARKS)
         lower.set_xticks(range(len(s.methods)), s.methods)
@@ -93,8 +121,11 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     long, beside, propagated, rest = [], [], [], []
     for dataset in s.datasets:
-        share = {m: u.median(rows, "propagation", dataset=dataset, method=m) for m in s.methods}
-        steps = {m: u.median(rows, "total", dataset=dataset, method=m) - share[m] for m in s.methods}
+        share, total = (
+            {m: u.median(rows, key, dataset=dataset, method=m, removed=None) for m in s.methods}
+            for key in ("propagation", "total")
+        )
+        steps = {m: total[m] - share[m] for m in s.methods}
         for peer in (u.CGU, u.CEU):
             long += [share[peer] > LONGER * share[u.SCALEGUN], 0.5 < share[peer] / share[u.RETRAINED] < 2]
             beside.append(0.5 < steps[peer] / steps[u.SCALEGUN] < 2)
@@ -127,6 +158,6 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 FIGURE = Figure(
     "unlearning-edges", "Edges removed one by one", Settings(),
-    Settings(datasets=("cora",), removals=40, every=20, timed=1, trials=1),
+    Settings(datasets=("cora",), removals=40, every=20, timed=1, clocked=5, trials=1),
     points, compute, draw, judge, **u.PARTS,
 )  # fmt: skip
