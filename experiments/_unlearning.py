@@ -356,7 +356,11 @@ def compared_tables(
         times.append(f"{name}: {seconds}")
     after = f"With ScaleGUN after 0, {every}, ... removals (published): {'; '.join(texts)} %."
     scaled = "Features standardized and divided by the longest row."
-    between = "Untimed removals of retraining, CGU and CEU are done at once."
+    between = (
+        "Processor seconds of the same removals by all methods in turn."
+        if clock
+        else "Untimed removals of retraining, CGU and CEU are done at once."
+    )
     near_enough = f"{scaled} Before any removal within 3 points, and as large a fall within 1.5."
     return (
         Verdict("accuracy", grade(near), after, near_enough),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _unlearning as u
-from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
 
 #: Published: accuracy before any removal and after 500, 1,000, 1,500 and 2,000, seconds of a removal, of propagation in it.
 PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...], float, float]]] = {
@@ -146,7 +146,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     exact = (
         "That gradient is taken after every {} removals, all classes together. For all data the bound is none (Theorem 4.5)."
     )
-    return [
+    missing = [name for name in PUBLISHED if name not in s.datasets]
+    verdicts = [
         *u.compared_tables(rows, "dataset", PUBLISHED, EVERY, s.methods, s.datasets),
         Verdict("certified", grade(sound), "; ".join(cells) + ".", exact.format(s.every)),
         Verdict(
@@ -154,6 +155,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         ),
         Verdict("beside", grade(beside), f"Beside propagation: {'; '.join(rest)}.", f"{u.STEPS} Within a factor of 2."),
     ]
+    return [instead(verdict, f"on {' and '.join(s.datasets)}" if missing else "") for verdict in verdicts]
 
 
 FIGURE = Figure(
