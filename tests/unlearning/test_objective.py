@@ -92,9 +92,9 @@ def test_slopes_that_are_saturated_take_many_steps(rng):
 
 
 def test_what_is_no_number_is_not_gone_on_with(rng, monkeypatch):
-    problem, steps, solve = objective(rng), [], ClassifierObjective._solve
+    problem, steps, solve = objective(rng), [], ClassifierObjective.solve
     problem.S[3, 2] = np.nan
-    monkeypatch.setattr(ClassifierObjective, "_solve", lambda *given: steps.append(0) or solve(*given))
+    monkeypatch.setattr(ClassifierObjective, "solve", lambda *given: steps.append(0) or solve(*given))
     with pytest.raises(SolverError, match="gradient of nan"):
         problem.minimize(np.zeros((6, 3)), 1e-8)
     assert len(steps) == 1

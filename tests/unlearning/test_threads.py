@@ -195,13 +195,13 @@ def blas_threads():
 def test_a_removal_runs_in_one_blas_thread(rng, monkeypatch):
     model, *_ = fitted(rng)
     seen = []
-    solve = ClassifierObjective._solve
+    solve = ClassifierObjective.solve
 
     def watched(*arguments):
         seen.append(blas_threads())
         return solve(*arguments)
 
-    monkeypatch.setattr(ClassifierObjective, "_solve", watched)
+    monkeypatch.setattr(ClassifierObjective, "solve", watched)
     with threadpool_limits(limits=2, user_api="blas"):
         before = blas_threads()
         assert max(before) == 2
