@@ -74,6 +74,7 @@ OTHERS = {
         "gnn.ConjugateGradients",
         "gnn.Neumann",
         "gnn.Perturbation",
+        "gnn.Recipe",
         "herta.AttentionPenalty",
         "herta.Optimizer",
         "herta.Regularized",
