@@ -84,8 +84,7 @@ def in_memory_propagation(folder: Path) -> dict[str, float]:
     """The package's own product on arrays in memory; normalized weights are made before the clock starts."""
     import scipy.sparse as sp
 
-    from nareg.gnn._operators import NumpySparse
-    from nareg.gnn._recurrences import horner
+    from nareg.gnn._operators import NumpySparse, horner
 
     matrix = io.StoredGraph(folder / "g.graph").adjacency()
     root = 1 / np.sqrt(np.asarray(matrix.sum(axis=1)).ravel() + 1)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch.nn import functional as F
 
@@ -17,6 +19,7 @@ from experiments._residual import AdaptiveResidual
 from experiments._unfolded import Unfolded
 from nareg._core import checks
 from nareg.gnn._dropout import dropout
+from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.networks import FilteredNetwork, Network, Perceptron, Rows
 from nareg.gnn.similarity import similarity_weighted
 
@@ -40,8 +43,29 @@ __all__ = [
 ]
 
 
+class Neighborhood(Adjacency):
+    """Rows and columns of A~ that belong to some nodes, divided by the degrees in the whole graph: for products only."""
+
+    def __init__(self, whole: Adjacency, nodes: np.ndarray) -> None:
+        self.normalization, self.degrees, self._formats = whole.normalization, whole.degrees[nodes], {}
+        self.raw, self.matrix = (sp.csr_array(m[nodes][:, nodes]) for m in (whole.raw, whole.matrix))
+
+
+def within(adjacency: Adjacency, nodes: np.ndarray, hops: int) -> np.ndarray:
+    """Nodes within so many steps of the given ones, in order: those that as many products with A~ use."""
+    reached = np.zeros(adjacency.n_nodes, dtype=bool)
+    reached[nodes] = True
+    for _ in range(hops):
+        reached |= adjacency.matrix @ reached > 0
+    return np.flatnonzero(reached)
+
+
 class Convolutional(Network):
-    """Two convolutions with an activation and dropout between: GCN, GAT."""
+    """Two convolutions with an activation and dropout between: GCN, GAT.
+
+    ``reach`` is the number of steps along edges that an output depends on, if it is small: training then looks at the
+    neighborhood of each part alone, which changes nothing but the time.
+    """
 
     def __init__(
         self,
@@ -64,6 +88,17 @@ class Convolutional(Network):
         hidden = self.activation(self.first(dropout(x, self.dropout, self.training), graph))
         out: torch.Tensor = self.second(dropout(hidden, self.dropout, self.training), graph)
         return out[rows]
+
+    def views(self, adjacency: Adjacency, x: torch.Tensor, parts: Sequence[np.ndarray]) -> list[tuple[Any, Rows]]:
+        """The neighborhood of each part, where the network does not reach far."""
+        if self.reach is None:
+            return super().views(adjacency, x, parts)
+        views: list[tuple[Any, Rows]] = []
+        for nodes in parts:
+            near = within(adjacency, nodes, self.reach)
+            inputs = self.prepare(Neighborhood(adjacency, near), x[torch.as_tensor(near, device=x.device)])
+            views.append((inputs, torch.as_tensor(np.searchsorted(near, nodes), device=x.device)))
+        return views
 
     def decayed(self) -> Sequence[torch.nn.Parameter]:
         """The first layer (Kipf, Welling 2017), or all."""

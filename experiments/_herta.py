@@ -19,14 +19,15 @@ from nareg.results import Status
 try:
     import torch
 
+    from experiments import _algorithm1 as algorithm1
     from nareg import herta
     from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE
-    from nareg.herta._train import algorithm1, inputs
+    from nareg.herta._train import inputs
 except ModuleNotFoundError as missing:
     raise NaregError(f"the herta experiments need torch ({missing}): pip install 'nareg[torch]'.") from missing
 
 #: What the figures of this kind rest on (see Figure).
-PARTS: dict[str, Any] = {"helpers": ("_herta",), "apart_from": ("design", "baselines"), "versions": ("torch",)}
+PARTS: dict[str, Any] = {"helpers": ("_herta", "_algorithm1"), "apart_from": ("design", "baselines"), "versions": ("torch",)}
 
 #: What :class:`nareg.herta.Optimizer` takes beyond a name.
 OPTIMIZER_SETTINGS = {field.name for field in fields(herta.Optimizer)} - {"name"}
@@ -63,14 +64,16 @@ class Loaded:
         return [np.sort(known[a:b]) for a, b in itertools.pairwise(ends)]
 
     def fit(self, *, optimizer: str = "auto", loss: str = "mse", **options: Any) -> herta.TrainingResult:
-        """:func:`nareg.herta.fit` on this graph; settings of the optimizer and of the model may stand beside."""
+        """:func:`nareg.herta.fit`, or Algorithm 1, on this graph; settings of optimizer and model may stand beside."""
         how = {name: options.pop(name) for name in OPTIMIZER_SETTINGS & options.keys()}
         model = {name: options.pop(name) for name in ("lam", "unrolled") if name in options}
         decay = options.pop("weight_decay", 0.0)
-        return herta.fit(
-            self.graph, self.features, self.labels, lam=herta.Unfolding(**model), loss=herta.Regularized(loss, decay),
-            optimizer=herta.Optimizer(optimizer, **how), device=self.device, **options,
-        )  # fmt: skip
+        options |= {"lam": herta.Unfolding(**model), "loss": herta.Regularized(loss, decay), "device": self.device}
+        data = self.graph, self.features, self.labels
+        if optimizer.startswith("algorithm-1"):
+            settings = herta.Optimizer("gd", **how)
+            return algorithm1.fit(*data, printed=optimizer.endswith("as-printed"), optimizer=settings, **options)
+        return herta.fit(*data, optimizer=herta.Optimizer(optimizer, **how), **options)
 
     def built(self, optimizer: str, *, lam: float, train: np.ndarray, seed: list[int]) -> tuple[herta.Preconditioner, float]:
         """A sketched preconditioner for a grid of learning rates, factorized, and the seconds that it took.

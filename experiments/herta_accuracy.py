@@ -165,5 +165,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "herta-accuracy", "Test accuracy with the paper's grid", Settings(),
     Settings(datasets=("cora",), losses=("ce",), lams=(1.0,), rates=(0.1, 1.0), epochs=10, gcn_epochs=10, masks=1),
-    points, compute, draw, judge, **h.PARTS | {"helpers": ("_herta", "_gnn_peers", "_convolutions")},
+    points, compute, draw, judge, **h.PARTS | {"helpers": ("_herta", "_algorithm1", "_gnn_peers", "_convolutions")},
 )  # fmt: skip

@@ -125,5 +125,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "herta-large", "Training at the size of ogbn-arxiv", Settings(),
     Settings(features=(16, 32), nodes=2000, classes=5, lams=(1.0,), most=50),
-    points, compute, draw, judge, **h.PARTS | {"helpers": ("_herta", "herta_loss")},
+    points, compute, draw, judge, **h.PARTS | {"helpers": ("_herta", "_algorithm1", "herta_loss")},
 )  # fmt: skip

@@ -16,11 +16,14 @@ from nareg.gnn.similarity import similarity_weighted
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Perturbation
 
 if TYPE_CHECKING:
+    from nareg.gnn.comparison import Recipe, compare
     from nareg.gnn.layers import NGC, RNGC
     from nareg.gnn.node_adaptive import NodeAdaptiveConv
 
 #: Name -> module: what needs torch is imported when it is asked for.
-_WITH_TORCH = {"NGC": "layers", "RNGC": "layers", "NodeAdaptiveConv": "node_adaptive"}
+_WITH_TORCH = {
+    "NGC": "layers", "RNGC": "layers", "NodeAdaptiveConv": "node_adaptive", "Recipe": "comparison", "compare": "comparison",
+}  # fmt: skip
 
 __all__ = [
     "NGC",
@@ -31,6 +34,8 @@ __all__ = [
     "Neumann",
     "NodeAdaptiveConv",
     "Perturbation",
+    "Recipe",
+    "compare",
     "propagate",
     "series",
     "similarity_weighted",

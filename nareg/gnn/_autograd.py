@@ -10,7 +10,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from nareg._core.arrays import empty_like
-from nareg.gnn import _recurrences
+from nareg.gnn import _operators
 from nareg.gnn._operators import Operator
 
 Apply = Callable[[torch.Tensor], torch.Tensor]
@@ -55,14 +55,14 @@ class WeightedPropagation(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, M: Operator) -> torch.Tensor:
         ctx.M, ctx.numbers = M, weights.tolist()  # off their device once, for both passes
         ctx.save_for_backward(x, weights)
-        return _recurrences.horner(M, x.contiguous(), ctx.numbers)
+        return _operators.horner(M, x.contiguous(), ctx.numbers)
 
     @staticmethod
     @_in_full_precision
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         x, weights = ctx.saved_tensors
         gradient = gradient.contiguous()
-        of_x = _recurrences.horner(ctx.M.transposed, gradient, ctx.numbers) if ctx.needs_input_grad[0] else None
+        of_x = _operators.horner(ctx.M.transposed, gradient, ctx.numbers) if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:
             return of_x, None, None
         Z, spare, inner = x.contiguous(), empty_like(x), []
@@ -107,7 +107,7 @@ class PerturbedSeries(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, M: Operator, slopes: Sequence[Slope], lam: float, order: int, *parameters: torch.Tensor
     ) -> torch.Tensor:
         iterates: list[torch.Tensor] | None = [] if any(ctx.needs_input_grad[5:]) else None
-        Z = _recurrences.neumann(M, x.contiguous(), lam=lam, order=order, iterates=iterates)
+        Z = _operators.neumann(M, x.contiguous(), lam=lam, order=order, iterates=iterates)
         ctx.M, ctx.slopes, ctx.lam, ctx.order = M, slopes, lam, order
         ctx.save_for_backward(*parameters, *(iterates or ()))
         return Z
@@ -118,7 +118,7 @@ class PerturbedSeries(torch.autograd.Function):
         M, lam, needed = ctx.M.transposed, ctx.lam, ctx.needs_input_grad[5:]
         parameters, iterates = ctx.saved_tensors[: len(needed)], ctx.saved_tensors[len(needed) :]
         if not any(needed):
-            return _recurrences.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order), *[None] * (4 + len(needed))
+            return _operators.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order), *[None] * (4 + len(needed))
         of_x, of_parameters = series_gradients(M, gradient.contiguous(), iterates, parameters, ctx.slopes, needed, lam)
         return of_x, *[None] * 4, *of_parameters
 

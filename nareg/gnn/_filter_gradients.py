@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from nareg.gnn import _recurrences
+from nareg.gnn import _operators
 from nareg.gnn._autograd import Slope, series_gradients
 from nareg.gnn._operators import adjacency_operator
 from nareg.gnn.ngc import ngc_transposed
@@ -64,6 +64,6 @@ def filter_gradients(
         )
         return Y, of_U, of_entries
     iterates: list[torch.Tensor] = []
-    _recurrences.neumann(M, x, lam=lam, order=solver.order, iterates=iterates)
+    _operators.neumann(M, x, lam=lam, order=solver.order, iterates=iterates)
     of_x, (of_U, of_entries) = series_gradients(M.transposed, gradient, iterates, parameters, slopes, needed, lam)
     return of_x, of_U, of_entries

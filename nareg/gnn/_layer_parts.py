@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +12,18 @@ from torch.nn.parameter import UninitializedParameter, is_lazy
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.gnn import _pyg_names
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import checked_features
 
 FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+#: PyTorch Geometric's argument -> (nareg's argument, what to write); the first that the layer has, or no argument at all.
+REMEDIES: dict[str, tuple[tuple[str | None, str], ...]] = {
+    "K": (("order", "use order"), (None, "omit it, the filter is not truncated")),
+    "alpha": (("lam", "use lam = 1 / alpha - 1"),),
+    "cached": ((None, "omit it, a layer prepares a graph once and again when it changes"),),
+    "add_self_loops": ((None, "omit it, self-loops are always added"),),
+    "normalize": (("normalization", "use normalization"), ("laplacian", "use laplacian")),
+}
 
 
 class LazyWeight(torch.nn.Module):
@@ -28,7 +37,7 @@ class LazyWeight(torch.nn.Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _pyg_names.explained(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _explained(cls.__init__)  # type: ignore[method-assign]
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         if is_lazy(self.weight):  # it has no numbers to detach
@@ -44,6 +53,20 @@ class LazyWeight(torch.nn.Module):
         if is_lazy(self.weight) and given is not None and not is_lazy(given):
             _set_width(self, given.shape[0])
         super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
+
+
+def _explained(init: Callable[..., None]) -> Callable[..., None]:
+    """An ``__init__`` that names nareg's argument where PyTorch Geometric's is given; its signature stays as it is."""
+    own = inspect.signature(init).parameters
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs.keys() - own.keys() & REMEDIES.keys():
+            remedy = next(text for mine, text in REMEDIES[name] if mine is None or mine in own)
+            raise TypeError(f"{type(self).__name__} has no argument {name}, as PyTorch Geometric's layers have: {remedy}.")
+        init(self, *args, **kwargs)
+
+    return checked
 
 
 def checked_width(in_channels: int) -> int:

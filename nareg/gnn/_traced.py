@@ -17,10 +17,9 @@ from torch import Tensor
 from nareg.errors import InputError
 from nareg.gnn._autograd import full_precision
 from nareg.gnn._filter_gradients import filter_gradients
-from nareg.gnn._last_graph import key_of
+from nareg.gnn._last_graph import key_of, object_key
 from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
 from nareg.gnn._node_adaptive_system import node_adaptive_system
-from nareg.gnn._object_keys import object_key
 from nareg.gnn.adjacency import BY_NUMBER, Adjacency, as_adjacency
 from nareg.gnn.propagation import filtered
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver

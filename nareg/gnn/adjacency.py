@@ -108,17 +108,14 @@ class Adjacency:
         self.matrix = self._normalized(with_loops)
         self.matrix.sort_indices()
         self._formats: dict[Any, Any] = {}
-        self._numbered()
+        self.number = next(_numbers)
+        BY_NUMBER[self.number] = self
 
     def _normalized(self, matrix: sp.csr_array) -> sp.csr_array:
         if self.normalization == "rw":
             return sp.csr_array(sp.diags_array(1 / self.degrees) @ matrix)
         half = sp.diags_array(1 / np.sqrt(self.degrees))
         return sp.csr_array(half @ matrix @ half)
-
-    def _numbered(self) -> None:
-        self.number = next(_numbers)
-        BY_NUMBER[self.number] = self
 
     @property
     def is_learned(self) -> bool:
@@ -150,22 +147,6 @@ class Adjacency:
     def augmented_laplacian(self) -> sp.csr_array:
         """Laplacian with self-loops ``I - D~^-1/2 (A + I) D~^-1/2``, (N, N) CSR, symmetric whatever the normalization."""
         return sp.csr_array(sp.eye_array(self.n_nodes) - self.symmetric.matrix)
-
-    def within(self, nodes: np.ndarray, hops: int) -> np.ndarray:
-        """Nodes within so many steps of the given ones, in order: those that as many products with A~ use."""
-        reached = np.zeros(self.n_nodes, dtype=bool)
-        reached[nodes] = True
-        for _ in range(hops):
-            reached |= self.matrix @ reached > 0
-        return np.flatnonzero(reached)
-
-    def restricted(self, nodes: np.ndarray) -> Adjacency:
-        """The rows and columns of A~ that belong to some nodes, divided by the degrees in the whole graph."""
-        part: Adjacency = object.__new__(_Neighborhood)
-        part.normalization, part.degrees, part._formats = self.normalization, self.degrees[nodes], {}
-        part.raw, part.matrix = (sp.csr_array(m[nodes][:, nodes]) for m in (self.raw, self.matrix))
-        part._numbered()
-        return part
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
@@ -219,24 +200,6 @@ class Adjacency:
 
     def __repr__(self) -> str:
         return f"Adjacency({self.n_nodes} nodes, {self.matrix.nnz} entries, {self.normalization!r})"
-
-
-class _Neighborhood(Adjacency):
-    """Some rows and columns of A~, for products only."""
-
-    @property
-    def laplacian(self) -> sp.csr_array:  # type: ignore[override]
-        """Refused: its degrees are those of the whole graph."""
-        raise InputError("a neighborhood has no Laplacian: use the adjacency of the whole graph.")
-
-    augmented_laplacian = laplacian  # type: ignore[assignment]
-
-    @property
-    def symmetric(self) -> Adjacency:  # type: ignore[override]
-        """Itself, for ``"sym"``; refused otherwise, because only the whole graph has the degrees."""
-        if self.is_symmetric:
-            return self
-        raise InputError("a neighborhood with normalization='rw' has no symmetric form: prepare the graph with 'sym'.")
 
 
 def directed(i: int, j: int) -> InputError:

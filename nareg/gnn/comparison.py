@@ -1,12 +1,13 @@
-"""Compare models on the same draws of noise: mean, spread, 95 % interval, paired differences."""
+"""Compare models on the same draws of features: mean, spread, 95 % interval, paired differences."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,15 +18,14 @@ from scipy import stats
 from nareg._core import checks
 from nareg._storage.files import atomic_write
 from nareg._version import __version__
+from nareg.datasets.node_classification import NodeClassification
 from nareg.errors import InputError
-from nareg.gnn._digest import digest
-from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
-from nareg.gnn.networks import Network
-from nareg.gnn.training import Protocol, Run, Split, checked_task, fit
+from nareg.gnn.adjacency import Adjacency, GraphInput
+from nareg.gnn.networks import as_network
+from nareg.gnn.training import Protocol, Run, Split, fit
 from nareg.io import write_rows
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
-from nareg.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,12 +41,18 @@ class Recipe:
     Attributes
     ----------
     build : callable
-        ``build(n_features, n_classes)`` returns a new network.
+        ``build(n_features, n_classes)`` returns a new torch module, as :func:`nareg.gnn.training.fit` takes it.
     learning_rate, weight_decay : float
         Settings of Adam.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.gnn.Recipe(lambda f, c: nareg.gnn.NGC(f, c, lam=19.0), learning_rate=0.2).weight_decay
+    0.0005
     """
 
-    build: Callable[[int, int], Network]
+    build: Callable[[int, int], torch.nn.Module]
     learning_rate: float = 0.01
     weight_decay: float = 5e-4
 
@@ -76,6 +82,11 @@ class Summary:
     deviation: float
     half_width: float
     runs: int
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean."""
+        return self.deviation / float(np.sqrt(self.runs))
 
     def __str__(self) -> str:
         return f"{self.mean:.1f} ± {self.deviation:.1f} (n = {self.runs})"
@@ -111,7 +122,7 @@ class Paired:
 
 
 def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray) -> Paired:
-    """Paired comparison of two models, run by run on the same noise.
+    """Paired comparison of two models, run by run on the same draws.
 
     Examples
     --------
@@ -125,7 +136,7 @@ def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.nda
     gap = summarize(a - b)
     if gap.deviation == 0:
         return Paired(gap.mean, 0.0, 1.0 if gap.mean == 0 else 0.0, gap.runs)
-    statistic = abs(gap.mean) / (gap.deviation / np.sqrt(gap.runs))
+    statistic = abs(gap.mean) / gap.standard_error
     return Paired(gap.mean, gap.half_width, float(2 * stats.t.sf(statistic, gap.runs - 1)), gap.runs)
 
 
@@ -138,9 +149,12 @@ class Comparison:
     rows : list of dict
         One per training: ``model``, ``run``, ``seed``, ``test``, ``test by ...``, ``val`` (per cent), ``epoch``, ``epochs``,
         ``seconds``.
+    status : Status
+        COMPLETED, or INTERRUPTED (by Ctrl-C): then without the last runs.
     """
 
     rows: list[Row]
+    status: Status = Status.COMPLETED
 
     @property
     def models(self) -> list[str]:
@@ -149,18 +163,21 @@ class Comparison:
 
     def accuracies(self, model: str) -> np.ndarray:
         """Test accuracies of a model in per cent, run by run."""
-        accuracies = [row["test"] for row in self.rows if row["model"] == model]
-        if not accuracies:
-            raise InputError(f"model is {model!r}: choose one of {', '.join(self.models)}.")
-        return np.array(accuracies)
+        return self._column(model, "test")
 
     def summary(self) -> dict[str, Summary]:
-        """Model -> mean, standard deviation, 95 % interval."""
+        """Model -> mean, standard deviation, standard error and 95 % interval of its test accuracy."""
         return {model: summarize(self.accuracies(model)) for model in self.models}
+
+    def seconds(self, model: str) -> float:
+        """Mean time of a training."""
+        return float(self._column(model, "seconds").mean())
 
     def paired(self, first: str, second: str) -> Paired:
         """Difference of two models on the same draws."""
-        return paired(self.accuracies(first), self.accuracies(second))
+        a, b = self.accuracies(first), self.accuracies(second)
+        common = min(a.size, b.size)  # an interrupted comparison has a run of some models only
+        return paired(a[:common], b[:common])
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """All runs as a CSV, written whole or not at all."""
@@ -179,43 +196,103 @@ class Comparison:
         axis.set_ylabel("test accuracy [%]; bar: 95 % interval of the mean")
         return axis
 
+    def _column(self, model: str, key: str) -> np.ndarray:
+        if model not in self.models:
+            raise InputError(f"model is {model!r}: choose one of {', '.join(self.models)}.")
+        return np.array([row[key] for row in self.rows if row["model"] == model])
+
     def __str__(self) -> str:
         width = max(len(model) for model in self.models)
-        return "\n".join(f"{model:{width}}  {summary}" for model, summary in self.summary().items())
+        return "\n".join(
+            f"{model:{width}}  {summary}  {self.seconds(model):.2g} s" for model, summary in self.summary().items()
+        )
 
 
-#: Recipe, name, graph, features, labels, split, protocol, seed: all that shapes a training's result.
-_Task: TypeAlias = tuple[Recipe, str, Adjacency, np.ndarray, np.ndarray, Split, Protocol, int]
+@dataclass(frozen=True)
+class _Task:
+    """All that shapes the result of a training."""
+
+    name: str
+    recipe: Recipe
+    adjacency: Adjacency
+    x: np.ndarray
+    labels: np.ndarray
+    split: Split
+    protocol: Protocol
+    seed: int
+
+    def row(self, folder: Path | None) -> Row:
+        """Results of the training, from the cache or computed and stored."""
+        file = None if folder is None else folder / f"{self._key()}.json"
+        if file is not None and file.is_file():
+            try:
+                stored: Row = json.loads(file.read_text())
+            except ValueError:
+                raise InputError(f"cache holds {file}, which is damaged: delete it.") from None
+            return stored
+        rng = model_generator(self.seed, self.name)
+        run = self.recipe.train(self.adjacency, self.x, self.labels, self.split, protocol=self.protocol, rng=rng)
+        if run.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        row = results(run)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(file, own=True) as handle:
+                handle.write(json.dumps(row).encode())
+        return row
+
+    def _key(self) -> str:
+        """Hash of data and settings, and of what the network answers before it is trained."""
+        rates = self.recipe.learning_rate, self.recipe.weight_decay
+        raw = self.adjacency.raw
+        arrays = [*self.split, self.labels, self.x, raw.indptr, raw.indices, raw.data, *_untrained(self)]
+        sha = hashlib.sha256(repr((__version__, self.name, rates, self.seed, self.protocol)).encode())
+        for array in map(np.ascontiguousarray, arrays):
+            sha.update(repr((array.dtype, array.shape)).encode() + array.tobytes())
+        return sha.hexdigest()[:24]
+
+
+def _untrained(task: _Task) -> list[np.ndarray]:
+    """What the new network answers under one seed, dropout included, and which of its parameters are decayed."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        x = torch.as_tensor(task.x)
+        network = as_network(task.recipe.build(x.shape[1], int(task.labels.max()) + 1)).to(x.dtype).train()
+        ((inputs, rows),) = network.views(task.adjacency, x, [np.arange(x.shape[0])])
+        answers = network(inputs, rows)
+    decayed = {id(p) for p in network.decayed()}
+    return [answers.numpy(), np.array([id(p) in decayed for p in network.parameters()])]
 
 
 def compare(
-    recipes: Mapping[str, Recipe],
-    graph: GraphInput,
-    draw: Callable[[np.random.Generator], np.ndarray],
-    labels: ArrayLike,
-    split: Split,
+    data: NodeClassification,
+    models: Mapping[str, Recipe | Callable[[int, int], torch.nn.Module]],
     *,
+    draw: Callable[[np.random.Generator], np.ndarray] | None = None,
     runs: int = 10,
     protocol: Protocol | None = None,
     cache: str | os.PathLike[str] | None = None,
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
-    """Train every model on the same noisy features, ``runs`` times.
+    """Train every model on the same data, ``runs`` times.
 
     Parameters
     ----------
-    recipes : mapping of name to Recipe
-    graph : Adjacency, Graph, sparse matrix or edge_index
-    draw : callable
-        ``draw(rng)`` returns the features of a run, (N, F): add the noise and normalize in here.
-    labels, split
-        As for :func:`nareg.gnn.training.fit`.
+    data : NodeClassification
+        Runs take its splits in turn.
+    models : mapping of name to Recipe or callable
+        ``build(n_features, n_classes)`` returns a new model: any torch module that is called as
+        ``module(x, edge_index, edge_weight)``, such as PyTorch Geometric's, or a :class:`~nareg.gnn.networks.Network`. A
+        :class:`Recipe` adds a learning rate and weight decay.
+    draw : callable, optional
+        ``draw(rng)`` returns the features of a run, (N, F): add noise and normalize in here. Default: those of ``data``.
     runs : int
     protocol : Protocol, optional
+        Epochs, rule of selection, device.
     cache : path, optional
-        Folder for the result of every training, by a hash of all arguments and the settings of the network: an interrupted
-        comparison continues where it stopped. Empty it after you change the code of a model.
+        Folder for the result of every training, by a hash of data, settings and what the untrained network answers: an
+        interrupted comparison continues where it stopped. Empty it after you change the code of a model.
     rng : numpy.random.Generator, optional
         Source of the seeds, default ``default_rng(0)``. The seed of a model does not depend on which others there are.
     progress : callable, optional
@@ -224,50 +301,54 @@ def compare(
     Returns
     -------
     Comparison
+        After Ctrl-C, of the trainings that had ended.
 
     Raises
     ------
     InputError
-        If an argument cannot work, or a network for the cache has a setting that cannot be hashed.
+        If an argument cannot work.
 
     Examples
     --------
-    >>> import numpy as np, nareg
-    >>> from nareg.gnn import comparison, networks, training
+    >>> import numpy as np, torch, nareg
+    >>> from nareg.gnn import training
     >>> data = nareg.datasets.node_classification.synthetic(120, 3, rng=np.random.default_rng(0))
-    >>> result = comparison.compare(
+    >>> result = nareg.gnn.compare(
+    ...     data,
     ...     {
-    ...         "MLP": comparison.Recipe(networks.FilteredNetwork, learning_rate=0.2),
-    ...         "NGC": comparison.Recipe(lambda f, c: networks.FilteredNetwork(f, c, lam=8.0), learning_rate=0.2),
+    ...         "linear": nareg.gnn.Recipe(torch.nn.Linear, learning_rate=0.2),
+    ...         "NGC": nareg.gnn.Recipe(lambda f, c: nareg.gnn.NGC(f, c, lam=8.0), learning_rate=0.2),
     ...     },
-    ...     data.graph,
-    ...     lambda rng: data.features + 0.5 * rng.standard_normal(data.features.shape),
-    ...     data.labels, data.splits[0],
+    ...     draw=lambda rng: data.features + 0.5 * rng.standard_normal(data.features.shape),
     ...     runs=3, protocol=training.Protocol(epochs=30), rng=np.random.default_rng(1))
-    >>> result.paired("NGC", "MLP").difference > 0
+    >>> result.paired("NGC", "linear").difference > 0
     True
     """
-    protocol = protocol or Protocol()
-    runs = checks.integer("runs", runs, low=1)
-    if not recipes:
-        raise InputError("recipes is empty: at least one model is needed.")
+    if not isinstance(data, NodeClassification):
+        raise InputError(f"data is a {type(data).__name__}: pass a NodeClassification, say NodeClassification.from_pyg(data).")
+    if not models:
+        raise InputError("models is empty: at least one model is needed.")
+    if not data.splits:
+        raise InputError("data has no split: pass dataclasses.replace(data, splits=(data.random_split(rng=rng),)).")
+    recipes = {name: model if isinstance(model, Recipe) else Recipe(model) for name, model in models.items()}
+    protocol, runs = protocol or Protocol(), checks.integer("runs", runs, low=1)
     seeds = [int(seed) for seed in checks.generator(rng).integers(2**62, size=runs)]
-    y = checks.array_of("labels", labels)
-    if y.ndim != 1:
-        raise InputError(f"labels has shape {y.shape}: one integer per node is expected.")
-    adjacency = as_adjacency(graph, y.shape[0])
-    _, split = checked_task(y, split, y.shape[0])
-    folder = None if cache is None else Path(cache)
+    adjacency, folder = Adjacency(data.graph), None if cache is None else Path(cache)
     rows: list[Row] = []
-    for run, seed in enumerate(seeds):
-        x = checks.floats("draw(rng)", draw(np.random.default_rng(seed)), ndim=(2,))
-        for name, recipe in recipes.items():
-            task = (recipe, name, adjacency, x, y, split, protocol, seed)
-            file = None if folder is None else folder / f"{_key(task)}.json"
-            rows.append({"model": name, "run": run, "seed": seed, **_row(file, task)})
-            if progress is not None:
-                total = runs * len(recipes)
-                progress(Progress("comparison", len(rows), total, len(rows) / total))
+    try:
+        for run, seed in enumerate(seeds):
+            features = data.dense_features() if draw is None else draw(np.random.default_rng(seed))
+            x, split = checks.floats("draw(rng)", features, ndim=(2,)), data.splits[run % len(data.splits)]
+            for name, recipe in recipes.items():
+                row = _Task(name, recipe, adjacency, x, data.labels, split, protocol, seed).row(folder)
+                rows.append({"model": name, "run": run, "seed": seed, **row})
+                if progress is not None:
+                    total = runs * len(recipes)
+                    progress(Progress("comparison", len(rows), total, len(rows) / total))
+    except KeyboardInterrupt:
+        if not rows:
+            raise
+        return Comparison(rows, Status.INTERRUPTED)
     return Comparison(rows)
 
 
@@ -283,34 +364,3 @@ def results(run: Run) -> Row:
         "test": 100 * run.test_accuracy, **by_rule, "val": 100 * run.val_accuracy,
         "epoch": run.epoch, "epochs": run.epochs, "seconds": run.timings["total"],
     }  # fmt: skip
-
-
-def _row(file: Path | None, task: _Task) -> Row:
-    """Results of a training, from the cache or computed and stored."""
-    if file is not None and file.is_file():
-        try:
-            stored: Row = json.loads(file.read_text())
-        except ValueError:
-            raise InputError(f"cache holds {file}, which is damaged: delete it.") from None
-        return stored
-    recipe, name, adjacency, x, y, split, protocol, seed = task
-    run = recipe.train(adjacency, x, y, split, protocol=protocol, rng=model_generator(seed, name))
-    if run.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    row = results(run)
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file, own=True) as handle:
-            handle.write(json.dumps(row).encode())
-    return row
-
-
-def _key(task: _Task) -> str:
-    """Hash of all that shapes a training's result."""
-    recipe, name, adjacency, x, y, split, protocol, seed = task
-    with torch.random.fork_rng(devices=[]):
-        network = recipe.build(x.shape[1], int(y.max()) + 1)
-    raw = adjacency.raw
-    graph = [adjacency.normalization, raw.indptr, raw.indices, raw.data]
-    settings = [__version__, name, recipe.learning_rate, recipe.weight_decay, seed, asdict(protocol)]
-    return digest(settings, network, x, y, graph, [np.asarray(part) for part in split])

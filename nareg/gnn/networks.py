@@ -1,16 +1,18 @@
 """Networks for node classification and regression, in one form for one training loop.
 
 ``prepare(adjacency, x)`` computes once what has no parameters, so that propagation before a linear layer costs nothing in
-training; ``forward(inputs, rows)`` gives the outputs of some nodes.
+training; ``forward(inputs, rows)`` gives the outputs of some nodes. Any torch module takes this form by :func:`as_network`.
 """
 
 from __future__ import annotations
 
 import abc
+import inspect
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
 
 from nareg._core import checks
@@ -29,13 +31,7 @@ Rows = torch.Tensor | slice
 
 
 class Network(torch.nn.Module, abc.ABC):
-    """Base of the networks.
-
-    ``reach`` is the number of steps along edges that an output depends on, if it is small: training then looks at the
-    neighborhood of the training nodes only, which changes nothing but the time.
-    """
-
-    reach: int | None = None
+    """Base of the networks."""
 
     def prepare(self, adjacency: Adjacency, x: torch.Tensor) -> Any:
         """Inputs of :meth:`forward`, computed once per training."""
@@ -45,9 +41,10 @@ class Network(torch.nn.Module, abc.ABC):
     def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
         """Outputs (logits) of these nodes."""
 
-    def narrowed(self, inputs: Any, rows: Rows) -> tuple[Any, Rows]:
-        """Inputs and rows that give the same outputs; smaller, where an output depends on its own inputs alone."""
-        return inputs, rows
+    def views(self, adjacency: Adjacency, x: torch.Tensor, parts: Sequence[np.ndarray]) -> list[tuple[Any, Rows]]:
+        """Inputs and rows that give the outputs of each part of the nodes; here all inputs, prepared once."""
+        inputs = self.prepare(adjacency, x)
+        return [(inputs, torch.as_tensor(nodes, device=x.device)) for nodes in parts]
 
     def decayed(self) -> Sequence[torch.nn.Parameter]:
         """Parameters that weight decay applies to."""
@@ -56,6 +53,43 @@ class Network(torch.nn.Module, abc.ABC):
     def penalty(self) -> torch.Tensor | float:
         """Term to add to the loss of the last forward pass."""
         return 0.0
+
+
+class EdgeNetwork(Network):
+    """A torch module that is called as ``module(x, edge_index, edge_weight)``, as PyTorch Geometric's models are.
+
+    Edge weights are passed by name to a module that has the argument. A module of one argument gets the features alone.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        parameters = inspect.signature(module.forward).parameters.values()
+        required = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.takes_edges = len(required) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.takes_weights = any(p.name == "edge_weight" for p in parameters)
+
+    def prepare(self, adjacency: Adjacency, x: torch.Tensor) -> Any:
+        """Features, edges, and their weights."""
+        if not adjacency.is_symmetric:
+            raise InputError(
+                "a torch module gets edges and normalizes them itself: prepare the adjacency with normalization='sym'."
+            )
+        return x, *adjacency.edge_index(x.dtype, x.device)
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        x, index, weight = inputs
+        weights = {"edge_weight": weight} if self.takes_weights else {}
+        out: torch.Tensor = self.module(x, index, **weights) if self.takes_edges else self.module(x)
+        return out[rows]
+
+
+def as_network(module: torch.nn.Module) -> Network:
+    """A network as it is; any other module as an :class:`EdgeNetwork`."""
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"a model was built as a {type(module).__name__}: a torch.nn.Module is expected.")
+    return module if isinstance(module, Network) else EdgeNetwork(module)
 
 
 def reset(parameter: torch.nn.Parameter) -> None:
@@ -85,7 +119,7 @@ class Perceptron(torch.nn.Module):
 
 
 class FilteredNetwork(Network):
-    """A fixed graph filter, then a perceptron: MLP, SGC, S2GC, GLP, NGC and RNGC.
+    """A fixed graph filter, then a perceptron: MLP, SGC, S2GC, NGC and RNGC.
 
     Parameters
     ----------
@@ -141,11 +175,10 @@ class FilteredNetwork(Network):
                 out = filtered(adjacency, x, lam=float(self.lam), solver=self.solver, eps=eps, masked=masked)
         return out
 
-    def narrowed(self, inputs: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, Rows]:
-        """The filtered features of these nodes alone."""
-        return inputs[rows], slice(None)
+    def views(self, adjacency: Adjacency, x: torch.Tensor, parts: Sequence[np.ndarray]) -> list[tuple[Any, Rows]]:
+        """The filtered features of each part alone: an output depends on its own inputs."""
+        return [(inputs[rows], slice(None)) for inputs, rows in super().views(adjacency, x, parts)]
 
     def forward(self, inputs: torch.Tensor, rows: Rows) -> torch.Tensor:
         """Outputs of these nodes."""
-        out: torch.Tensor = self.head(inputs[rows])
-        return out
+        return cast("torch.Tensor", self.head(inputs[rows]))

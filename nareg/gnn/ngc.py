@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nareg._linear import conjugate_gradients
-from nareg.gnn import _recurrences, series
+from nareg.gnn import _operators, series
 from nareg.gnn._operators import Operator, adjacency_operator
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.solvers import Chebyshev, Neumann, Solver
@@ -31,10 +31,10 @@ def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     """The filter with a gradient in x."""
     M = adjacency_operator(adjacency, x)
     if isinstance(solver, Neumann):
-        return linear(x, M, lambda op, X: _recurrences.neumann(op, X, lam=lam, order=solver.order))
+        return linear(x, M, lambda op, X: _operators.neumann(op, X, lam=lam, order=solver.order))
     if isinstance(solver, Chebyshev):  # for "rw" too: similar to the symmetric matrix, and a polynomial asks for no more
         coefficients = series.chebyshev_coefficients(lam, solver.tol).tolist()
-        return linear(x, M, lambda op, X: _recurrences.clenshaw(op, X, coefficients))
+        return linear(x, M, lambda op, X: _operators.clenshaw(op, X, coefficients))
 
     def solved(op: Operator, X: Any) -> Any:
         return conjugate_gradients.solve(system(op, lam), X, tol=solver.tol)[0]
@@ -80,7 +80,7 @@ def polynomial(adjacency: Adjacency, x: Any, weights: Any) -> Any:
     """``sum_s weights[s] A~^s x`` for a list of numbers, or a tensor that requires a gradient."""
     M = adjacency_operator(adjacency, x)
     if isinstance(weights, list):
-        return linear(x, M, lambda op, X: _recurrences.horner(op, X, weights))
+        return linear(x, M, lambda op, X: _operators.horner(op, X, weights))
     from nareg.gnn._autograd import WeightedPropagation
 
     return WeightedPropagation.apply(x, weights, M)

@@ -15,9 +15,9 @@ import numpy as np
 from nareg._linear import conjugate_gradients
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError
-from nareg.gnn import _recurrences, spectrum
+from nareg.gnn import _operators, spectrum
+from nareg.gnn._last_graph import object_key
 from nareg.gnn._masked import masked_operator
-from nareg.gnn._object_keys import object_key
 from nareg.gnn._operators import Operator, Perturbed, adjacency_operator
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.ngc import ngc, system
@@ -61,7 +61,7 @@ def rngc(
     M, slope = perturbed.operator, perturbed.slope
     if isinstance(x, np.ndarray):
         if isinstance(solver, Neumann):
-            return _recurrences.neumann(M, x, lam=lam, order=solver.order)
+            return _operators.neumann(M, x, lam=lam, order=solver.order)
         return conjugate_gradients.solve(system(M, lam), x, tol=solver.tol)[0]
     from nareg.gnn._autograd import PerturbedSeries, Solve
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -14,8 +15,8 @@ from torch.nn import functional as F
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, as_tensor
 from nareg.errors import InputError
-from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
-from nareg.gnn.networks import Network, Rows
+from nareg.gnn.adjacency import GraphInput, as_adjacency
+from nareg.gnn.networks import Network, Rows, as_network
 from nareg.gnn.propagation import checked_features, values_checked
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
@@ -70,7 +71,7 @@ class Run:
     Attributes
     ----------
     network : Network
-        With the weights of the selected epoch.
+        With the weights of the selected epoch. A torch module that is no Network is its ``module``.
     status : Status
         COMPLETED, STOPPED_EARLY (by patience) or INTERRUPTED (by Ctrl-C).
     test_accuracy : float
@@ -97,7 +98,7 @@ class Run:
 
 
 def fit(
-    build: Callable[[], Network],
+    build: Callable[[], torch.nn.Module],
     graph: GraphInput,
     features: Features,
     labels: ArrayLike | torch.Tensor,
@@ -114,7 +115,8 @@ def fit(
     Parameters
     ----------
     build : callable
-        Returns a new :class:`~nareg.gnn.networks.Network`; called under the seed.
+        Returns a new :class:`~nareg.gnn.networks.Network`, or any torch module that is called as
+        ``module(x, edge_index, edge_weight)``; called under the seed.
     graph : Adjacency, Graph, sparse matrix or edge_index
     features : (N, F) array or tensor, float32 or float64
     labels : (N,) integers
@@ -162,14 +164,16 @@ def fit(
     start = time.perf_counter()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device.type == "cuda" else []):
         torch.manual_seed(int(generator.integers(2**63)))
-        network = build().to(device=device, dtype=x.dtype)
-        near, far = _views(network, adjacency, x, (parts[0], np.concatenate(parts[1:])))
+        network = as_network(build()).to(device=device, dtype=x.dtype)
+        nodes = (parts[0], np.concatenate(parts[1:]))
+        views = zip(network.views(adjacency, x, nodes), nodes, strict=True)
+        near, far = (_View(*view, target[torch.as_tensor(part, device=device)]) for view, part in views)
         _check_width(network, near, y)
         prepared = time.perf_counter()
-        loop = _Loop(network, near, far, target, parts[1].size, learning_rate, weight_decay, protocol)
+        loop = _Loop(network, near, far, parts[1].size, _adam(network, learning_rate, weight_decay), protocol)
         status = loop.run(progress)
     by_rule = {rule: loop.selected(rule) for rule in RULES}
-    chosen = by_rule[protocol.selection]
+    epoch, chosen = by_rule[protocol.selection]
     network.load_state_dict(loop.weights())
     network.eval()
     end = time.perf_counter()
@@ -177,38 +181,21 @@ def fit(
         network=network,
         status=status,
         test_accuracy=chosen.test,
-        test_by_rule={rule: epoch.test for rule, epoch in by_rule.items()},
+        test_by_rule={rule: result.test for rule, (_, result) in by_rule.items()},
         val_accuracy=chosen.val,
         val_loss=chosen.loss,
-        epoch=chosen.epoch,
+        epoch=epoch,
         epochs=loop.epoch,
         timings={"prepare": prepared - start, "train": end - prepared, "total": end - start},
     )
 
 
-@dataclass(frozen=True)
-class _View:
-    """Inputs of a network for the outputs of some nodes: inputs, rows in them, and node numbers in the graph."""
+class _View(NamedTuple):
+    """Inputs of a network and rows in them, for the outputs of some nodes, and the classes of these."""
 
     inputs: Any
     rows: Rows
-    nodes: torch.Tensor
-
-
-def _views(network: Network, adjacency: Adjacency, x: torch.Tensor, parts: tuple[np.ndarray, ...]) -> list[_View]:
-    """A view per part: of the neighborhood that the network looks at, or of the whole graph, prepared once."""
-    whole = network.prepare(adjacency, x) if network.reach is None else None
-    views = []
-    for nodes in parts:
-        index = torch.as_tensor(nodes, device=x.device)
-        if network.reach is None:
-            inputs, rows = whole, index
-        else:
-            near = adjacency.within(nodes, network.reach)
-            inputs = network.prepare(adjacency.restricted(near), x[torch.as_tensor(near, device=x.device)])
-            rows = torch.as_tensor(np.searchsorted(near, nodes), device=x.device)
-        views.append(_View(*network.narrowed(inputs, rows), index))
-    return views
+    target: torch.Tensor
 
 
 def _check_width(network: Network, view: _View, y: np.ndarray) -> None:
@@ -219,45 +206,45 @@ def _check_width(network: Network, view: _View, y: np.ndarray) -> None:
         raise InputError(f"labels holds class {y.max()} but the network has {width} outputs: build it with {y.max() + 1}.")
 
 
-@dataclass(frozen=True)
-class _Epoch:
-    """What an epoch was evaluated to."""
+def _adam(network: Network, learning_rate: float, weight_decay: float) -> torch.optim.Adam:
+    decayed = {id(p) for p in network.decayed()}
+    groups = [
+        {"params": [p for p in network.parameters() if id(p) in decayed], "weight_decay": weight_decay},
+        {"params": [p for p in network.parameters() if id(p) not in decayed], "weight_decay": 0.0},
+    ]
+    return torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate)
 
-    epoch: int
-    val: float
-    loss: float
-    test: float
+
+class _Result(NamedTuple):
+    """Validation accuracy, validation loss and test accuracy of an epoch: numbers, or a tensor's entries."""
+
+    val: Any
+    loss: Any
+    test: Any
+
+    def better(self, rule: Rule, best: _Result) -> Any:
+        """Whether a rule prefers it to an earlier one."""
+        if rule == "last":
+            return self.test >= 0  # always, and where the numbers are
+        if rule == "val-loss":
+            return self.loss < best.loss
+        return (self.val > best.val) | ((self.val == best.val) & (self.loss < best.loss))
 
 
 class _Loop:
-    """Full-batch training with Adam; every epoch is evaluated.
+    """Full-batch training; every epoch is evaluated.
 
     Results and the selected weights stay on the device: the host reads them at the end, for ``progress``, and where
     ``patience`` may run out, which is twice in so many epochs at most.
     """
 
     def __init__(
-        self,
-        network: Network,
-        near: _View,
-        far: _View,
-        target: torch.Tensor,
-        n_val: int,
-        learning_rate: float,
-        weight_decay: float,
-        protocol: Protocol,
+        self, network: Network, near: _View, far: _View, n_val: int, optimizer: torch.optim.Optimizer, protocol: Protocol
     ) -> None:
-        self.network, self.near, self.far, self.target, self.protocol = network, near, far, target, protocol
-        self.n_val, self.epoch = n_val, 0
-        decayed = {id(p) for p in network.decayed()}
-        groups = [
-            {"params": [p for p in network.parameters() if id(p) in decayed], "weight_decay": weight_decay},
-            {"params": [p for p in network.parameters() if id(p) not in decayed], "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate)
-        #: validation accuracy, validation loss and test accuracy of every epoch
-        self._results = torch.empty((protocol.epochs, 3), dtype=torch.float64, device=target.device)
-        #: results and weights of the selected epoch
+        self.network, self.near, self.far, self.n_val = network, near, far, n_val
+        self.optimizer, self.protocol, self.epoch = optimizer, protocol, 0
+        self._results = torch.empty((protocol.epochs, 3), dtype=torch.float64, device=near.target.device)
+        #: result and weights of the selected epoch
         self._best: tuple[torch.Tensor, dict[str, torch.Tensor]] | None = None
 
     def run(self, progress: ProgressCallback | None) -> Status:
@@ -274,7 +261,7 @@ class _Loop:
                         values = {"val_accuracy": val, "val_loss": loss}
                         progress(Progress("training", epoch, epochs, epoch / epochs, values))
                     if patience is not None and epoch == look:
-                        best = self.selected(self.protocol.selection).epoch
+                        best, _ = self.selected(self.protocol.selection)
                         if epoch - best >= patience:
                             return Status.STOPPED_EARLY
                         look = best + patience
@@ -284,14 +271,15 @@ class _Loop:
             return Status.INTERRUPTED
         return Status.COMPLETED
 
-    def selected(self, rule: Rule) -> _Epoch:
-        """The epoch that a rule selects of those so far."""
-        best: _Epoch | None = None
-        for epoch, (val, loss, test) in enumerate(self._results[: self.epoch].tolist(), start=1):
-            now = _Epoch(epoch, val, loss, test)
-            best = now if best is None or _better(rule, now, best) else best
-        assert best is not None
-        return best
+    @property
+    def results(self) -> list[_Result]:
+        """Of the epochs so far, read off the device."""
+        return [_Result(*row) for row in self._results[: self.epoch].tolist()]
+
+    def selected(self, rule: Rule) -> tuple[int, _Result]:
+        """The epoch, from 1, that a rule selects of those so far, and its result."""
+        epochs = enumerate(self.results, start=1)
+        return functools.reduce(lambda best, now: now if now[1].better(rule, best[1]) else best, epochs)
 
     def weights(self) -> dict[str, torch.Tensor]:
         """State of the network in the epoch that the protocol's rule selects."""
@@ -301,15 +289,16 @@ class _Loop:
     def _step(self) -> None:
         self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
-        view = self.near
-        loss = F.cross_entropy(self.network(view.inputs, view.rows), self.target[view.nodes]) + self.network.penalty()
+        inputs, rows, target = self.near
+        loss = F.cross_entropy(self.network(inputs, rows), target) + self.network.penalty()
         loss.backward()
         self.optimizer.step()
 
     @torch.no_grad()
     def _evaluate(self, epoch: int) -> None:
         self.network.eval()
-        logits, target, n = self.network(self.far.inputs, self.far.rows), self.target[self.far.nodes], self.n_val
+        inputs, rows, target = self.far
+        logits, n = self.network(inputs, rows), self.n_val
         right = (logits.argmax(1) == target).double()
         loss = F.cross_entropy(logits[:n], target[:n])
         now = torch.stack((right[:n].mean(), loss.double(), right[n:].mean()))
@@ -317,27 +306,11 @@ class _Loop:
         if self._best is None:
             best = now, {name: value.clone() for name, value in state.items()}
         else:
-            better = _better_on_device(self.protocol.selection, now, self._best[0])
+            better = _Result(*now).better(self.protocol.selection, _Result(*self._best[0]))
             weights = {name: torch.where(better, value, self._best[1][name]) for name, value in state.items()}
             best = torch.where(better, now, self._best[0]), weights
         self._results[epoch - 1] = now
         self._best, self.epoch = best, epoch
-
-
-def _better(rule: Rule, now: _Epoch, best: _Epoch) -> bool:
-    if rule == "last":
-        return True
-    if rule == "val-loss":
-        return now.loss < best.loss
-    return (now.val, -now.loss) > (best.val, -best.loss)
-
-
-def _better_on_device(rule: Rule, now: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
-    """The same of results in tensors, as a tensor."""
-    if rule == "last":
-        return torch.ones((), dtype=torch.bool, device=now.device)
-    smaller_loss = now[1] < best[1]
-    return smaller_loss if rule == "val-loss" else (now[0] > best[0]) | ((now[0] == best[0]) & smaller_loss)
 
 
 def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:

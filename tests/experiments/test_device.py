@@ -11,12 +11,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from experiments import _engine, _main  # noqa: E402
-from nareg import datasets, herta  # noqa: E402
+from nareg import datasets  # noqa: E402
 from nareg.errors import InputError  # noqa: E402
 from nareg.gnn import networks, training  # noqa: E402
 from nareg.unlearning import CertifiedGPR  # noqa: E402
 from tests.command_line import run as command  # noqa: E402
 from tests.experiments.test_engine import TINY  # noqa: E402
+from tests.herta.helpers import fit  # noqa: E402
 
 #: On no machine.
 NOWHERE = "cuda:99"
@@ -143,9 +144,9 @@ class TestDefaultElsewhere:
         ],
     )
     def test_herta(self, task, loss, optimizer):
-        options = {"loss": loss, "optimizer": herta.Optimizer(optimizer, max_iterations=3), "rng": np.random.default_rng(0)}
+        options = {"loss": loss, "optimizer": optimizer, "max_iterations": 3, "rng": np.random.default_rng(0)}
         with torch.device("meta"):
-            result = herta.fit(task.graph, task.features, task.labels, device="cpu", **options)
+            result = fit(task.graph, task.features, task.labels, device="cpu", **options)
         assert np.isfinite(result.losses).all()
         assert result.losses[-1] < result.losses[0]
 

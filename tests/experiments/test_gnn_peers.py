@@ -66,13 +66,13 @@ def test_neighborhood_training_looks_at_all_that_matters(graph, x):
     """Outputs of some nodes from their two-step neighborhood alone."""
     A = Adjacency(graph)
     rows = np.array([3, 17, 29])
-    near = A.within(rows, 2)
+    near = peers.within(A, rows, 2)
     assert near.size < 30
     for make in (peers.gcn, peers.gat):
         net = make(6, 3).eval()
         assert net.reach == 2
         whole = net(net.prepare(A, x), torch.tensor(rows))
-        part = net(net.prepare(A.restricted(near), x[near]), torch.tensor(np.searchsorted(near, rows)))
+        part = net(net.prepare(peers.Neighborhood(A, near), x[near]), torch.tensor(np.searchsorted(near, rows)))
         torch.testing.assert_close(whole, part)
 
 

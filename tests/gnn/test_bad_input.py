@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,6 +23,7 @@ from nareg.gnn import (
     Neumann,
     NodeAdaptiveConv,
     Perturbation,
+    compare,
     comparison,
     networks,
     propagate,
@@ -32,6 +37,7 @@ X = np.random.default_rng(0).standard_normal((9, 4))
 Y = np.arange(9) % 3
 INDEX_CSR = torch.eye(4).to_sparse_coo()
 SPLIT = (np.arange(3), np.arange(3, 6), np.arange(6, 9))
+DATA = nareg.datasets.node_classification.synthetic(40, 3, rng=np.random.default_rng(0))
 
 
 def with_nan(at=(2, 1)):
@@ -81,7 +87,6 @@ BAD = {
     "nan likeness": (lambda: peers.cosine(G, with_nan(), 0.1), r"features\[2, 1\] is nan"),
     "tolerance": (lambda: series.products_needed(1.0, 0.0, "neumann"), "tol is 0.0"),
     "before": (lambda: fit(split=(*SPLIT[:2], [-1, 7])), "holds node -1, out of range"),
-    "cached lambda": (lambda: cached_lambda(), "leave cache out"),
     "another size": (lambda: propagate(nareg.graphs.grid((2, 2)), X), "graph has 4 nodes but x has 9 rows"),
     "another size, prepared": (lambda: propagate(Adjacency(nareg.graphs.grid((2, 2))), X), "graph has 4 nodes but x has 9"),
     "not square": (lambda: Adjacency(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
@@ -131,7 +136,12 @@ BAD = {
     "series": (lambda: series.products_needed(1.0, 1e-3, "cg"), "solver is 'cg'"),
     "no runs": (lambda: comparison.summarize([]), "values is empty"),
     "one run": (lambda: comparison.paired([1.0], [2.0]), "two or more runs"),
-    "no recipes": (lambda: comparison.compare({}, G, lambda r: X, Y, SPLIT, rng=np.random.default_rng(0)), "recipes is empty"),
+    "no models": (lambda: compare(DATA, {}), "models is empty"),
+    "no data set": (lambda: compare(G, {"linear": torch.nn.Linear}), "data is a Graph: pass a NodeClassification"),
+    "no split": (lambda: compare(replace(DATA, splits=()), {"linear": torch.nn.Linear}), "data has no split"),
+    "no module": (lambda: compare(DATA, {"none": lambda f, c: None}), "built as a NoneType"),
+    "damaged cache": (lambda: damaged(), "is damaged: delete it"),
+    "edges of a walk": (lambda: fit_edges(), "prepare the adjacency with normalization='sym'"),
 }  # fmt: skip
 
 
@@ -144,15 +154,16 @@ def other_normalization():
     networks.FilteredNetwork(4, 3, lam=1.0, normalization="rw").prepare(Adjacency(G), torch.tensor(X))
 
 
-def cached_lambda():
-    def build(f, c):
-        net = peers.gcn(f, c)
-        net.activation = lambda x: x
-        return net
+def damaged():
+    with TemporaryDirectory() as folder:
+        for _ in range(2):
+            compare(DATA, {"linear": torch.nn.Linear}, runs=1, protocol=training.Protocol(epochs=1), cache=folder)
+            (file,) = Path(folder).iterdir()
+            file.write_text("{")
 
-    comparison.compare(
-        {"GCN": comparison.Recipe(build)}, G, lambda r: X, Y, SPLIT, rng=np.random.default_rng(0), cache="nowhere"
-    )  # fmt: skip
+
+def fit_edges():
+    return training.fit(lambda: NGC(4, 3), Adjacency(G, normalization="rw"), X, Y, SPLIT, rng=np.random.default_rng(0))
 
 
 def fit_low_rank():

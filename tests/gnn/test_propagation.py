@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg.gnn import Adjacency, Chebyshev, ConjugateGradients, Neumann, Perturbation, propagate, series
-from nareg.gnn._operators import TorchSparse
-from nareg.gnn._recurrences import clenshaw, horner, neumann
+from nareg.gnn._operators import TorchSparse, clenshaw, horner, neumann
 from nareg.gnn.adjacency import csr_tensor
 from nareg.graph import Graph
 

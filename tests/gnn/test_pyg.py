@@ -12,7 +12,7 @@ import torch
 
 pyg = pytest.importorskip("torch_geometric")
 
-from torch_geometric import EdgeIndex  # noqa: E402
+from torch_geometric import EdgeIndex, nn  # noqa: E402
 from torch_geometric.data import Batch, Data, HeteroData  # noqa: E402
 from torch_geometric.loader import RandomNodeLoader  # noqa: E402
 from torch_geometric.nn import HeteroConv, SAGEConv, to_hetero  # noqa: E402
@@ -20,8 +20,10 @@ from torch_geometric.transforms import ToSparseTensor  # noqa: E402
 from torch_geometric.utils import k_hop_subgraph, subgraph  # noqa: E402
 
 import nareg  # noqa: E402
+from experiments import _gnn_peers as peers  # noqa: E402
+from nareg import gnn  # noqa: E402
 from nareg.errors import InputError  # noqa: E402
-from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, propagate  # noqa: E402
+from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, networks, propagate, training  # noqa: E402
 
 N = 60
 GRAPH = nareg.graphs.sensor(N, rng=np.random.default_rng(0))
@@ -274,3 +276,47 @@ class TestLazyWidth:
         for width in (0, -2, (-1, -1), 2.5):
             with pytest.raises(InputError, match="in_channels is"):
                 NGC(width, 3)
+
+
+class TestCompare:
+    """PyTorch Geometric's models train as they are, on the edges and weights of the data set."""
+
+    MODELS: ClassVar = {
+        "GCN": lambda f, c: nn.GCN(f, 16, 2, c, dropout=0.5),
+        "GAT": lambda f, c: nn.GAT(f, 16, 2, c, heads=2),
+        "SGConv": lambda f, c: nn.SGConv(f, c, K=2),
+        "SSGConv": lambda f, c: nn.SSGConv(f, c, alpha=0.1, K=4),
+        "MLP": lambda f, c: nn.MLP([f, 16, c]),
+        "APPNP": lambda f, c: nn.Sequential("x, e", [(torch.nn.Linear(f, c), "x -> x"), (nn.APPNP(10, 0.1), "x, e -> x")]),
+        "NGC": lambda f, c: gnn.NGC(f, c, lam=8.0),
+    }
+
+    def test_models_learn(self):
+        data = nareg.datasets.node_classification.synthetic(150, 3, rng=np.random.default_rng(0))
+        recipes = {name: gnn.Recipe(build, 0.05) for name, build in self.MODELS.items()}
+        result = gnn.compare(data, recipes, runs=1, protocol=training.Protocol(epochs=30))
+        assert result.models == list(self.MODELS)
+        for name, summary in result.summary().items():
+            assert summary.mean > 50, name
+
+    @pytest.mark.parametrize("name", ["GCN", "SGConv", "NGC"])
+    def test_weights_of_edges_enter(self, name):
+        graph = nareg.graphs.sensor(30, rng=np.random.default_rng(0))
+        x = torch.randn(30, 6, generator=torch.Generator().manual_seed(1))
+        module = self.MODELS[name](6, 3).eval()
+        network, adjacency = networks.as_network(module), gnn.Adjacency(graph)
+        index, weight = (torch.as_tensor(part) for part in graph.to_edge_index())
+        ((inputs, rows),) = network.views(adjacency, x, [np.array([3, 4])])
+        expected = module(x, index, edge_weight=weight.float())[[3, 4]]
+        torch.testing.assert_close(network(inputs, rows), expected, atol=1e-5, rtol=1e-4)
+
+    def test_a_convolution_of_ours_answers_as_theirs(self):
+        graph = nareg.graphs.sensor(30, rng=np.random.default_rng(0))
+        x = torch.randn(30, 6, generator=torch.Generator().manual_seed(1))
+        theirs = nn.GCN(6, 16, 2, 3, dropout=0.5).eval()
+        ours = peers.gcn(6, 3).eval()
+        for mine, other in ((ours.first, theirs.convs[0]), (ours.second, theirs.convs[1])):
+            assert not mine.load_state_dict(other.state_dict(), strict=False).missing_keys
+        network, adjacency = networks.as_network(theirs), gnn.Adjacency(graph)
+        outs = [net(net.prepare(adjacency, x), slice(None)) for net in (network, ours)]
+        torch.testing.assert_close(*outs, atol=1e-5, rtol=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,10 +112,8 @@ def draw(rng):
 
 
 def compare(recipes=RECIPES, runs=3, **more):
-    return comparison.compare(
-        recipes, DATA.graph, draw, DATA.labels, DATA.splits[0],
-        runs=runs, protocol=training.Protocol(epochs=15), rng=np.random.default_rng(5), **more,
-    )  # fmt: skip
+    options = {"draw": draw, "runs": runs, "protocol": training.Protocol(epochs=15), "rng": np.random.default_rng(5)}
+    return nareg.gnn.compare(DATA, recipes, **options, **more)
 
 
 def test_a_model_has_the_same_runs_whoever_else_is_compared():
@@ -130,8 +129,9 @@ def test_comparisons_are_resumed_and_written(tmp_path):
         if progress.step == 4:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        compare(cache=tmp_path / "cache", progress=stop)
+    interrupted = compare(cache=tmp_path / "cache", progress=stop)
+    assert interrupted.status is nareg.results.Status.INTERRUPTED
+    assert [row["model"] for row in interrupted.rows] == ["SGC", "MLP", "NGC", "SGC"]
     assert len(list((tmp_path / "cache").iterdir())) == 4
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").iterdir()}
     result = compare(cache=tmp_path / "cache")
@@ -141,6 +141,36 @@ def test_comparisons_are_resumed_and_written(tmp_path):
     assert (tmp_path / "runs.csv").read_text().count("\n") == 1 + 9
     result.plot().figure.savefig(tmp_path / "runs.png")
     assert "NGC" in str(result)
+    assert result.status is nareg.results.Status.COMPLETED
+
+
+def test_an_interrupt_before_any_training_has_ended_is_raised():
+    def stop(rng):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nareg.gnn.compare(DATA, RECIPES, draw=stop)
+
+
+def test_summaries_have_standard_errors_and_seconds():
+    result = compare({"NGC": RECIPES["NGC"]})
+    summary, seconds = result.summary()["NGC"], [row["seconds"] for row in result.rows]
+    assert summary.standard_error == pytest.approx(np.std(result.accuracies("NGC"), ddof=1) / np.sqrt(3))
+    assert result.seconds("NGC") == pytest.approx(np.mean(seconds))
+    with pytest.raises(nareg.errors.InputError, match="choose one of NGC"):
+        result.seconds("GCN")
+
+
+def test_runs_take_the_splits_in_turn():
+    splits = tuple(DATA.random_split(rng=np.random.default_rng(seed)) for seed in range(2))
+    recipe = {"linear": comparison.Recipe(torch.nn.Linear, 0.2)}
+    rows = nareg.gnn.compare(replace(DATA, splits=splits), recipe, runs=3, protocol=training.Protocol(epochs=15)).rows
+    for row, split in zip(rows, (*splits, splits[0]), strict=True):
+        rng = comparison.model_generator(row["seed"], "linear")
+        run = recipe["linear"].train(
+            DATA.graph, DATA.dense_features(), DATA.labels, split, protocol=training.Protocol(epochs=15), rng=rng
+        )
+        assert row["test"] == 100 * run.test_accuracy
 
 
 def test_cache_tells_models_apart_by_their_settings(tmp_path):
@@ -154,33 +184,42 @@ def test_cache_tells_models_apart_by_their_settings(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_cache_tells_apart_what_shapes_a_result():
-    """Splits of the same nodes, activations, decay, weights that print alike, raw graphs with the same A~."""
-    from nareg.gnn._digest import digest
-
-    def net(**more):
-        return peers.Convolutional(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2), **more)
+def test_cache_tells_apart_what_shapes_a_result(tmp_path):
+    """Splits of the same nodes, activations, decay, dropout, weights that print alike, graphs, settings of the training."""
 
     def filtered(**more):
-        return networks.FilteredNetwork(3, 2, **more)
+        return lambda f, c: networks.FilteredNetwork(f, c, **more)
 
-    fixed = [nareg.gnn.NodeAdaptiveConv(3, 2, weights=w) for w in ([1.0, 2.0], [1.0, 3.0])]
-    pairs = [
-        ([np.arange(2), np.arange(2, 5)], [np.arange(3), np.arange(3, 5)]),
-        (net(), net(activation=torch.tanh)),
-        (net(), net(decay_all=True)),
-        (net(), net(dropout=0.4)),
-        (filtered(weights=torch.tensor([0.10001])), filtered(weights=torch.tensor([0.10004]))),
-        (filtered(weights=np.arange(2000.0)), filtered(weights=np.arange(2000.0) + (np.arange(2000) == 1000))),
-        (filtered(lam=1.0), filtered(lam=1)),
-        tuple(peers.PredictThenPropagate(networks.Perceptron(3, 2), layer) for layer in fixed),
-        (np.zeros((2, 3)), np.zeros((3, 2))),
-        ({"a": 1}, {"a": 1, "b": None}),
-    ]
-    for one, other in pairs:
-        assert digest(one) != digest(other)
-        assert digest(one) == digest(one)
-    assert digest(net()) == digest(net())
+    def behind(weights):
+        return lambda f, c: peers.PredictThenPropagate(
+            networks.Perceptron(f, c), nareg.gnn.NodeAdaptiveConv(c, c, weights=weights)
+        )
+
+    class Layer(torch.nn.Linear):
+        def forward(self, x, graph):
+            return super().forward(x)
+
+    def net(**more):
+        return lambda f, c: peers.Convolutional(Layer(f, 4), Layer(4, c), **more)
+
+    train, val, test = DATA.splits[0]
+    heavier = nareg.Graph(DATA.graph.adjacency * 2)
+    cases = [
+        {"model": net()}, {"model": net(activation=torch.tanh)}, {"model": net(decay_all=True)}, {"model": net(dropout=0.4)},
+        {"model": filtered(weights=torch.tensor([0.10001]))}, {"model": filtered(weights=torch.tensor([0.10004]))},
+        {"model": filtered(lam=1.0)}, {"data": replace(DATA, graph=heavier)},
+        {"model": behind(np.ones(150))}, {"model": behind(1 + (np.arange(150) == 9))},
+        {"data": replace(DATA, splits=((train, np.append(val, test[:1]), test[1:]),))}, {"draw": lambda rng: 2 * DATA.features},
+        {"data": replace(DATA, labels=(DATA.labels + 1) % 3)}, {"model": comparison.Recipe(filtered(lam=1.0), 0.5)},
+        {"model": comparison.Recipe(filtered(lam=1.0), weight_decay=0.5)}, {"protocol": training.Protocol(epochs=2)},
+        {"name": "another"},
+    ]  # fmt: skip
+    for count, case in enumerate(cases, start=1):
+        options = {"draw": case.get("draw"), "protocol": case.get("protocol", training.Protocol(epochs=1)), "cache": tmp_path}
+        for _ in range(2):
+            model = {case.get("name", "model"): case.get("model", filtered(lam=4.0))}
+            nareg.gnn.compare(case.get("data", DATA), model, runs=1, **options)
+            assert len(list(tmp_path.iterdir())) == count, case
 
 
 def test_a_cache_does_not_touch_the_global_state(tmp_path):

@@ -75,6 +75,7 @@ OTHERS = {
         "gnn.ConjugateGradients",
         "gnn.Neumann",
         "gnn.Perturbation",
+        "gnn.Recipe",
         "herta.AttentionPenalty",
         "herta.Optimizer",
         "herta.Regularized",
@@ -92,6 +93,7 @@ OTHERS = {
         "graphs.stochastic_block",
         "herta.sparsify",
     ],
+    "trainings, of which gnn.training has one: tests/gnn/test_training": ["gnn.compare"],
     "files, pages and names of data sets: test_fuzz_readers, tests/io, tests/cleaning, tests/explorer, tests/datasets": [
         "clean",
         "cleaning.clean",

@@ -7,6 +7,7 @@ import scipy.optimize
 from scipy.special import logsumexp, softmax
 
 import nareg
+from experiments import _algorithm1 as algorithm1
 from nareg import herta
 from nareg.gnn import Adjacency
 
@@ -73,7 +74,7 @@ def grouped(*, optimizer="auto", loss="mse", **options):
     how = {name: options.pop(name) for name in OPTIMIZER & options.keys()}
     model = {name: options.pop(name) for name in ("lam", "kind", "unrolled") if name in options}
     if "rows" in options:
-        assert options.get("preconditioner") == "sketched" or str(optimizer).startswith("algorithm-1")
+        assert options.get("preconditioner") == "sketched"
         options["preconditioner"] = herta.Sketched(options.pop("rows"))
     if "weight_decay" in options:
         loss = herta.Regularized(loss, options.pop("weight_decay"))
@@ -84,6 +85,11 @@ def grouped(*, optimizer="auto", loss="mse", **options):
     }
 
 
-def fit(graph, features, targets, **settings):
-    """``herta.fit`` with its settings in one flat list."""
-    return herta.fit(graph, features, targets, **grouped(**settings))
+def fit(graph, features, targets, *, optimizer="auto", **settings):
+    """``herta.fit`` or Algorithm 1 with its settings in one flat list."""
+    if not str(optimizer).startswith("algorithm-1"):
+        return herta.fit(graph, features, targets, **grouped(optimizer=optimizer, **settings))
+    if "rows" in settings:
+        settings["preconditioner"] = "sketched"
+    printed = optimizer.endswith("as-printed")
+    return algorithm1.fit(graph, features, targets, printed=printed, **grouped(optimizer="gd", **settings))

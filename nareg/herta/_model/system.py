@@ -22,7 +22,7 @@ import torch
 
 from nareg._linear import conjugate_gradients
 from nareg.errors import InputError
-from nareg.gnn import _recurrences, series
+from nareg.gnn import _operators, series
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import csr_tensor
 from nareg.herta._model import iterative
@@ -194,7 +194,7 @@ class System:
         if self._by_polynomial(tol):
             coefficients = series.chebyshev_coefficients(self._strength, tol)
             self.products += (coefficients.size - 1) * B.shape[1]
-            result: torch.Tensor = _recurrences.clenshaw(self._M, B, coefficients.tolist())
+            result: torch.Tensor = _operators.clenshaw(self._M, B, coefficients.tolist())
             return result
         if not bool(B.isfinite().all()):  # as Chebyshev's products do
             return torch.full_like(B, math.nan)

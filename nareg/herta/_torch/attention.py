@@ -22,7 +22,7 @@ from nareg.gnn.adjacency import GraphInput
 from nareg.herta._model.types import Matrix
 from nareg.herta._precondition.leverage import Incidence
 from nareg.herta._train.fit import fit
-from nareg.herta._train.options import Optimizer, Unfolding
+from nareg.herta._train.options import Unfolding
 from nareg.herta._train.result import TrainingResult
 from nareg.results import Status
 
@@ -166,12 +166,8 @@ def fit_attention(
     if not isinstance(penalty, AttentionPenalty):
         raise InputError(f"penalty is {penalty!r}: pass a nareg.herta.AttentionPenalty, for example AttentionPenalty(tau=0.1).")
     rounds = checks.integer("rounds", rounds, low=1)
-    optimizer = options.get("optimizer", "auto")
-    name = optimizer.name if isinstance(optimizer, Optimizer) else optimizer
     if isinstance(lam, Unfolding):
         raise InputError(f"lam is {lam!r}, but fit_attention chooses the operator of every round itself: pass lam as a number.")
-    if str(name).startswith("algorithm-1"):
-        raise InputError(f"optimizer is {name!r}, but fit_attention drops its own edges: take another optimizer.")
     # the number of nodes, where features are a matrix; anything else is refused where features are read
     shape: tuple[int, ...] = getattr(features, "shape", ())
     incidence = Incidence.of(graph, kind, int(shape[0]) if len(shape) == 2 else None)

@@ -52,11 +52,10 @@ def fit(
     loss : {"mse", "ce"} or Regularized
         ``1/2 ||Z - Y||_F^2`` or softmax cross-entropy, both summed over the training nodes. A :class:`Regularized` adds weight
         decay.
-    optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed"} or Optimizer
+    optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam"} or Optimizer
         "direct" (mse): ``F = M H^-1 X`` and a Cholesky factorization of its Gram matrix. "pcg" (mse): preconditioned conjugate
         gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
-        (mse), or "lbfgs" (ce). "algorithm-1" (mse): the paper's, corrected or as printed, with its sparsifier, its sketch and
-        gradient descent. An :class:`Optimizer` sets learning rate, dropout, tolerances and validation.
+        (mse), or "lbfgs" (ce). An :class:`Optimizer` sets learning rate, dropout, tolerances and validation.
     preconditioner : {"auto", "exact", "blocks", "sketched", "none"}, Sketched or Preconditioner
         "exact": the Gram matrix of F. For cross-entropy it is weighted by the second derivatives, and renewed when these have
         changed (except with dropout). "blocks" (ce): one per output, which takes fewer evaluations but one factorization per
@@ -102,8 +101,8 @@ def fit(
     objective = loss if isinstance(loss, Regularized) else Regularized(loss)
     options = optimizer if isinstance(optimizer, Optimizer) else Optimizer(optimizer)
     sketch = preconditioner if isinstance(preconditioner, Sketched) else Sketched()
-    if preconditioner is sketch:  # Algorithm 1 has a sketch of its own
-        preconditioner = "auto" if options.name.startswith("algorithm-1") else "sketched"
+    if preconditioner is sketch:
+        preconditioner = "sketched"
     if not isinstance(preconditioner, Preconditioner):
         preconditioner = checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
     if progress is not None and not callable(progress):

@@ -12,7 +12,7 @@ from nareg.herta._model.losses import SquaredError
 from nareg.herta._model.unfolded import Dropped, Formed, Implicit, form
 from nareg.herta._precondition import build
 from nareg.herta._precondition.preconditioner import GramFactor, Preconditioner
-from nareg.herta._train import algorithm1, optimizers
+from nareg.herta._train import optimizers
 from nareg.herta._train.inputs import TrainingInputs
 from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.optimizers import Refresh, Step
@@ -54,20 +54,22 @@ class TrainingMethod:
         self.task, self.plan, self.accuracy, self.options, self._rng = task, plan, accuracy, options, rng
         self.refresh: build.WeightedGram | None = None
         self.condition: Callable[[], float | None] = lambda: None
-        self.stochastic, tol = options.dropout > 0, accuracy.inner_tol
-        if plan.optimizer.startswith("algorithm-1"):
-            printed = plan.optimizer.endswith("as-printed")
-            self.problem, self.preconditioner = algorithm1.prepare(task, rows=accuracy.rows, tol=tol, printed=printed, rng=rng)
+        self.stochastic = options.dropout > 0
+        self._prepare(preconditioner)
+        self.gap_estimator = GapEstimator(task, accuracy.rows, accuracy.inner_tol, continues=preconditioner == "auto", rng=rng)
+
+    def _prepare(self, preconditioner: str | Preconditioner) -> None:
+        """Build problem and preconditioner."""
+        task, model = self.task, Implicit(self.task.system, self.task.features, self.task.train)
+        mapped: Implicit | Formed = model
+        if isinstance(preconditioner, Preconditioner):
+            self.preconditioner = preconditioner
         else:
-            model: Implicit | Formed = Implicit(task.system, task.features, task.train)
-            if isinstance(preconditioner, Preconditioner):
-                self.preconditioner = preconditioner
-            else:
-                model, self.preconditioner = self._build(model)
-            if self.stochastic and isinstance(model, Implicit):
-                model = Dropped(model, options.dropout, self._generator())
-            self.problem = TrainingProblem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=tol)
-        self.gap_estimator = GapEstimator(task, accuracy.rows, tol, continues=preconditioner == "auto", rng=rng)
+            mapped, self.preconditioner = self._build(model)
+        if self.stochastic and isinstance(mapped, Implicit):
+            mapped = Dropped(mapped, self.options.dropout, self._generator())
+        tol = self.accuracy.inner_tol
+        self.problem = TrainingProblem(mapped, task.loss, task.features, weight_decay=task.weight_decay, tol=tol)
 
     def _generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(int(self._rng.integers(2**63 - 1)))

@@ -29,11 +29,6 @@ class TrainingProblem:
         self.weight_decay, self.tol = weight_decay, tol
         self.evaluations = self.hessian_products = 0
 
-    @property
-    def other_products(self) -> int:
-        """Products with other systems than the model's."""
-        return 0
-
     def scaled_norm(self, gradient: torch.Tensor) -> float:
         """Norm of a gradient in units in which the features' columns have length one."""
         return float(self.scaled_length(gradient))
@@ -48,17 +43,16 @@ class TrainingProblem:
 
     def evaluate(self, W: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
         """Value, gradient (F, C), and outputs at the training nodes (n_train, C)."""
+        value, Z = self.value(W)
+        gradient = self.model.adjoint(self.loss.gradient(Z), self.tol, warm_start=True)
+        return value, gradient + self.weight_decay * W, Z
+
+    def value(self, W: torch.Tensor) -> tuple[float, torch.Tensor]:
+        """Value, and outputs at the training nodes (n_train, C)."""
         self.evaluations += 1
         Z = self.model.apply(W, self.tol, warm_start=True)
-        value = self.loss.value(Z)
-        if self.weight_decay:
-            value += 0.5 * self.weight_decay * float((W * W).sum())
-        residual = self.loss.gradient(self._outputs_of_gradient(W, Z))
-        return value, self.model.adjoint(residual, self.tol, warm_start=True) + self.weight_decay * W, Z
-
-    def _outputs_of_gradient(self, W: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
-        """Outputs at which the loss is differentiated."""
-        return Z
+        decay = 0.5 * self.weight_decay * float((W * W).sum()) if self.weight_decay else 0.0
+        return self.loss.value(Z) + decay, Z
 
     def hessian(self, Z: torch.Tensor, V: torch.Tensor, tol: float | None = None) -> torch.Tensor:
         """``J^T loss''(Z) J V + weight_decay V``."""

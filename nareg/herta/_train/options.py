@@ -12,7 +12,7 @@ from nareg.herta._model.system import SOLVERS
 from nareg.herta._model.types import Nodes
 
 #: The names of optimizers.
-OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
+OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Regularized:
 class Sketched:
     """A sketched preconditioner with a number of rows.
 
-    Pass it as ``preconditioner`` to ``fit`` (Algorithm 1 takes it for its own sketch), or as ``how`` to ``precondition``.
+    Pass it as ``preconditioner`` to ``fit``, or as ``how`` to ``precondition``.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from nareg.herta._train.options import Optimizer, Sketched
 
 PRECONDITIONERS = ("auto", "exact", "blocks", "sketched", "none")
 #: Optimizers for the squared error only, and those that take a stochastic loss.
-SQUARED_ONLY, STOCHASTIC = ("direct", "pcg", "algorithm-1", "algorithm-1-as-printed"), ("gd", "adam")
+SQUARED_ONLY, STOCHASTIC = ("direct", "pcg"), ("gd", "adam")
 #: Fewer training nodes per feature can be separated whatever their labels (Cover 1965). Cross-entropy falls to nearly zero, and
 #: plain L-BFGS is faster than building a preconditioner for so many features (to 1e-6 of the start, one core: Cora, lam = 1,
 #: 31 evaluations in 0.1 s against 31 in 0.5 s; lam = 20, 84 in 0.4 s against 35 in 0.6 s; Citeseer 3 s more).
@@ -79,13 +79,11 @@ def choose_plan(task: TrainingInputs, options: Optimizer, preconditioner: str | 
         raise InputError(f"optimizer is {optimizer!r}, which needs loss='mse': take 'lbfgs' for cross-entropy.")
     if dropout and optimizer not in STOCHASTIC:
         raise InputError(f"dropout is {dropout!r} but {optimizer!r} needs the same loss at every step: take 'adam' or 'gd'.")
-    if optimizer == "direct" or optimizer.startswith("algorithm-1"):
+    if optimizer == "direct":
         if preconditioner != "auto":
             value = "a Preconditioner" if isinstance(preconditioner, Preconditioner) else repr(preconditioner)
             raise InputError(f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {value}: leave it out.")
-        if optimizer != "direct" and task.kind == "operator":
-            raise InputError(f"optimizer={optimizer!r} drops edges, but kind='operator' has none: take 'pcg'.")
-        return Plan(optimizer, "none", True) if optimizer == "direct" else Plan(optimizer, "sketched", False)
+        return Plan(optimizer, "none", True)
     iterative = optimizer if optimizer != "auto" else ("pcg" if squared else "lbfgs")
     if isinstance(preconditioner, Preconditioner):
         _check_fit(preconditioner, task, iterative)

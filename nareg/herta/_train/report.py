@@ -35,7 +35,7 @@ def report(method: TrainingMethod, curve: Curve, timings: dict[str, float]) -> T
     model = Implicit(system, features, task.train)
     pulled = model.adjoint(task.loss.gradient(outputs), tight)
     gradient = pulled + task.weight_decay * W
-    rank = None if plan.given or task.weight_decay or plan.optimizer.startswith("algorithm-1") else P.rank
+    rank = None if plan.given or task.weight_decay else P.rank
     if method.refresh is not None:
         P = method.refresh.up_to_date(outputs.to(curve.W.dtype))
     known = bool(P.factors) and not plan.given
@@ -53,7 +53,7 @@ def report(method: TrainingMethod, curve: Curve, timings: dict[str, float]) -> T
     status, judged = curve.status, not method.stochastic and (curve.last_returned or curve.validation is None)
     if judged and not _holds(method, curve, value, gap, task.loss.separated(outputs)):
         status = Status.STALLED
-    other_products = problem.other_products + (system.products - before if system is not task.system else 0)
+    other_products = system.products - before if system is not task.system else 0
     timings["outputs"] = time.perf_counter() - began
     losses = np.array(curve.losses)
     if curve.last_returned:
