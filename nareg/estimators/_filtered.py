@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg import design
-from nareg.design._node.gap_patterns import station_levels
+from nareg.design import station_levels
 from nareg.errors import InputError
 from nareg.estimators._base import CheckedReadings, FieldEstimator
 from nareg.estimators._gaps import estimate
