@@ -7,7 +7,7 @@ import numpy as np
 from nareg._core import checks
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
-from nareg.design._risk.problem import moment
+from nareg.design import moment
 from nareg.typing import ArrayLike, GraphLike
 
 

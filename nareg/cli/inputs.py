@@ -114,7 +114,7 @@ def _print(notes: tuple[str, ...]) -> None:
 
 def mean(values: np.ndarray, center: Center) -> np.ndarray:
     """The mean to remove, (1, 1) or (N, 1), over the readings that are not NaN."""
-    from nareg.design._node.gap_patterns import station_levels
+    from nareg.design import station_levels
 
     if center is Center.none:
         return np.zeros((1, 1))

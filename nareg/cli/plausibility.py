@@ -88,9 +88,7 @@ def from_history(
     ``design(graph, signals, variance)`` designs for stations that all have readings.
     """
     from nareg._operator import penalty
-    from nareg.design._node.completion import Completion
-    from nareg.design._node.gap_patterns import reduced_penalty
-    from nareg.design._node.silent_stations import for_all_stations
+    from nareg.design import Completion, for_all_stations, reduced_penalty
 
     if seen.all():
         return design(graph, X, variance)

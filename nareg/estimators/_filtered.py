@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from nareg import design, filters
-from nareg.design._node.gap_patterns import station_levels
+from nareg.design import station_levels
 from nareg.errors import AmplificationWarning, InputError, SolverError
 from nareg.estimators._base import CheckedReadings, FieldEstimator
 from nareg.estimators._graphs import network_of

@@ -143,14 +143,14 @@ def fit_weights_to(
     """Step two, (30): weights whose filter is closest to a dense H, packed."""
     step = StepOne(*factor(H), 0.0, np.ones(len(H), dtype=bool))
     groups = Groups(None, len(H)) if groups is None else groups
-    return fit_dense(task, task.whitened(), step, low, high, groups, options)
+    return fit_dense(task, step, low, high, groups, options)
 
 
 def fit_dense(
-    task: DesignProblem, white: DesignProblem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups,
-    options: FitOptions,
-) -> WeightDesign:  # fmt: skip
+    task: DesignProblem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups, options: FitOptions
+) -> WeightDesign:
     """(30) for a problem with dense matrices: starts and scale by the exact risk."""
+    white = task.whitened()
     with few_threads(task.n_nodes):
         candidates = {
             "inverse principal signal": inverse_signal(white, high / task.c),

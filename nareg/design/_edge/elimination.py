@@ -51,9 +51,13 @@ class Elimination:
             return None
         return float(np.log(data[self.indptr[:-1]]).sum()), data
 
-    def inverse_entries(self, data: np.ndarray) -> np.ndarray:
-        """Entries of the inverse: N diagonal ones, then those at ``(i, j)``."""
+    def inverse(self, data: np.ndarray) -> np.ndarray:
+        """Entries of the inverse on the pattern of L."""
         from nareg.design._risk import kernels  # numba: imported when first needed
 
-        inverse: np.ndarray = kernels.selected_inverse(self.indptr, self.indices, data)[self.positions]
+        inverse: np.ndarray = kernels.selected_inverse(self.indptr, self.indices, data)
         return inverse
+
+    def inverse_entries(self, data: np.ndarray) -> np.ndarray:
+        """Entries of the inverse: N diagonal ones, then those at ``(i, j)``."""
+        return self.inverse(data)[self.positions]

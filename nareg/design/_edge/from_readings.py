@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from nareg._core import checks
+from nareg._linear.held_out import standard_error
 from nareg._operator import Penalty
 from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, patterns
 from nareg.design._edge.newton import cone_status
@@ -196,7 +197,7 @@ class FromReadings:
         gain = table[0] - table[best]
         return _Choice(
             1.0 / (1.0 + (0.0, *TIMES)[best]), float(table[best].mean()), float(table[0].mean()),
-            float(gain.std(ddof=1) / np.sqrt(gain.size)),
+            standard_error(gain) / gain.size,
         )  # fmt: skip
 
     def _held_out(self, trained: np.ndarray, held_out: np.ndarray, tell: _Reporter) -> Iterator[np.ndarray]:

@@ -18,7 +18,7 @@ from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
 from nareg.design._node.sampled_path import ARRAYS
 from nareg.design._risk.descent import minimize_between
-from nareg.design._risk.problem import DesignEnd, Problem, fit_weights
+from nareg.design._risk.problem import CheckedProblem, DesignEnd, fit_weights
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, blind_columns, oracle_columns
 from nareg.design._risk.starts import SINGLE_RANGE, balanced_weight, best_single
 from nareg.design._risk.support import probes
@@ -73,7 +73,7 @@ def node_invariant_large(
     """The rule's weight from (N, T) signals ("oracle") or readings (the others), without dense matrices."""
     n = base.n_nodes
     c = positive_fit(fit_weights(fit, variance, n))
-    task = Problem(base, variance, c, None if fit is None else c)
+    task = CheckedProblem(base, variance, c, None if fit is None else c)
     if not base.L.nnz:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
     less = "pass fewer signals or measurements, fewer probes (n_probes), or a part of the network"

@@ -19,7 +19,7 @@ from nareg._operator import Penalty
 from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignEnd, Problem, checked_fit
+from nareg.design._risk.problem import CheckedProblem, DesignEnd, checked_fit
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.starts import best_single, carried_single
@@ -127,7 +127,7 @@ class SampledOptions:
 class SampledTask:
     """A checked problem, and the columns of its risk for any of the times and probes."""
 
-    problem: Problem
+    problem: CheckedProblem
     columns: Callable[[np.ndarray, np.ndarray], SampleColumns]
     n_times: int
     #: False: the risk of all columns is minimized, without a penalty.
@@ -146,7 +146,7 @@ def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
     return "sampled"
 
 
-def checked_problem(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_times: int) -> Problem:
+def checked_problem(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_times: int) -> CheckedProblem:
     """The problem, after a look at the memory that the columns take."""
     n = base.n_nodes
     if variance.ndim == 2:
@@ -156,7 +156,7 @@ def checked_problem(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sam
     less = "pass fewer signals, fewer probes or folds (Sampling(n_probes=..., folds=1)), or a part of the network"
     checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
     c = checked_fit(base, fit, variance)
-    return Problem(base, variance, c, None if fit is None else c)
+    return CheckedProblem(base, variance, c, None if fit is None else c)
 
 
 @one_blas_thread

@@ -15,7 +15,6 @@ lower bound that (30) drops put back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -26,13 +25,13 @@ from nareg._operator import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, problem, with_details
+from nareg.design._risk.problem import problem, with_details
 from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem
 from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError, TooLargeError
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where H has low rank.
@@ -110,41 +109,36 @@ def relaxation(
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = None if reference else _low_rank_task(base, data)
     if task is not None:
-        task.refuse_extreme("relaxation")
-        low, high = task.published_bounds(lower, upper)
-        started = time.perf_counter()
-        L, A = task.white
-        assert task.Sigma is not None
-        step = low_rank_step_one(A, float(task.c[0] * task.Sigma[0]), L.diagonal() > 0)
-        timings = {"step one": time.perf_counter() - started}
-        candidates = {"inverse principal signal": _inverse_columns(A), "best scalar": _scalar_start(task, low, high)}
-        options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
-        return fit_low_rank(task, step, candidates, _along(task), (low, high), tied, options)
+        return _by_low_rank(task, task.published_bounds(lower, upper), tied, solver, progress)
     dense = problem(base, **data, needs="relaxation", noise_required=True)
     dense.refuse_extreme("relaxation")
-    if reference:
-        bounds = {"lower": lower, "upper": upper}
-        return _by_program(dense, base, data, bounds, None if solver == "sdp" else solver, progress)
     low, high = dense.published_bounds(lower, upper)
-    white = dense.whitened()
     started = time.perf_counter()
     with few_threads(dense.n_nodes):
-        step = dense_step_one(white)
+        step = dense_step_one(dense.whitened())
+    details: DesignDetails = {"symmetric_limit": step.value}
     timings = {"step one": time.perf_counter() - started}
+    if reference:  # step one is not the solver's, for (30) magnifies what an SDP solver leaves in H
+        program = programs.fit(base.L, target=step.matrix, **data, lower=lower, upper=upper)
+        design = program.solve(None if solver == "sdp" else solver, progress=progress)
+        return with_details(design, details, timings={**timings, **design.timings})
+    return fit_dense(dense, step, low, high, tied, FitOptions(solver, "relaxation", details, timings, progress))
+
+
+def _by_low_rank(
+    task: SparseProblem, bounds: tuple[np.ndarray, np.ndarray], groups: Groups, solver: str, progress: ProgressCallback | None
+) -> WeightDesign:
+    """Both steps without N x N matrices."""
+    started, half = time.perf_counter(), np.sqrt(task.c)
+    L, A = task.white
+    assert task.Sigma is not None
+    step = low_rank_step_one(A, float(task.c[0] * task.Sigma[0]), L.diagonal() > 0)
+    timings = {"step one": time.perf_counter() - started}
+    u = principal_direction(A)
+    inverse = np.where(u < 0, -1.0, 1.0) / np.maximum(np.abs(u), 1e-6 * np.abs(u).max())  # no division by zero
+    candidates = {"inverse principal signal": inverse, "best scalar": task.best_scalar(*bounds) / half}
     options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
-    return fit_dense(dense, white, step, low, high, tied, options)
-
-
-def _by_program(
-    task: DesignProblem, base: Penalty, data: dict[str, Any], bounds: dict[str, Any], solver: str | None,
-    progress: ProgressCallback | None,
-) -> WeightDesign:  # fmt: skip
-    """Step two as a semidefinite program; step one in closed form, for (30) magnifies what an SDP solver leaves in H."""
-    started = time.perf_counter()
-    step = dense_step_one(task.whitened())
-    timings = {"step one": time.perf_counter() - started}
-    design = programs.fit(base.L, target=step.matrix, **data, **bounds).solve(solver, progress=progress)
-    return with_details(design, {"symmetric_limit": step.value}, timings={**timings, **design.timings})
+    return fit_low_rank(task, step, candidates, lambda w: task.mse_along(half * w), bounds, groups, options)
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
@@ -161,24 +155,10 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
     elif task.X.shape[1] >= n:
         remedy = f"signals are not fewer than nodes ({task.X.shape[1]}), so that its filter H is a dense matrix: pass fewer"
     if remedy is None:
+        task.refuse_extreme("relaxation")
         return task
     if n > checks.DENSE_LIMIT:
         raise TooLargeError(
             f"relaxation on {n} nodes needs dense matrices beyond the limit of {checks.DENSE_LIMIT} nodes because {remedy}."
         )
     return None
-
-
-def _inverse_columns(A: np.ndarray) -> np.ndarray:
-    """``1 / u`` of the principal direction of ``A A^T``, without division by zero."""
-    u = principal_direction(A)
-    return np.where(u < 0, -1.0, 1.0) / np.maximum(np.abs(u), 1e-6 * np.abs(u).max())
-
-
-def _scalar_start(task: SparseProblem, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return task.best_scalar(low, high) / np.sqrt(task.c)
-
-
-def _along(task: SparseProblem) -> Callable[[np.ndarray], Callable[[float], float]]:
-    """The sampled risk along weights of the white coordinates."""
-    return lambda w: task.mse_along(np.sqrt(task.c) * w)

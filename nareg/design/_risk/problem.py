@@ -60,7 +60,7 @@ class DesignEnd:
 
 
 @dataclass(frozen=True)
-class Problem:
+class CheckedProblem:
     """A design problem on a network of any size, checked, in float64."""
 
     base: Penalty
@@ -150,7 +150,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class SignalProblem(Problem, ABC):
+class SignalProblem(CheckedProblem, ABC):
     """A problem with signals that are known, as matrices or as columns."""
 
     @property

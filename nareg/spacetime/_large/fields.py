@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._linear.factorization import superlu
-from nareg.design._edge.elimination import Elimination
+from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
 from nareg.spacetime._large.field import FieldFamily, GraphField

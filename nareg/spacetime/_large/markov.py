@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from nareg._core import checks
-from nareg.design._edge.elimination import Elimination
+from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.filters._costs import factor_size
 from nareg.spacetime._large.system import TOO_SMALL, Process
@@ -111,15 +111,12 @@ class MarkovFilter:
 
     def _inverse(self, precision: float, coverage: np.ndarray) -> np.ndarray:
         """``(precision Theta + diag(coverage))^-1`` on the pattern."""
-        from nareg.design._risk import kernels  # numba: imported when first needed
-
         how, entries = self.pattern.elimination, precision * self._precision
         entries[: coverage.size] += coverage
         done = how.factor(entries)
         if done is None:
             raise SolverError(TOO_SMALL)
-        result: np.ndarray = kernels.selected_inverse(how.indptr, how.indices, done[1])
-        return result
+        return how.inverse(done[1])
 
     def settle(self, mean: np.ndarray, coverage: np.ndarray) -> None:
         """As after many times with the mean information ``coverage`` (N,), and an estimate (N,) that is known."""
