@@ -123,7 +123,7 @@ TINY = {
         "members": 2,
     },
     "unlearning-requests": {
-        "methods": ("nareg", "retrained"),
+        "methods": ("nareg", "ScaleGUN", "retrained"),
         "removals": 3,
         "timed": 1,
         "alphas": (0.1,),
@@ -143,7 +143,7 @@ TINY = {
         "epochs": 3,
         "iterations": 2,
     },
-    "unlearning-edges": {"datasets": ("cora",), "methods": ("nareg", "retrained"), "removals": 4, "every": 2, "trials": 1},
+    "unlearning-edges": {"datasets": ("cora",), "removals": 4, "every": 2, "clocked": 2, "trials": 1},
     "time-graphtrss": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
     "time-snapshots": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
     "time-forecast": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
