@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 import torch
 
+from nareg._linear import lanczos
 from nareg.errors import InputError
 from nareg.herta import _build as build
 from nareg.herta._inputs import TrainingInputs
@@ -67,29 +68,15 @@ class Ritz:
 
 def spectrum(
     problem: TrainingProblem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator
-) -> torch.Tensor:
-    """Ritz values of ``R^T Hessian R`` above zero, after Lanczos steps from a random start, reorthogonalized."""
+) -> np.ndarray:
+    """Ritz values of ``R^T Hessian R`` above zero, after Lanczos steps from a random start."""
     shape = (problem.n_features, problem.loss.n_outputs)
     v = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device).to(Z.device)
-    basis: list[torch.Tensor] = []
-    diagonal: list[torch.Tensor] = []
-    beside: list[torch.Tensor] = []
-    v = v / v.norm()
-    for _ in range(min(LANCZOS, v.numel())):
-        basis.append(v)
-        u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v).to(Z.dtype)).double())
-        diagonal.append((u * v).sum())
-        for _again in range(2):
-            for b in basis:
-                u = u - (u * b).sum() * b
-        beside.append(u.norm())
-        v = u / beside[-1].clamp(min=torch.finfo(u.dtype).tiny)
-    alphas, betas = torch.stack((torch.stack(diagonal), torch.stack(beside))).cpu()
-    # what follows a vanishing one is noise: the space of the first vectors is invariant
-    vanishing = (betas <= 1e-10 * abs(alphas[0])).tolist()
-    last = vanishing.index(True) + 1 if True in vanishing else len(vanishing)
-    alphas, off = alphas[:last], betas[: last - 1]
-    values = torch.linalg.eigvalsh(torch.diag(alphas) + off.diag(1) + off.diag(-1))
+
+    def product(u: torch.Tensor) -> torch.Tensor:
+        return preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(u).to(Z.dtype)).double())
+
+    values = lanczos.ritz_values(product, v, min(LANCZOS, v.numel()))
     return values[values > FLAT[Z.dtype] * values.max()]
 
 

@@ -140,7 +140,7 @@ class TrainingMethod:
         like, n_outputs = self.task.like, self.task.loss.n_outputs
         Z = torch.zeros((self.task.train.numel(), n_outputs), dtype=like.dtype, device=like.device)
         values = spectrum(self.problem, Z, self.preconditioner, generator=self._generator())
-        if values.numel() == 0:  # features that propagate to zero: any step does
+        if values.size == 0:  # features that propagate to zero: any step does
             return 1.0
         low, high = float(values.min()), float(values.max())
         self.condition = lambda: high / low

@@ -98,7 +98,7 @@ def precondition(
     problem = TrainingProblem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     eigenvalues = spectrum(problem, target.Y, P, generator=seed)  # none where X is zero
-    return replace(P, condition=float(eigenvalues.max() / eigenvalues.min()) if eigenvalues.numel() else None, reason=reason)
+    return replace(P, condition=float(eigenvalues.max() / eigenvalues.min()) if eigenvalues.size else None, reason=reason)
 
 
 class Preconditioned(PreconditionedOptimizer):

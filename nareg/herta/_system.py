@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
-from nareg._linear import conjugate_gradients
+from nareg._linear import conjugate_gradients, eigenvalues
 from nareg._operator import penalty
 from nareg.errors import InputError
 from nareg.gnn import _operators, series
@@ -78,12 +77,8 @@ def largest_eigenvalue(L: sp.csr_array) -> float:
     gershgorin = float(np.asarray(abs(L).sum(axis=1)).max(initial=0.0))
     if L.shape[0] < 20 or gershgorin == 0:
         return gershgorin
-    start = np.random.default_rng(0).standard_normal(L.shape[0])
-    try:
-        result = float(eigsh(L, k=1, which="LA", v0=start, tol=ACCURACY, return_eigenvectors=False)[0])
-    except ArpackNoConvergence:
-        return gershgorin
-    return min(gershgorin, MARGIN * result)
+    ends = eigenvalues.extreme_eigenvectors(L, 1, tol=ACCURACY)
+    return gershgorin if ends is None else min(gershgorin, MARGIN * float(ends[0][0]))
 
 
 #: How solves with H are done: by a Chebyshev polynomial, conjugate gradients, or with an approximate Cholesky factor.
