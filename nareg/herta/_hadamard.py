@@ -28,7 +28,7 @@ def transform(Q: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from nareg.herta._precondition import hadamard
+    >>> from nareg.herta import _hadamard as hadamard
     >>> hadamard.transform(np.array([1.0, 0.0, 0.0, 0.0]))
     array([0.5, 0.5, 0.5, 0.5])
     """
