@@ -19,21 +19,20 @@ import torch
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput, as_adjacency
-from nareg.herta._model.system import System
-from nareg.herta._model.types import Matrix, Nodes
-from nareg.herta._model.unfolded import Implicit, sketched
-from nareg.herta._precondition.build import check_sketch
-from nareg.herta._precondition.hadamard import SRHT
-from nareg.herta._precondition.preconditioner import TOLERANCE, GramFactor, Preconditioner
-from nareg.herta._precondition.sparsifier import sparsify
-from nareg.herta._train.inputs import TrainingInputs, read
-from nareg.herta._train.loop import run
-from nareg.herta._train.method import TrainingMethod
-from nareg.herta._train.objective import TrainingProblem
-from nareg.herta._train.options import Optimizer, Regularized, Sketched, Unfolding
-from nareg.herta._train.plan import Plan, choose_accuracy
-from nareg.herta._train.report import report
-from nareg.herta._train.result import TrainingResult
+from nareg.herta._build import check_sketch
+from nareg.herta._features import Matrix, Nodes
+from nareg.herta._hadamard import SRHT
+from nareg.herta._inputs import TrainingInputs, read
+from nareg.herta._loop import run
+from nareg.herta._method import TrainingMethod
+from nareg.herta._objective import TrainingProblem
+from nareg.herta._options import Optimizer, Regularized, Sketched, Unfolding
+from nareg.herta._plan import Plan, choose_accuracy
+from nareg.herta._preconditioner import TOLERANCE, GramFactor, Preconditioner
+from nareg.herta._result import TrainingResult, report
+from nareg.herta._sparsifier import sparsify
+from nareg.herta._system import System
+from nareg.herta._unfolded import Implicit, sketched
 from nareg.progress import ProgressCallback
 
 #: Draws of the sparsifier per edge. With the constants of the proofs no graph would lose an edge.

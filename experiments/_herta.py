@@ -21,8 +21,8 @@ try:
 
     from experiments import _algorithm1 as algorithm1
     from nareg import herta
-    from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE
-    from nareg.herta._train import inputs
+    from nareg.herta import _inputs as inputs
+    from nareg.herta._preconditioner import SKETCH, TOLERANCE
 except ModuleNotFoundError as missing:
     raise NaregError(f"the herta experiments need torch ({missing}): pip install 'nareg[torch]'.") from missing
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from nareg._core import checks
-from nareg.herta._train.options import fraction
+from nareg.herta._options import fraction
 
 
 def inner_error_rate(epsilon: float, *, condition: float, lam: float) -> float:

@@ -71,8 +71,10 @@ def gradient(graph: Any, X: np.ndarray, s: Settings, rng: np.random.Generator) -
     """Seconds and products of a gradient of the squared error to 1e-6: two solves from nothing; the second of two."""
     import torch
 
-    from nareg.herta._model import losses, unfolded
-    from nareg.herta._train import inputs, objective
+    from nareg.herta import _inputs as inputs
+    from nareg.herta import _objective as losses
+    from nareg.herta import _objective as objective
+    from nareg.herta import _unfolded as unfolded
 
     system, features, index = inputs.read_model(graph, X, herta.Unfolding(s.lam), device=s.device)
     place: dict[str, Any] = {"dtype": features.dtype, "device": features.device}

@@ -47,11 +47,12 @@ def points(s: Settings) -> list[Point]:
 def compute(s: Settings, point: Point) -> list[Row]:
     import torch
 
-    from nareg.herta._model import unfolded
-    from nareg.herta._model.system import System
-    from nareg.herta._precondition import build, hadamard
-    from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner
-    from nareg.herta._train import inputs
+    from nareg.herta import _build as build
+    from nareg.herta import _hadamard as hadamard
+    from nareg.herta import _inputs as inputs
+    from nareg.herta import _unfolded as unfolded
+    from nareg.herta._preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner
+    from nareg.herta._system import System
 
     data = h.loaded(point["dataset"], s.device)
     rng = np.random.default_rng([s.seed, point["mask"]])
@@ -94,10 +95,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 def run(s: Settings, problem: Any, P: Any, lowest: float) -> tuple[float | None, int | None]:
     """Condition number as conjugate gradients see it, and iterations to the gap (None: not within the limit)."""
-    from nareg.herta._model.unfolded import Implicit
-    from nareg.herta._train.objective import TrainingProblem
-    from nareg.herta._train.optimizers import Step, conjugate_gradients
-    from nareg.herta._train.spectrum import Ritz
+    from nareg.herta._curvature import Ritz
+    from nareg.herta._objective import TrainingProblem
+    from nareg.herta._optimizers import Step, conjugate_gradients
+    from nareg.herta._unfolded import Implicit
 
     model = Implicit(problem.system, problem.features, problem.train)
     training, ritz = TrainingProblem(model, problem.loss, problem.features, weight_decay=0.0, tol=1e-8), Ritz()

@@ -79,7 +79,7 @@ def preferential_attachment(n: int, links: int, rng: np.random.Generator) -> nar
 def compute(s: Settings, point: Point) -> list[Row]:
     import torch
 
-    from nareg.herta._train import inputs
+    from nareg.herta import _inputs as inputs
 
     graph, X, labels, train = problem(s, point["graph"])
     warm(s)

@@ -2,7 +2,7 @@
 
 A~ has its spectrum in (-1, 1]. RNGC subtracts ``eps X X^T / ||X X^T||_F``, which is positive semidefinite: the upper end stays,
 the lower one moves by at most ``eps sigma``, ``sigma = ||X X^T||_2 / ||X X^T||_F``. Where this bound does not decide, Lanczos
-computes the end: ARPACK for arrays, and for tensors a few steps where they are (see _lanczos).
+computes the end: ARPACK for arrays, and for tensors a few steps where they are (see nareg._linear.lanczos).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from nareg._linear import eigenvalues
+from nareg._core.arrays import empty_like
+from nareg._linear import eigenvalues, lanczos
 from nareg.errors import DivergentMethodError
-from nareg.gnn import _lanczos
 from nareg.gnn._operators import Operator
 from nareg.gnn.adjacency import Adjacency
 
@@ -40,7 +40,7 @@ def lowest(adjacency: Adjacency) -> float:
 def radius(M: Operator, like: Any) -> float:
     """Spectral radius of an operator that need not be symmetric."""
     if not isinstance(like, np.ndarray):
-        return _lanczos.radius(M, like, tol=ACCURACY)
+        return lanczos.radius(_product(M), like, tol=ACCURACY)
     operator = _operator(M, like)
     n = operator.shape[0]
     if n <= DENSE:
@@ -90,15 +90,18 @@ def _end_of(M: Operator, like: Any, which: str, tol: float = ACCURACY) -> float:
     """An extreme eigenvalue of a symmetric operator, computed where the features are."""
     if isinstance(like, np.ndarray):
         return _end(_operator(M, like), which, tol)
-    return _lanczos.extreme_eigenvalue(M, like, which, tol=tol)
+    return lanczos.extreme_eigenvalue(_product(M), like, which, tol=tol)
+
+
+def _product(M: Operator) -> lanczos.Product:
+    return lambda Z: M.multiply_add(Z, Z, 1.0, 0.0, empty_like(Z))
 
 
 def _operator(M: Operator, like: np.ndarray) -> LinearOperator:
     """M as SciPy's operator on float64 vectors."""
 
     def product(v: np.ndarray) -> np.ndarray:
-        Z = np.ascontiguousarray(v.reshape(-1, 1), dtype=like.dtype)
-        image: np.ndarray = M.multiply_add(Z, Z, 1.0, 0.0, np.empty_like(Z))
+        image: np.ndarray = _product(M)(np.ascontiguousarray(v.reshape(-1, 1), dtype=like.dtype))
         return image.ravel().astype(np.float64)
 
     return eigenvalues.operator(product, like.shape[0])

@@ -14,14 +14,14 @@ except ModuleNotFoundError as error:
 
     raise MissingDependencyError("nareg.herta needs torch: pip install 'nareg[torch]'.") from None
 
-from nareg.herta._precondition.preconditioner import Preconditioner
-from nareg.herta._precondition.sparsifier import Sparsifier, sparsify
-from nareg.herta._torch.attention import AttentionPenalty, AttentionResult, fit_attention
-from nareg.herta._torch.gauss_newton import GaussNewton, Unfold
-from nareg.herta._torch.preconditioned import Preconditioned, precondition
-from nareg.herta._train.fit import fit
-from nareg.herta._train.options import Optimizer, Regularized, Sketched, Unfolding
-from nareg.herta._train.result import TrainingResult
+from nareg.herta._attention import AttentionPenalty, AttentionResult, fit_attention
+from nareg.herta._fit import fit
+from nareg.herta._gauss_newton import GaussNewton, Unfold
+from nareg.herta._options import Optimizer, Regularized, Sketched, Unfolding
+from nareg.herta._preconditioned import Preconditioned, precondition
+from nareg.herta._preconditioner import Preconditioner
+from nareg.herta._result import TrainingResult
+from nareg.herta._sparsifier import Sparsifier, sparsify
 
 __all__ = [
     "AttentionPenalty",

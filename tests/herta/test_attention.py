@@ -6,8 +6,8 @@ import pytest
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta._precondition.leverage import Incidence
-from nareg.herta._torch import attention
+from nareg.herta import _attention as attention
+from nareg.herta._leverage import Incidence
 from nareg.results import Status
 from tests.herta.helpers import best_squared, fit
 

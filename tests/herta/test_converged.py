@@ -140,7 +140,7 @@ def test_the_default_goes_on_where_a_gradient_says_too_little(seed):
 @pytest.mark.parametrize("weight_decay", [0.0, 1.0])
 def test_what_nothing_can_tell_is_not_called_converged(weight_decay, monkeypatch):
     """No room for the propagated features; with weight decay the gradient's own bound tells."""
-    monkeypatch.setattr("nareg.herta._train.remaining_gap.MEMORY", 100)
+    monkeypatch.setattr("nareg.herta._curvature.MEMORY", 100)
     graph, X, labels, train = correlated(3, 1e-1, 5)
     told = {"loss": "ce", "preconditioner": "none", "weight_decay": weight_decay, "tol": 1e-6, "max_iterations": 3000}
     found = fit(graph, X, labels, train=train, **told)

@@ -9,9 +9,10 @@ from scipy.special import softmax
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta._model.unfolded import form
-from nareg.herta._precondition import build
-from nareg.herta._train import cost_model, method
+from nareg.herta import _build as build
+from nareg.herta import _method as method
+from nareg.herta import _plan as cost_model
+from nareg.herta._unfolded import form
 from nareg.results import Status
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, fit, problem, propagated
 

@@ -13,8 +13,7 @@ import nareg
 from nareg import herta
 from nareg.errors import InputError
 from nareg.gnn import Adjacency
-from nareg.herta._model.laplacian import scaled_laplacian_of
-from nareg.herta._model.system import SOLVERS, System
+from nareg.herta._system import SOLVERS, System, scaled_laplacian_of
 from tests.herta.helpers import best_squared, propagated
 
 ITERATIVE = ("cg", "cholesky")

@@ -7,11 +7,10 @@ import scipy.linalg
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta._model.laplacian import KINDS
-from nareg.herta._model.system import System
-from nareg.herta._precondition import sparsifier
-from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores
-from nareg.herta._precondition.sparsifier import spectral_error
+from nareg.herta import _sparsifier as sparsifier
+from nareg.herta._leverage import Incidence, approximate_scores, effective_dimension, exact_scores
+from nareg.herta._sparsifier import spectral_error
+from nareg.herta._system import KINDS, System
 from tests.herta.helpers import laplacian
 
 

@@ -6,8 +6,7 @@ import scipy.sparse as sp
 import torch
 
 import nareg
-from nareg.herta._model.laplacian import KINDS, laplacian_of, largest_eigenvalue
-from nareg.herta._model.system import System
+from nareg.herta._system import KINDS, System, laplacian_of, largest_eigenvalue
 
 
 @pytest.mark.parametrize("kind", KINDS)

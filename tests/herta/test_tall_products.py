@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from nareg.herta._model import tall_products
+from nareg.herta import _features
 
 
-@pytest.mark.parametrize("columns", [0, 1, 2, tall_products.FEW - 1, tall_products.FEW, 40])
+@pytest.mark.parametrize("columns", [0, 1, 2, _features.FEW - 1, _features.FEW, 40])
 @pytest.mark.parametrize("by_columns", [False, True])
 @pytest.mark.parametrize("shape", [(30, 50), (50, 30)])
 def test_products_are_numpys_and_contiguous(columns, by_columns, shape, rng):
     A = torch.as_tensor(rng.standard_normal(shape))
     A = A.T.contiguous().T if by_columns else A
-    for product, matrix in ((tall_products.times, A), (tall_products.transposed_times, A.T)):
+    for product, matrix in ((_features.tall_product, A), (_features.tall_transposed_product, A.T)):
         B = torch.as_tensor(rng.standard_normal((matrix.shape[1], columns)))
         found = product(A, B)
         assert found.is_contiguous()

@@ -19,11 +19,11 @@ from nareg._core.arrays import as_numpy
 from nareg._operator import Penalty as Operator
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._model.types import Matrix
-from nareg.herta._precondition.leverage import Incidence
-from nareg.herta._train.fit import fit
-from nareg.herta._train.options import Unfolding
-from nareg.herta._train.result import TrainingResult
+from nareg.herta._features import Matrix
+from nareg.herta._fit import fit
+from nareg.herta._leverage import Incidence
+from nareg.herta._options import Unfolding
+from nareg.herta._result import TrainingResult
 from nareg.results import Status
 
 #: The attention has converged when it changes by less than this share of its sum.

@@ -18,17 +18,16 @@ import torch
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._model.losses import SquaredError
-from nareg.herta._model.types import Device, Matrix, Nodes, Precision
-from nareg.herta._model.unfolded import Implicit
-from nareg.herta._precondition import build
-from nareg.herta._precondition.preconditioner import SKETCH, Preconditioner
-from nareg.herta._torch.coordinates import PreconditionedOptimizer, Values, checked_parameters
-from nareg.herta._train import cost_model
-from nareg.herta._train.inputs import read_model
-from nareg.herta._train.objective import TrainingProblem
-from nareg.herta._train.options import Sketched, Unfolding
-from nareg.herta._train.spectrum import spectrum
+from nareg.herta import _build as build
+from nareg.herta._coordinates import PreconditionedOptimizer, Values, checked_parameters
+from nareg.herta._curvature import spectrum
+from nareg.herta._features import Device, Matrix, Nodes, Precision
+from nareg.herta._inputs import read_model
+from nareg.herta._objective import SquaredError, TrainingProblem
+from nareg.herta._options import Sketched, Unfolding
+from nareg.herta._plan import Sizes, cheapest
+from nareg.herta._preconditioner import SKETCH, Preconditioner
+from nareg.herta._unfolded import Implicit
 
 KINDS = ("auto", "exact", "sketched")
 #: Accuracy of the solves that have to be accurate.
@@ -90,8 +89,8 @@ def precondition(
     rows = SKETCH * d if size is None else size
     reason = ""
     if how == "auto":
-        sizes = cost_model.Sizes(system, X, "mse", index.size, 1, rows=rows, tight=TIGHT)
-        how, reason = cost_model.cheapest(sizes, ("exact", "sketched"))
+        sizes = Sizes(system, X, "mse", index.size, 1, rows=rows, tight=TIGHT)
+        how, reason = cheapest(sizes, ("exact", "sketched"))
     P = build.squared(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
     )
@@ -99,7 +98,7 @@ def precondition(
     problem = TrainingProblem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     eigenvalues = spectrum(problem, target.Y, P, generator=seed)  # none where X is zero
-    return replace(P, condition=float(eigenvalues.max() / eigenvalues.min()) if eigenvalues.numel() else None, reason=reason)
+    return replace(P, condition=float(eigenvalues.max() / eigenvalues.min()) if eigenvalues.size else None, reason=reason)
 
 
 class Preconditioned(PreconditionedOptimizer):

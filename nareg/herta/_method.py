@@ -8,18 +8,16 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from nareg.herta._model.losses import SquaredError
-from nareg.herta._model.unfolded import Dropped, Formed, Implicit, form
-from nareg.herta._precondition import build
-from nareg.herta._precondition.preconditioner import GramFactor, Preconditioner
-from nareg.herta._train import optimizers
-from nareg.herta._train.inputs import TrainingInputs
-from nareg.herta._train.objective import TrainingProblem
-from nareg.herta._train.optimizers import Refresh, Step
-from nareg.herta._train.options import Optimizer
-from nareg.herta._train.plan import Accuracy, Plan
-from nareg.herta._train.remaining_gap import SAFETY, GapEstimator
-from nareg.herta._train.spectrum import Ritz, spectrum
+from nareg.herta import _build as build
+from nareg.herta import _optimizers as optimizers
+from nareg.herta._curvature import SAFETY, GapEstimator, Ritz, spectrum
+from nareg.herta._inputs import TrainingInputs
+from nareg.herta._objective import SquaredError, TrainingProblem
+from nareg.herta._optimizers import Refresh, Step
+from nareg.herta._options import Optimizer
+from nareg.herta._plan import Accuracy, Plan
+from nareg.herta._preconditioner import GramFactor, Preconditioner
+from nareg.herta._unfolded import Dropped, Formed, Implicit, form
 
 #: Default learning rates: Adam's in W', plain Adam's, and gradient descent's as a share of 2 / (L + mu).
 ADAM, PLAIN_ADAM, RATE_MARGIN = 0.1, 0.01, 0.95
@@ -142,7 +140,7 @@ class TrainingMethod:
         like, n_outputs = self.task.like, self.task.loss.n_outputs
         Z = torch.zeros((self.task.train.numel(), n_outputs), dtype=like.dtype, device=like.device)
         values = spectrum(self.problem, Z, self.preconditioner, generator=self._generator())
-        if values.numel() == 0:  # features that propagate to zero: any step does
+        if values.size == 0:  # features that propagate to zero: any step does
             return 1.0
         low, high = float(values.min()), float(values.max())
         self.condition = lambda: high / low

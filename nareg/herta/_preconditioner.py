@@ -13,7 +13,7 @@ from functools import cached_property
 
 import torch
 
-from nareg.herta._model import tall_products
+from nareg.herta._features import tall_product, tall_transposed_product
 
 #: Relative ridge. Values from 1e-12 to 1e-4 work on the citation graphs (measured); without one Cholesky fails on Cora.
 #: Its inverse times the rounding of a gradient has to be small.
@@ -125,15 +125,15 @@ class GramFactor:
     def _full_inverse(self, G: torch.Tensor) -> torch.Tensor:
         if self._rows is None:
             return self._inverse(G)
-        return (G - tall_products.transposed_times(self._rows, self._inverse(tall_products.times(self._rows, G)))) / self.shift
+        return (G - tall_transposed_product(self._rows, self._inverse(tall_product(self._rows, G)))) / self.shift
 
     def _row_space_inverse(self, G: torch.Tensor) -> torch.Tensor:
         assert self._rows is not None
-        inner = self._inverse(tall_products.times(self._rows, G))
-        along = tall_products.transposed_times(self._rows, self._inverse(inner))
+        inner = self._inverse(tall_product(self._rows, G))
+        along = tall_transposed_product(self._rows, self._inverse(inner))
         if not self._weight_decay:
             return along
-        return along + (G - tall_products.transposed_times(self._rows, inner)) / self._weight_decay
+        return along + (G - tall_transposed_product(self._rows, inner)) / self._weight_decay
 
     def _inverse(self, B: torch.Tensor) -> torch.Tensor:
         """Inverse of the shifted Gram matrix times B; torch.cholesky_solve would copy the matrix each time."""
@@ -142,12 +142,12 @@ class GramFactor:
 
     def _power(self, G: torch.Tensor, exponent: float) -> torch.Tensor:
         V, values = self._eigen
-        along = tall_products.transposed_times(V, G)
+        along = tall_transposed_product(V, G)
         if self._rows is None:
-            return tall_products.times(V, along * values[:, None] ** exponent)
+            return tall_product(V, along * values[:, None] ** exponent)
         # outside the row space P is the ridge
         rest = self.shift**exponent
-        return rest * G + tall_products.times(V, along * (values[:, None] ** exponent - rest))
+        return rest * G + tall_product(V, along * (values[:, None] ** exponent - rest))
 
 
 def inverse_or_one(lengths: torch.Tensor) -> torch.Tensor:

@@ -19,8 +19,7 @@ import torch
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._model.laplacian import adjacency_of, checked_kind
-from nareg.herta._model.system import System
+from nareg.herta._system import System, adjacency_of, checked_kind
 
 #: Tolerance of the solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nareg.herta._train.method import TrainingMethod
-from nareg.herta._train.optimizers import Step
-from nareg.herta._train.remaining_gap import SAFETY
+from nareg.herta._curvature import SAFETY
+from nareg.herta._method import TrainingMethod
+from nareg.herta._optimizers import Step
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 

@@ -12,9 +12,9 @@ import math
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
+from nareg._linear import lanczos
 from nareg._linear.approximate_cholesky import ApproximateCholesky
 from nareg.errors import SolverError
 from nareg.filters import cg
@@ -56,24 +56,8 @@ class FactorIteration:
     def _ends(self) -> tuple[float, float]:
         """Of the spectrum of ``M^-1 H``, with a margin: Lanczos in the metric of H from a random start."""
         n = self.H.shape[0]
-        v = np.random.default_rng(0).standard_normal((n, 1))
-        v /= math.sqrt(float(v[:, 0] @ (self.H @ v)[:, 0]))
-        basis, images = [v], [self.H @ v]
-        diagonal: list[float] = []
-        beside: list[float] = []
-        for _ in range(min(LANCZOS, n)):
-            u = self.factor.solve(images[-1])
-            diagonal.append(float(u[:, 0] @ images[-1][:, 0]))
-            for b, image in zip(basis * 2, images * 2, strict=True):  # twice, against rounding
-                u -= float(u[:, 0] @ image[:, 0]) * b
-            image = self.H @ u
-            size = math.sqrt(max(float(u[:, 0] @ image[:, 0]), 0.0))
-            if size <= 1e-10 * diagonal[0]:
-                break
-            beside.append(size)
-            basis.append(u / size)
-            images.append(image / size)
-        values = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+        start = np.random.default_rng(0).standard_normal((n, 1))
+        values = lanczos.ritz_values(self.factor.solve, start, min(LANCZOS, n), metric=lambda v: self.H @ v)
         return float(values[0]) / MARGIN, float(values[-1]) * MARGIN
 
     def solve(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:

@@ -24,8 +24,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._model.system import System
-from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores, solve_numpy
+from nareg.herta._leverage import Incidence, approximate_scores, effective_dimension, exact_scores, solve_numpy
+from nareg.herta._system import System
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
 #: "effective-resistance" stands for lam -> infinity: this multiple of lam, and its largest value for rounding.
@@ -246,7 +246,7 @@ def spectral_error(L: sp.csr_array, sparse: sp.csr_array, lam: float, *, rng: np
     Examples
     --------
     >>> import numpy as np, nareg
-    >>> from nareg.herta._precondition.sparsifier import spectral_error
+    >>> from nareg.herta._sparsifier import spectral_error
     >>> L = nareg.graphs.grid((4,)).laplacian()
     >>> round(spectral_error(L, 2 * L, 1e9, rng=np.random.default_rng(0)), 3)  # L = (2 L) / 2
     0.5

@@ -28,7 +28,7 @@ def transform(Q: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from nareg.herta._precondition import hadamard
+    >>> from nareg.herta import _hadamard as hadamard
     >>> hadamard.transform(np.array([1.0, 0.0, 0.0, 0.0]))
     array([0.5, 0.5, 0.5, 0.5])
     """
@@ -66,7 +66,7 @@ class SRHT:
     Examples
     --------
     >>> import numpy as np
-    >>> from nareg.herta._precondition.hadamard import SRHT
+    >>> from nareg.herta._hadamard import SRHT
     >>> rng = np.random.default_rng(0)
     >>> Q = rng.standard_normal((1000, 3))
     >>> sketch = SRHT(1000, 200, rng=rng)(Q)

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from nareg.errors import InputError
-from nareg.herta._model.features import Features
-from nareg.herta._model.losses import TrainingLoss
-from nareg.herta._model.system import System
-from nareg.herta._model.unfolded import form, sketched
-from nareg.herta._precondition.hadamard import SRHT
-from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner, inverse_or_one
+from nareg.herta._features import Features
+from nareg.herta._hadamard import SRHT
+from nareg.herta._objective import TrainingLoss
+from nareg.herta._preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner, inverse_or_one
+from nareg.herta._system import System
+from nareg.herta._unfolded import form, sketched
 
 #: Condition number of H above which preconditioners take more accurate solves.
 WELL_CONDITIONED = 100.0

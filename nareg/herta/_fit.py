@@ -9,15 +9,14 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._model.types import Device, Matrix, Nodes, Precision
-from nareg.herta._precondition.preconditioner import Preconditioner
-from nareg.herta._train.inputs import read
-from nareg.herta._train.loop import run
-from nareg.herta._train.method import TrainingMethod
-from nareg.herta._train.options import Optimizer, Regularized, Sketched, Unfolding
-from nareg.herta._train.plan import PRECONDITIONERS, choose_accuracy, choose_plan
-from nareg.herta._train.report import report
-from nareg.herta._train.result import TrainingResult
+from nareg.herta._features import Device, Matrix, Nodes, Precision
+from nareg.herta._inputs import read
+from nareg.herta._loop import run
+from nareg.herta._method import TrainingMethod
+from nareg.herta._options import Optimizer, Regularized, Sketched, Unfolding
+from nareg.herta._plan import PRECONDITIONERS, choose_accuracy, choose_plan
+from nareg.herta._preconditioner import Preconditioner
+from nareg.herta._result import TrainingResult, report
 from nareg.progress import ProgressCallback
 
 

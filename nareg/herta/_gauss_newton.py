@@ -19,13 +19,12 @@ from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
 from nareg.gnn.adjacency import GraphInput
 from nareg.gnn.training import checked_device
-from nareg.herta._model.laplacian import scaled_laplacian_of
-from nareg.herta._model.losses import LOSSES
-from nareg.herta._model.system import System
-from nareg.herta._model.types import Device, Nodes, Precision
-from nareg.herta._torch.coordinates import PreconditionedOptimizer, Values, checked_parameters
-from nareg.herta._train.inputs import checked_dtype, node_index
-from nareg.herta._train.options import Unfolding, fraction
+from nareg.herta._coordinates import PreconditionedOptimizer, Values, checked_parameters
+from nareg.herta._features import Device, Nodes, Precision
+from nareg.herta._inputs import checked_dtype, node_index
+from nareg.herta._objective import LOSSES
+from nareg.herta._options import Unfolding, fraction
+from nareg.herta._system import System, scaled_laplacian_of
 
 #: Accuracy of the solves behind a preconditioner.
 TOLERANCE = 1e-2

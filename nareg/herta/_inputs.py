@@ -18,13 +18,11 @@ from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.gnn.training import checked_device
 from nareg.graph import node_indices
-from nareg.herta._model.features import Features, in_range
-from nareg.herta._model.laplacian import largest_eigenvalue, scaled_laplacian_of
-from nareg.herta._model.losses import CrossEntropy, SquaredError, TrainingLoss
-from nareg.herta._model.system import System, Unrolled
-from nareg.herta._model.types import Device, Matrix, Nodes, Precision
-from nareg.herta._model.unfolded import Implicit
-from nareg.herta._train.options import Regularized, Unfolding
+from nareg.herta._features import Device, Features, Matrix, Nodes, Precision, in_range
+from nareg.herta._objective import CrossEntropy, SquaredError, TrainingLoss
+from nareg.herta._options import Regularized, Unfolding
+from nareg.herta._system import System, Unrolled, largest_eigenvalue, scaled_laplacian_of
+from nareg.herta._unfolded import Implicit
 
 
 @dataclass(frozen=True, eq=False)

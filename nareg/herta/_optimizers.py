@@ -13,9 +13,9 @@ from typing import Protocol
 import torch
 
 from nareg._linear.lbfgs import MEMORY, Pair, two_loop
-from nareg.herta._precondition.preconditioner import Preconditioner
-from nareg.herta._train.objective import TrainingProblem
-from nareg.herta._train.spectrum import Ritz
+from nareg.herta._curvature import Ritz
+from nareg.herta._objective import TrainingProblem
+from nareg.herta._preconditioner import Preconditioner
 
 #: Sufficient decrease and curvature conditions of the line search (weak Wolfe).
 DECREASE, CURVATURE = 1e-4, 0.9

@@ -1,4 +1,4 @@
-"""Distance of the loss from its minimum, for optimizers without a preconditioner that estimates it.
+"""What is known of the Hessian: its eigenvalues, and the distance of the loss from its minimum.
 
 A small gradient proves nothing. Where features are correlated, the loss falls along directions of little curvature, in which
 gradients are small from the start. The gap ``<g, H^-1 g> / 2`` takes the curvature at these weights. With weight decay it is at
@@ -7,18 +7,78 @@ most ``||g||^2 / (2 weight_decay)``, at no cost; otherwise a preconditioner is b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import scipy.linalg
 import torch
 
+from nareg._linear import lanczos
 from nareg.errors import InputError
-from nareg.herta._model.losses import SquaredError
-from nareg.herta._precondition import build
-from nareg.herta._precondition.preconditioner import RANK_ROWS, Preconditioner
-from nareg.herta._train.cost_model import MEMORY
-from nareg.herta._train.inputs import TrainingInputs
+from nareg.herta import _build as build
+from nareg.herta._inputs import TrainingInputs
+from nareg.herta._objective import SquaredError, TrainingProblem
+from nareg.herta._plan import MEMORY
+from nareg.herta._preconditioner import RANK_ROWS, Preconditioner
+
+#: Steps of the Lanczos iteration for the ends of a spectrum.
+LANCZOS = 12
+#: Eigenvalues below this share of the largest are zero: features of deficient rank, or equal shifts of all softmax outputs.
+FLAT = {torch.float64: 1e-6, torch.float32: 1e-3}
+
+
+class Ritz:
+    """Ends of the spectrum of ``P^-1 Hessian`` from the step lengths of conjugate gradients, at no cost."""
+
+    def __init__(self) -> None:
+        self._alphas: list[torch.Tensor] = []
+        self._betas: list[torch.Tensor] = []
+        self._longest: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
+
+    def add(self, alpha: torch.Tensor, beta: torch.Tensor) -> None:
+        """Step lengths and updates of all outputs in one iteration."""
+        self._alphas.append(alpha)
+        self._betas.append(beta)
+
+    def restart(self) -> None:
+        """Start a new sequence of steps; the longest one counts."""
+        if len(self._alphas) > len(self._longest[0]):
+            self._longest = self._alphas, self._betas
+        self._alphas, self._betas = [], []
+
+    def condition(self) -> float | None:
+        """Largest over smallest Ritz value of all outputs; None before the first iteration."""
+        self.restart()
+        alphas, betas = self._longest
+        by_output = [torch.stack(part, 1).tolist() if part else [] for part in (alphas, betas)]  # off their device at once
+        values = []
+        for k in range(alphas[0].numel() if alphas else 0):
+            alpha = by_output[0][k]
+            steps = next((i for i, a in enumerate(alpha) if a <= 0), len(alpha))
+            if steps == 0:
+                continue
+            beta = by_output[1][k][: steps - 1]
+            diagonal = [1 / alpha[0]] + [1 / alpha[i] + beta[i - 1] / alpha[i - 1] for i in range(1, steps)]
+            off = [math.sqrt(b) / a for a, b in zip(alpha, beta, strict=False)]
+            values.append(scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
+        return float(np.concatenate(values).max() / np.concatenate(values).min()) if values else None
+
+
+def spectrum(
+    problem: TrainingProblem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator
+) -> np.ndarray:
+    """Ritz values of ``R^T Hessian R`` above zero, after Lanczos steps from a random start."""
+    shape = (problem.n_features, problem.loss.n_outputs)
+    v = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device).to(Z.device)
+
+    def product(u: torch.Tensor) -> torch.Tensor:
+        return preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(u).to(Z.dtype)).double())
+
+    values = lanczos.ritz_values(product, v, min(LANCZOS, v.numel()))
+    return values[values > FLAT[Z.dtype] * values.max()]
+
 
 #: Steps of a plain method that take as long as building a preconditioner, which is worthwhile after them.
 PATIENCE = 200

@@ -1,19 +1,21 @@
-"""Extreme eigenvalues of operators on tensors, on the tensors' device.
+"""Lanczos' and Arnoldi's processes on arrays and on tensors, which stay on their device.
 
-Only the small matrix of every few steps comes to the host. Lanczos keeps three vectors and does not reorthogonalize: that
+Only the small matrix of many steps comes to the host. Where a process keeps three vectors and does not reorthogonalize, that
 repeats eigenvalues that have converged, and leaves them right (Paige 1980).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from nareg._linear import eigenvalues
-from nareg.gnn._operators import Operator
 
+#: ``product(v)`` is the operator times a column (N, 1) or an array of any shape.
+Product = Callable[[Any], Any]
 #: Steps between looks at what has converged, and steps at most.
 LOOK, STEPS = 16, 512
 #: Vectors of an Arnoldi process before it starts again from its best one, and how often it does.
@@ -22,10 +24,44 @@ VECTORS, RESTARTS = 24, 20
 INVARIANT = {"torch.float32": 1e-6, "torch.float64": 1e-13}
 
 
-def extreme_eigenvalue(M: Operator, like: Any, which: str, *, tol: float) -> float:
+def ritz_values(product: Product, v: Any, steps: int, *, metric: Product | None = None) -> np.ndarray:
+    """Ritz values, in rising order, of ``product(metric(.))`` from the start v, reorthogonalized: all lie inside the spectrum.
+
+    The operator is self-adjoint in the inner product ``<u, metric(v)>`` of arrays or tensors; default: the Euclidean one.
+    """
+    alphas, betas, basis = [], [], []
+    image = v if metric is None else metric(v)
+    beta = ((v * image).sum()) ** 0.5
+    for _ in range(steps):
+        scale = beta + (beta == 0)
+        v, image = v / scale, image / scale
+        basis.append((v, image))
+        u = product(image)
+        alphas.append((u * image).sum())
+        for b, dual in basis * 2:  # twice, against rounding
+            u = u - (u * dual).sum() * b
+        v, image = u, u if metric is None else metric(u)
+        beta = abs((v * image).sum()) ** 0.5
+        betas.append(beta)
+    numbers = np.array([alphas, betas]) if isinstance(v, np.ndarray) else _stacked(alphas, betas)
+    # what follows a vanishing one is noise: the space of the first vectors is invariant
+    vanishing = np.flatnonzero(numbers[1] <= 1e-10 * abs(numbers[0, 0]))
+    n = vanishing[0] + 1 if vanishing.size else steps
+    values: np.ndarray = scipy.linalg.eigvalsh_tridiagonal(numbers[0, :n], numbers[1, : n - 1])
+    return values
+
+
+def _stacked(alphas: list[Any], betas: list[Any]) -> np.ndarray:
+    """Numbers off their device at once."""
+    import torch
+
+    return torch.stack((torch.stack(alphas), torch.stack(betas))).cpu().numpy()
+
+
+def extreme_eigenvalue(product: Product, like: Any, which: str, *, tol: float) -> float:
     """Smallest ("SA"), largest ("LA") or in size largest ("LM") eigenvalue of a symmetric M, to a residual of ``tol`` times it.
 
-    ``like`` is a tensor of the dtype and on the device of M.
+    ``like`` is a tensor of the dtype and on the device of M, and so are the columns that ``product`` gets.
     """
     import torch
 
@@ -35,7 +71,7 @@ def extreme_eigenvalue(M: Operator, like: Any, which: str, *, tol: float) -> flo
     betas: list[Any] = []
     best = 0.0
     for step in range(1, min(STEPS, v.shape[0]) + 1):
-        u = _product(M, v, like)
+        u = product(v.to(like.dtype)).to(v.dtype)
         alphas.append((u * v).sum())
         u = u - alphas[-1] * v - beta * before
         beta = u.norm()
@@ -43,7 +79,7 @@ def extreme_eigenvalue(M: Operator, like: Any, which: str, *, tol: float) -> flo
         before, v = v, u / beta.clamp(min=torch.finfo(u.dtype).tiny)
         if step % LOOK and step < min(STEPS, v.shape[0]):
             continue
-        diagonal, beside = torch.stack((torch.stack(alphas), torch.stack(betas))).tolist()
+        diagonal, beside = _stacked(alphas, betas).tolist()
         best, residual = _ritz(diagonal, beside, which, INVARIANT[str(like.dtype)])
         if residual <= tol * abs(best):
             break
@@ -60,7 +96,7 @@ def _ritz(alphas: list[float], betas: list[float], which: str, invariant: float)
     return float(values[k]), float(betas[n - 1] * abs(vectors[-1, k]))
 
 
-def radius(M: Operator, like: Any, *, tol: float) -> float:
+def radius(product: Product, like: Any, *, tol: float) -> float:
     """Spectral radius of M, which need not be symmetric, by Arnoldi's process; at least that of the last Ritz value."""
     import torch
 
@@ -72,7 +108,7 @@ def radius(M: Operator, like: Any, *, tol: float) -> float:
         H = torch.zeros((basis.shape[1], basis.shape[1] - 1), dtype=v.dtype, device=v.device)
         basis[:, 0] = v[:, 0] / v.norm()
         for j in range(H.shape[1]):
-            u = _product(M, basis[:, j : j + 1].contiguous(), like)
+            u = product(basis[:, j : j + 1].to(like.dtype).contiguous()).to(v.dtype)
             for _again in range(2):  # classical Gram-Schmidt, twice
                 h = basis[:, : j + 1].T @ u
                 u = u - basis[:, : j + 1] @ h
@@ -100,11 +136,3 @@ def _start(like: Any) -> Any:
 
     v = torch.as_tensor(eigenvalues.start_vector(like.shape[0])[:, None], dtype=torch.float64, device=like.device)
     return v / v.norm()
-
-
-def _product(M: Operator, v: Any, like: Any) -> Any:
-    """M times a vector, in double precision beside the product."""
-    import torch
-
-    z = v.to(like.dtype)
-    return M.multiply_add(z, z, 1.0, 0.0, torch.empty_like(z)).to(v.dtype)

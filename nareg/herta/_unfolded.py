@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from nareg.herta._model import tall_products
-from nareg.herta._model.features import Features
-from nareg.herta._model.system import System
+from nareg.herta._features import Features, tall_product, tall_transposed_product
+from nareg.herta._system import System
 
 #: Columns per solve: enough for the sparse product, few enough for the cache.
 BLOCK = 64
@@ -63,11 +62,11 @@ class Formed:
 
     def apply(self, V: torch.Tensor, tol: float, *, warm_start: bool = False) -> torch.Tensor:
         """``F V``."""
-        return tall_products.times(self.F, V)
+        return tall_product(self.F, V)
 
     def adjoint(self, R: torch.Tensor, tol: float, *, warm_start: bool = False) -> torch.Tensor:
         """``F^T R``."""
-        return tall_products.transposed_times(self.F, R)
+        return tall_transposed_product(self.F, R)
 
 
 def form(system: System, features: Features, train: torch.Tensor, *, tol: float) -> torch.Tensor:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.herta._model.laplacian import OPERATORS, checked_kind
-from nareg.herta._model.losses import LOSSES
-from nareg.herta._model.system import SOLVERS
-from nareg.herta._model.types import Nodes
+from nareg.herta._features import Nodes
+from nareg.herta._objective import LOSSES
+from nareg.herta._system import OPERATORS, SOLVERS, checked_kind
 
 #: The names of optimizers.
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam")

@@ -1,1 +1,0 @@
-"""Sparsifiers, sketches and preconditioners, and how they are built from solves."""

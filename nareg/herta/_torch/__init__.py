@@ -1,1 +1,0 @@
-"""Preconditioning inside a user's own PyTorch loop: optimizers, Gauss-Newton, attention."""

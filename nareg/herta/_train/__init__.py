@@ -1,1 +1,0 @@
-"""Training: inputs, plan by cost, optimizers, the loop, and what it returns."""
