@@ -29,10 +29,10 @@ from nareg.io import readings_to_frame
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._em import DynamicsName
-from nareg.spacetime._holdout import hide
-from nareg.spacetime._outliers import absurd
-from nareg.spacetime._repeats import Bounds, intermittent, stuck
+from nareg.spacetime._learn.em import DynamicsName
+from nareg.spacetime._learn.holdout import hide
+from nareg.spacetime._learn.outliers import absurd
+from nareg.spacetime._learn.repeats import Bounds, intermittent, stuck
 from nareg.spacetime._transforms import TransformLike
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from nareg.quality import _text
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._residuals import Residuals
-from nareg.spacetime._repeats import stuck_runs
+from nareg.spacetime._learn.repeats import stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.

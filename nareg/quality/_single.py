@@ -9,7 +9,7 @@ from nareg.quality import _text
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.spacetime._outliers import MAD_TO_STD
+from nareg.spacetime._learn.outliers import MAD_TO_STD
 
 #: Readings that stand out are suspect from this share of the limit on.
 DOUBTFUL = 0.8
