@@ -18,19 +18,18 @@ from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _times, _transforms
 from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._learn.degenerate import remarks
 from nareg.spacetime._learn.em import DYNAMICS, DynamicsName
 from nareg.spacetime._learn.families import windows_of
+from nareg.spacetime._learn.identifiability import noise_errors, remark, remarks
 from nareg.spacetime._learn.learning import Learned, learn
 from nareg.spacetime._learn.outliers import absurd
 from nareg.spacetime._learn.parametric import first_guess, maximize
 from nareg.spacetime._learn.repeats import intermittent, stuck
 from nareg.spacetime._learn.resolution import noise_floor
 from nareg.spacetime._learn.task import LearningTask, StageClock
-from nareg.spacetime._learn.told_apart import noise_errors, remark
 from nareg.spacetime._model.bands import Bands, calibrate
+from nareg.spacetime._model.base import checked_readings, masked
 from nareg.spacetime._model.dense import SpaceTimeModel
-from nareg.spacetime._model.inputs import checked_readings, masked
 from nareg.spacetime._model.results import FitDetails
 from nareg.spacetime._space import Space
 from nareg.spacetime._transforms import Transform, TransformLike

@@ -16,14 +16,12 @@ from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
 from nareg.spacetime._dense.dynamics import Dynamics
-from nareg.spacetime._dense.smoother import run
-from nareg.spacetime._dense.tails import robust_pass
+from nareg.spacetime._dense.smoother import robust_pass, run
 from nareg.spacetime._learn.parametric import Parameters
 from nareg.spacetime._learn.repeats import intermittent
 from nareg.spacetime._model import estimates as _estimates
 from nareg.spacetime._model import stations as _stations
-from nareg.spacetime._model.base import BaseModel
-from nareg.spacetime._model.inputs import GridReadings, on_grid
+from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
 from nareg.spacetime._model.results import Smoothed
 from nareg.spacetime._model.stream import Stream
 from nareg.spacetime._space import Space

@@ -13,7 +13,7 @@ from nareg.errors import InputError
 from nareg.spacetime._dense.dynamics import leap
 from nareg.spacetime._dense.filter import Correction, correct, innovate, is_steady
 from nareg.spacetime._model.base_stream import BaseStream, alone
-from nareg.spacetime._model.extend import Extension
+from nareg.spacetime._model.stations import Extension
 
 if TYPE_CHECKING:
     from nareg.spacetime._model.dense import SpaceTimeModel

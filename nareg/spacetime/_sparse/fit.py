@@ -15,7 +15,7 @@ from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _times, _transforms
-from nareg.spacetime._learn.degenerate import remarks
+from nareg.spacetime._learn.identifiability import remarks
 from nareg.spacetime._learn.outliers import deletion_scores, gross
 from nareg.spacetime._learn.resolution import noise_floor
 from nareg.spacetime._learn.task import LearningTask, StageClock

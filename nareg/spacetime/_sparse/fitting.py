@@ -22,9 +22,8 @@ from nareg.spacetime._learn.task import FEWEST_HIDDEN, LearningTask, StageClock
 from nareg.spacetime._space import Space
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.learning import FittedProcess, Memory, Window, learn, posterior
-from nareg.spacetime._sparse.offsets import OffsetShares, everything, shares_of
 from nareg.spacetime._sparse.system import Process
-from nareg.spacetime._sparse.variances import Chains
+from nareg.spacetime._sparse.variances import Chains, OffsetShares, everything, shares_of
 
 #: Unknowns of the windows that learning sees, and the fewest times in a window.
 UNKNOWNS, FEWEST_ROWS = 500_000, 24

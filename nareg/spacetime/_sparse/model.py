@@ -15,14 +15,13 @@ from nareg._linear.threads import one_thread
 from nareg.filters.backends import SolverBackend
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._learn.outliers import ABSURD, deletion_scores, gross
-from nareg.spacetime._model.base import BaseModel
-from nareg.spacetime._model.inputs import GridReadings, on_grid
+from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
 from nareg.spacetime._model.results import Smoothed
 from nareg.spacetime._sparse.engines import Engine, Local, open_engine
 from nareg.spacetime._sparse.fitting import estimate
-from nareg.spacetime._sparse.offsets import OffsetShares
 from nareg.spacetime._sparse.stream import SparseStream, begin
 from nareg.spacetime._sparse.system import Process
+from nareg.spacetime._sparse.variances import OffsetShares
 
 #: Residual of the solves of an estimate, and of those that only look for gross outliers.
 TOL, ROUGH = 1e-8, 1e-3

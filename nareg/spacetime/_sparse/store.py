@@ -9,8 +9,8 @@ import numpy as np
 
 from nareg.spacetime._model import store as _store
 from nareg.spacetime._sparse.field import SMOOTHNESS, FieldFamily
-from nareg.spacetime._sparse.offsets import OffsetShares
 from nareg.spacetime._sparse.system import Process
+from nareg.spacetime._sparse.variances import OffsetShares
 
 if TYPE_CHECKING:
     from nareg.spacetime._sparse.model import SparseSpaceTimeModel

@@ -11,9 +11,8 @@ from nareg.spacetime._space import Space
 from nareg.spacetime._sparse import cycles
 from nareg.spacetime._sparse import shrinkage as shrinkages
 from nareg.spacetime._sparse.field import FieldFamily
-from nareg.spacetime._sparse.fields import Part, Stack, Sum
 from nareg.spacetime._sparse.fitting import neighborhood
-from nareg.spacetime._sparse.shrinkage import REACHES, Alike, Fields, Shrinkage
+from nareg.spacetime._sparse.shrinkage import REACHES, Alike, Fields, Part, Shrinkage, Stack, Sum
 
 RNG = np.random.default_rng
 
