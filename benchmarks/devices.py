@@ -27,10 +27,10 @@ from nareg import herta
 from nareg.filters import prepare
 from nareg.filters.backends import Torch
 from nareg.gnn import networks, training
-from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.fitting import mean_of, on_torch
-from nareg.spacetime._large.model import THREADS
-from nareg.spacetime._large.system import Process
+from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.fitting import mean_of, on_torch
+from nareg.spacetime._sparse.model import THREADS
+from nareg.spacetime._sparse.system import Process
 from nareg.unlearning import CertifiedGPR
 
 

@@ -13,12 +13,12 @@ import numpy as np
 import nareg
 from nareg.results import Status
 from nareg.spacetime import SparseSpaceTimeModel, _times, _transforms
-from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import none
-from nareg.spacetime._dynamics import Dynamics
-from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.system import Process
-from nareg.spacetime._smoother import run
+from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.smoother import run
+from nareg.spacetime._learn.cycles import none
+from nareg.spacetime._model.bands import Bands
+from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.system import Process
 
 STATIONS, TIMES, BEGUN = 150, 150, 50
 #: Reach in edges, autoregression, noise variance (the field's is 1).

@@ -16,8 +16,8 @@ import numpy as np
 
 import nareg
 from nareg.spacetime import SparseStream
-from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.system import Process
+from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.system import Process
 
 RHO, REACH, VARIANCE, NOISE, GAPS = 0.93, 6.0, 2.0, 0.5, 0.2
 

@@ -24,8 +24,8 @@ from spacetime_large import network
 
 from nareg.results import Status
 from nareg.spacetime import SparseSpaceTimeModel, _times, _transforms, load
-from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import none
+from nareg.spacetime._learn.cycles import none
+from nareg.spacetime._model.bands import Bands
 
 
 def save_model(path: Path, stations: int, times: int) -> None:

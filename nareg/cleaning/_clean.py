@@ -27,12 +27,12 @@ from nareg.cleaning._words import number, plural, same_unit
 from nareg.errors import InputError
 from nareg.io import readings_to_frame
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag
+from nareg.quality import Flag, Quality
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._em import DynamicsName
-from nareg.spacetime._holdout import hide
-from nareg.spacetime._outliers import absurd
-from nareg.spacetime._repeats import Bounds, intermittent, stuck
+from nareg.spacetime._learn.em import DynamicsName
+from nareg.spacetime._learn.holdout import hide
+from nareg.spacetime._learn.outliers import absurd
+from nareg.spacetime._learn.repeats import Bounds, intermittent, stuck
 from nareg.spacetime._transforms import TransformLike
 
 if TYPE_CHECKING:
@@ -149,131 +149,202 @@ def clean(
     return run(network, settings, progress)
 
 
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A table to clean, with checked settings, and where its notes and its progress go."""
+
+    network: StationNetwork
+    settings: CleanSettings
+    share: float  # of the readings that is hidden
+    rng: np.random.Generator
+    noise: np.ndarray | None  # (N,) known variances
+    report: ProgressCallback
+    notes: list[str]
+
+    @classmethod
+    def of(cls, network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None) -> Job:
+        share = checks.number("hidden", settings.hidden, low=0, high=0.5)
+        rng = checks.generator(settings.rng)
+        if settings.unit is not None and not isinstance(settings.unit, str):
+            raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
+        noise = variances(settings.noise, network)
+        _check_size(network.readings.values)
+        refuse_directions(network.readings.values, settings.unit, ())
+        notes, stated = list(network.notes), network.readings.unit
+        if settings.unit is not None and stated is not None and not same_unit(settings.unit, stated):
+            notes.append(
+                f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or "
+                "convert the readings."
+            )
+        return cls(network, settings, share, rng, noise, progress or (lambda _: None), notes)
+
+    @property
+    def y(self) -> np.ndarray:
+        """(N, T) readings, NaN where missing."""
+        return self.network.readings.values
+
+    @property
+    def times(self) -> np.ndarray | None:
+        return self.network.readings.timestamps
+
+    def tick(self, stage: str, fraction: float) -> None:
+        self.report(Progress(stage, fraction=fraction))
+
+    def note(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self.notes.append(sentence)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What every method predicts of the hidden readings, and which readings are bad."""
+
+    model: SpaceTimeModel | SparseSpaceTimeModel | None
+    quality: Quality | None
+    flags: np.ndarray
+    bad: np.ndarray
+    hidden: Hidden
+    predicted: Smoothed | None  # by the model
+    estimates: dict[str, np.ndarray]  # (N, T) of every method, inside the bounds
+    edges: EdgeWeights | None
+    calm: np.ndarray  # (N, T) readings without bad ones
+    ends: Bounds
+
+
 def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that is in memory."""
     marks = [perf_counter()]
-    share = checks.number("hidden", settings.hidden, low=0, high=0.5)
-    rng = checks.generator(settings.rng)
-    if settings.unit is not None and not isinstance(settings.unit, str):
-        raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
-    noise = variances(settings.noise, network)
-    report: ProgressCallback = progress or (lambda _: None)
-
-    def tick(stage: str, fraction: float) -> None:
-        report(Progress(stage, fraction=fraction))
-
-    y, times = network.readings.values, network.readings.timestamps
-    _check_size(y)
-    refuse_directions(y, settings.unit, ())
-    screened = (absurd(y.T) | stuck(y.T)).T
-    observed = np.isfinite(y)
-    if screened[observed].all():
-        screened[:] = False
-    usable = np.where(screened, np.nan, y)
-    chosen = hide(usable.T, share, rng).T
-    notes = list(network.notes)
-    stated = network.readings.unit
-    if settings.unit is not None and stated is not None and not same_unit(settings.unit, stated):
-        notes.append(
-            f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or convert "
-            "the readings."
-        )
+    job = Job.of(network, settings, progress)
+    screened = _screened(job.y)
+    usable = np.where(screened, np.nan, job.y)
+    chosen = hide(usable.T, job.share, job.rng).T
     model, quality, without = learn(
-        network, chosen, noise, rng, notes, report, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
-    )
+        network, chosen, job.noise, job.rng, job.notes, job.report,
+        dynamics=settings.dynamics, transform=settings.transform, until=FITTED,
+    )  # fmt: skip
     marks.append(perf_counter())
-    seen = np.where(chosen, np.nan, usable)
+    compared = _compared(job, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable))
+    hidden = compared.hidden
+    errors = _compare.table(job.y, compared.estimates if hidden.enough else {}, hidden)
+    name, why = _choose(job.y, compared.estimates, hidden)
+    marks.append(perf_counter())
+    shares, stretch, check_line = coverage(job.y, compared.predicted, hidden)
+    x, std, smoothed = _estimated(job, compared, name, stretch)
+    other = next((other for other in errors.index if other not in (name, MODEL)), None)
+    x, std, replaced = _without_failures(job, compared, x, std, name, other)
+    resting = intermittent(compared.calm.T)
+    final, std = _possible(network, compared.calm, compared.ends, x, std, resting, job.notes)
+    replaced |= final != compared.ends.clip(x)
+    doubts = doubt(compared.quality, job.y.shape)
+    job.note(note(doubts))
+    std, edges = np.hypot(std, doubts), compared.edges
+    result = Cleaned(
+        x=_frame(network, final), std=_frame(network, std), flags=_frame(network, compared.flags), model=model,
+        edges=None if edges is None else edges.design, quality=compared.quality, errors=errors, method=name,
+        notes=tuple(job.notes), reading_error=np.nan, clean_error=np.nan, coverage=shares, unit=settings.unit,
+        network=network, hidden=hidden.mask, smoothed=smoothed, doubts=doubts, bounds=compared.ends, replaced=replaced,
+        reasons=tuple(_reasons(network, model, edges, name, why, check_line, job.noise is not None)),
+    )  # fmt: skip
+    job.tick("done", 1.0)
+    suspects = set(result.suspects)
+    healthy = np.array([station not in suspects for station in network.readings.names])
+    noises = likely_noise(model) if model is not None and name == MODEL and not resting else None
+    reading_error, clean_error = typical_errors(noises, std, np.isfinite(job.y), compared.bad, healthy)
+    marks.append(perf_counter())
+    timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}
+    return replace(result, reading_error=reading_error, clean_error=clean_error, timings=timings)
+
+
+def _screened(y: np.ndarray) -> np.ndarray:
+    """(N, T) True for absurd and stuck readings, unless all are."""
+    screened = (absurd(y.T) | stuck(y.T)).T
+    if screened[np.isfinite(y)].all():
+        screened[:] = False
+    return screened
+
+
+def _compared(
+    job: Job, model: SpaceTimeModel | SparseSpaceTimeModel | None, quality: Quality | None, excluded: np.ndarray,
+    chosen: np.ndarray, seen: np.ndarray,
+) -> Comparison:  # fmt: skip
+    """Predict the ``chosen`` readings from those that are ``seen`` by every method; ``excluded`` ones are bad."""
+    y, graph = job.y, job.network.graph
     if quality is not None:
-        quality = in_own_times(quality, network.readings)
-    doubts = doubt(quality, y.shape)
+        quality = in_own_times(quality, job.network.readings)
+    flags = _flags(y, excluded) if quality is None else quality.flags
+    bad = excluded | (flags == Flag.BAD)
+    hidden = Hidden.of(chosen, np.isfinite(y), bad)
     estimates: dict[str, np.ndarray] = {}
     predicted: Smoothed | None = None
-    flags = _flags(y, screened | without) if quality is None else quality.flags
-    bad = screened | without | (flags == Flag.BAD)
-    hidden = Hidden.of(chosen, observed, bad)
     if model is not None:
-        tick("predicting hidden readings", FITTED)
+        job.tick("predicting hidden readings", FITTED)
         predicted = model.smooth()
         estimates[MODEL] = predicted.x
     if chosen.any() or model is None:
         steps = iter(np.linspace(FITTED + 0.02, PREDICTED, 8))
-        simple, simple_notes = _simple.predict(
-            network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps))
+        simple, notes = _simple.predict(
+            graph, seen, job.times, job.rng, lambda name: job.tick(f"comparing: {name}", next(steps))
         )
         estimates |= simple
-        notes += simple_notes
-    single = hidden.flagged & ~screened & ~without
-    doubted = contradicted(y, predicted.x, estimates[LINE], single) if predicted is not None and LINE in estimates else None
-    if doubted is not None and quality is not None:
-        notes.append(doubted)
-        quality = without_spikes(quality, screened | without)
-        flags, bad = quality.flags, screened | without
-        hidden = Hidden.of(chosen, observed, bad)
+        job.notes.extend(notes)
+    if predicted is not None and quality is not None and LINE in estimates:
+        doubted = contradicted(y, predicted.x, estimates[LINE], hidden.flagged & ~excluded)
+        if doubted is not None:
+            job.note(doubted)
+            quality = without_spikes(quality, excluded)
+            flags, bad = quality.flags, excluded
+            hidden = Hidden.of(chosen, np.isfinite(y), bad)
     calm = np.where(bad, np.nan, y)
-    ends, stated = limits(calm, settings.lower, settings.upper)
-    notes += [] if stated is None else [stated]
+    ends, stated = limits(calm, job.settings.lower, job.settings.upper)
+    job.note(stated)
     estimates = {name: ends.clip(x) for name, x in estimates.items()}
     edges: EdgeWeights | None = None
     if model is not None and hidden.enough:
-        edges = _edge_weights.learn(model, notes, portion(report, PREDICTED, COMPARED, prefix=f"comparing {EDGES}: "))
+        progress = portion(job.report, PREDICTED, COMPARED, prefix=f"comparing {EDGES}: ")
+        edges = _edge_weights.learn(model, job.notes, progress)
         if edges is not None:
             estimates[EDGES] = ends.clip(edges.estimate())
-    if not hidden.enough and share > 0:
-        notes.append(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
-    errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
-    name, why = _choose(y, estimates, hidden)
-    marks.append(perf_counter())
-    tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
-    smoothed: Smoothed | None = None
-    shares, stretch, check_line = coverage(y, predicted, hidden)
+    if not hidden.enough and job.share > 0:
+        job.note(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
+    return Comparison(model, quality, flags, bad, hidden, predicted, estimates, edges, calm, ends)
 
-    def estimate(name: str) -> tuple[np.ndarray, np.ndarray]:
-        if name == EDGES and edges is not None:
-            x = edges.estimate(calm, times)
-        else:
-            x = _simple.estimate(name, network.graph, calm, times, rng)
-        return x, _compare.spread(network.graph, y, estimates[name], hidden)
 
+def _estimated(job: Job, compared: Comparison, name: str, stretch: float) -> tuple[np.ndarray, np.ndarray, Smoothed | None]:
+    """Estimate and standard deviation (N, T) of the method in use, from all good readings."""
+    job.tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
     if name == MODEL:
-        assert model is not None
-        smoothed = model.smooth(calm, times=times, progress=portion(report, COMPARED, 0.99))
-        x, std = smoothed.x, smoothed.std * stretch
+        assert compared.model is not None
+        smoothed = compared.model.smooth(compared.calm, times=job.times, progress=portion(job.report, COMPARED, 0.99))
+        return smoothed.x, smoothed.std * stretch, smoothed
+    if compared.model is not None:
+        job.note("The flags come from the space-time model, which is worse here than the method in use: check them.")
+    return *_by_another(job, compared, name), None
+
+
+def _by_another(job: Job, compared: Comparison, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a method that is not the model."""
+    if name == EDGES and compared.edges is not None:
+        x = compared.edges.estimate(compared.calm, job.times)
     else:
-        if model is not None:
-            notes.append("The flags come from the space-time model, which is worse here than the method in use: check them.")
-        x, std = estimate(name)
-    replaced = failed(x, std, calm)
-    other = next((other for other in errors.index if other not in (name, MODEL)), None)
+        x = _simple.estimate(name, job.network.graph, compared.calm, job.times, job.rng)
+    return x, _compare.spread(job.network.graph, job.y, compared.estimates[name], compared.hidden)
+
+
+def _without_failures(
+    job: Job, compared: Comparison, x: np.ndarray, std: np.ndarray, name: str, other: str | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimates with those of ``other`` where the method failed, and where (N, T) that is."""
+    replaced = failed(x, std, compared.calm)
     if replaced.any() and other is not None:
-        x, std = (np.where(replaced, theirs, mine) for mine, theirs in zip((x, std), estimate(other), strict=True))
+        x, std = (
+            np.where(replaced, theirs, mine) for mine, theirs in zip((x, std), _by_another(job, compared, other), strict=True)
+        )
         count, stations = plural(int(replaced.sum()), "estimate"), plural(int(replaced.any(axis=1).sum()), "station")
-        notes.append(
+        job.note(
             f"{count} of {name} at {stations} would be beyond all readings by more than their spread. "
             f"{other.capitalize()} is used there."
         )
-    resting = intermittent(calm.T)
-    final, std = _possible(network, calm, ends, x, std, resting, notes)
-    replaced |= final != ends.clip(x)
-    x = final
-    follows = note(doubts)
-    notes += [] if follows is None else [follows]
-    std = np.hypot(std, doubts)
-    reasons = _reasons(network, model, edges, name, why, check_line, noise is not None)
-    result = Cleaned(
-        x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model,
-        edges=None if edges is None else edges.design, quality=quality, errors=errors, method=name, notes=tuple(notes),
-        reading_error=np.nan, clean_error=np.nan, coverage=shares,
-        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, doubts=doubts,
-        bounds=ends, replaced=replaced, reasons=tuple(reasons),
-    )  # fmt: skip
-    tick("done", 1.0)
-    suspects = set(result.suspects)
-    healthy = np.array([station not in suspects for station in network.readings.names])
-    noises = likely_noise(model) if model is not None and name == MODEL and not resting else None
-    reading_error, clean_error = typical_errors(noises, std, observed, bad, healthy)
-    marks.append(perf_counter())
-    timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}
-    return replace(result, reading_error=reading_error, clean_error=clean_error, timings=timings)
+    return x, std, replaced
 
 
 def _possible(

@@ -19,7 +19,7 @@ from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._inputs import on_grid
+from nareg.spacetime._model.base import on_grid
 
 EDGES = "edge weights"
 #: Edges and stations together: 250 stations with seven neighbors have 1,300. The design takes two minutes there, and its time

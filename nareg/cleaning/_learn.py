@@ -14,7 +14,7 @@ from nareg.errors import DegenerateFitWarning, SolverError, TooLargeError
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, check
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._em import DynamicsName
+from nareg.spacetime._learn.em import DynamicsName
 from nareg.spacetime._transforms import TransformLike
 
 #: A model needs this many readings and times.

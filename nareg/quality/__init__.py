@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from nareg.quality._check import check, scores
-from nareg.quality._flags import Flag
-from nareg.quality._results import Quality, Suspect
+from nareg.quality._results import Flag, Quality, Suspect
 
 __all__ = ["Flag", "Quality", "Suspect", "check", "scores"]

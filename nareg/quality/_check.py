@@ -10,16 +10,14 @@ from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.quality import _silent, _single, _slow
-from nareg.quality._finding import Finding
-from nareg.quality._flags import Flag
+from nareg.quality import _single, _slow
 from nareg.quality._others import alone, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
-from nareg.quality._results import Quality
+from nareg.quality._results import Finding, Flag, Quality
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
 
 #: Tests that need no model, and those of single readings.
-SILENT = (_silent.dead, _silent.stuck)
+SILENT = (_single.dead, _single.stuck)
 TESTS = (*SILENT, _single.spikes, _single.noisy)
 #: What fits return.
 MODELS = (SpaceTimeModel, SparseSpaceTimeModel)

@@ -20,7 +20,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg.quality._residuals import Residuals
 from nareg.quality._white import Whitener
-from nareg.spacetime._smoother import run
+from nareg.spacetime._dense.smoother import run
 
 #: Whitened residuals count up to so many standard deviations: a few of them decide nothing.
 LARGEST = 5.0

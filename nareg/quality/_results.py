@@ -1,14 +1,31 @@
-"""Results of quality control."""
+"""Results of quality control: flags of readings, findings of single tests, and suspect stations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 
 import numpy as np
 
-from nareg.quality._flags import Flag
+
+class Flag(IntEnum):
+    """Flag of a reading, with the codes of QARTOD (UNKNOWN: not evaluated).
+
+    Examples
+    --------
+    >>> from nareg.quality import Flag
+    >>> [f"{flag.value} {flag.name}" for flag in Flag]
+    ['1 GOOD', '2 UNKNOWN', '3 SUSPECT', '4 BAD', '9 MISSING']
+    """
+
+    GOOD = 1
+    UNKNOWN = 2
+    SUSPECT = 3
+    BAD = 4
+    MISSING = 9
+
 
 #: Kinds of suspects, worst first.
 KINDS = ("dead", "stuck", "unit", "level", "clock", "swapped", "drift", "spikes", "noisy")
@@ -111,3 +128,38 @@ class Quality:
             lines.append("no suspect stations")
         lines += [f"  {suspect.name}, {suspect.kind}: {suspect.evidence}" for suspect in events(self.suspects)]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """Readings of one station that failed a test.
+
+    Attributes
+    ----------
+    station : int
+    kind : str
+    score : float
+        In standard deviations.
+    columns : int array
+        Columns of the readings, one per time.
+    flag : Flag
+    evidence : str
+    level : array or float
+        Badness of each of these readings; default the score.
+    size : float
+        How far off they are, in the unit of the readings; NaN where that is not one number.
+    """
+
+    station: int
+    kind: str
+    score: float
+    columns: np.ndarray
+    flag: Flag
+    evidence: str
+    level: np.ndarray | None = None
+    size: float = math.nan
+
+    def suspect(self, names: tuple[str, ...], times: np.ndarray) -> Suspect:
+        """The finding with the station's name and dates, as a user gets it."""
+        first, last = (times[self.columns[k]] for k in (0, -1))
+        return Suspect(self.station, names[self.station], self.kind, float(self.score), first, last, self.evidence, self.size)

@@ -10,12 +10,11 @@ import numpy as np
 
 from nareg.quality import _text
 from nareg.quality._clock import Delay, delays
-from nareg.quality._finding import Finding
-from nareg.quality._flags import Flag
 from nareg.quality._lasting import Lasting, lasting, tell
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._response import Response, responses
+from nareg.quality._results import Finding, Flag
 from nareg.quality._swapped import SwappedPair, exchanges
 from nareg.quality._unit import Conversion, conversions
 

@@ -8,9 +8,9 @@ import pytest
 import nareg
 from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, _times, _transforms
-from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import Cycles
-from nareg.spacetime._parametric import Parameters
+from nareg.spacetime._learn.cycles import Cycles
+from nareg.spacetime._learn.parametric import Parameters
+from nareg.spacetime._model.bands import Bands
 from nareg.spacetime._space import Space
 
 N, T = 20, 300

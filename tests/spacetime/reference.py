@@ -10,11 +10,11 @@ import numpy as np
 import nareg
 from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, _times, _transforms
-from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import Cycles
-from nareg.spacetime._dynamics import Dynamics
-from nareg.spacetime._parametric import Parameters
-from nareg.spacetime._results import FitDetails
+from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._learn.cycles import Cycles
+from nareg.spacetime._learn.parametric import Parameters
+from nareg.spacetime._model.bands import Bands
+from nareg.spacetime._model.results import FitDetails
 from nareg.spacetime._space import Space
 
 KINDS = ("scalar", "diagonal", "full")

@@ -7,10 +7,10 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime import _cycles
-from nareg.spacetime._large.cycles import fit as fit_large
-from nareg.spacetime._large.field import FieldFamily
+from nareg.spacetime._learn import cycles as _cycles
 from nareg.spacetime._space import Space
+from nareg.spacetime._sparse.cycles import fit as fit_large
+from nareg.spacetime._sparse.field import FieldFamily
 
 HOUR = 3600.0
 

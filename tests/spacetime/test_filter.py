@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import SolverError
-from nareg.spacetime import _filter
-from nareg.spacetime._dynamics import Dynamics, factor
-from nareg.spacetime._filter import correct
-from nareg.spacetime._smoother import run
+from nareg.spacetime._dense import filter as _filter
+from nareg.spacetime._dense.dynamics import Dynamics, factor
+from nareg.spacetime._dense.filter import correct
+from nareg.spacetime._dense.smoother import run
 from tests.spacetime.reference import KINDS, dense, random_dynamics, spd, with_gaps
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}

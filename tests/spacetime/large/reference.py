@@ -7,13 +7,13 @@ import numpy as np
 import nareg
 from nareg.results import Status
 from nareg.spacetime import SparseSpaceTimeModel, _times, _transforms
-from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import none
-from nareg.spacetime._dynamics import Dynamics
-from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.offsets import everything
-from nareg.spacetime._large.system import Process
-from nareg.spacetime._smoother import Pass, run
+from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.smoother import Pass, run
+from nareg.spacetime._learn.cycles import none
+from nareg.spacetime._model.bands import Bands
+from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.system import Process
+from nareg.spacetime._sparse.variances import everything
 
 
 def process(seed=0, n=40, smoothness=2, reach=3.0, rho=0.9, variance=2.0, noise=0.5) -> tuple[nareg.Graph, Process]:

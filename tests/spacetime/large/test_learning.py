@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from nareg.spacetime import fit
-from nareg.spacetime._large import fitting
-from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.learning import Window, learn, shrunk_noise
-from nareg.spacetime._large.system import Process
+from nareg.spacetime._sparse import fitting
+from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.learning import Window, learn, shrunk_noise
+from nareg.spacetime._sparse.system import Process
 from tests.spacetime.large.reference import dense, process, readings
 
 RNG = np.random.default_rng

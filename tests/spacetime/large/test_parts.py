@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.spacetime import fit
-from nareg.spacetime._large import fitting
+from nareg.spacetime._sparse import fitting
 from tests.spacetime.large.reference import dense, model_of, process, readings
 
 RNG = np.random.default_rng

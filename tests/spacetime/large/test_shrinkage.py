@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime import _cycles
-from nareg.spacetime._large import cycles
-from nareg.spacetime._large import shrinkage as shrinkages
-from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.fields import Part, Stack, Sum
-from nareg.spacetime._large.fitting import neighborhood
-from nareg.spacetime._large.shrinkage import REACHES, Alike, Fields, Shrinkage
+from nareg.spacetime._learn import cycles as _cycles
 from nareg.spacetime._space import Space
+from nareg.spacetime._sparse import cycles
+from nareg.spacetime._sparse import shrinkage as shrinkages
+from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.fitting import neighborhood
+from nareg.spacetime._sparse.shrinkage import REACHES, Alike, Fields, Part, Shrinkage, Stack, Sum
 
 RNG = np.random.default_rng
 

@@ -8,9 +8,9 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.spacetime import SparseStream, load_stream
-from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.markov import MarkovFilter, Separators
-from nareg.spacetime._large.system import Process
+from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.markov import MarkovFilter, Separators
+from nareg.spacetime._sparse.system import Process
 from tests.spacetime.large.reference import dense, model_of, process, readings
 
 RNG = np.random.default_rng

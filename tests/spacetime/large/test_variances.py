@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nareg.spacetime._large.variances import Chains
+from nareg.spacetime._sparse.variances import Chains
 from tests.spacetime.large.reference import dense, process
 
 T = 80

@@ -31,7 +31,7 @@ def refused(call, *words, by=nareg.errors.NaregError):
 """
 
 AGREEMENT = """
-from nareg.spacetime._large.engines import open_engine
+from nareg.spacetime._sparse.engines import open_engine
 rng = np.random.default_rng(3)
 # fewer stations than ranks, fewer times than ranks, gaps, a dead station, a time without readings
 for n, T, gaps in ((2, 30, 0.0), (40, 1, 0.0), (35, 2, 0.0), (40, 60, 0.3), (60, 25, 0.7), (25, 80, 0.0)):

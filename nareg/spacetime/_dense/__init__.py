@@ -1,0 +1,1 @@
+"""The engine of dense covariances: a Kalman filter and smoother over all stations."""

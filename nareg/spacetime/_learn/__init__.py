@@ -1,0 +1,1 @@
+"""What learns a space-time model from readings."""

@@ -1,0 +1,238 @@
+"""Maximum likelihood in a handful of parameters: one autoregression for all stations, a correlation in space, noise.
+
+The covariance of the process noise is ``q ((1 - eta) C(reach) + eta I)`` and the field is stationary. The gradient of the
+likelihood is that of the expected complete-data likelihood at the same parameters (Fisher's identity), whose few terms are
+differenced; the noise variances have theirs in closed form. L-BFGS does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from nareg.errors import SolverError
+from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.smoother import Pass, run
+from nareg.spacetime._space import JITTER, Space
+
+#: Called with the log-likelihood after every evaluation.
+Tick = Callable[[float], None]
+#: Partial autocorrelations are ``tanh`` of a parameter within these bounds, noise variances within these shares of the
+#: readings'.
+STEEPEST, NOISE_RANGE = (4.5, 2.5), (1e-7, 1e2)
+#: Standard deviation of a station's log noise variance around the network's.
+NOISE_SPREAD = 0.7
+#: Weak normal priors (center, standard deviation): logit of eta, and log of the reach around the typical one.
+ETA_PRIOR, REACH_PRIOR = (-4.0, 3.0), 2.0
+STEP = 1e-5
+#: Variance that constant readings are taken to have, in the model's unit.
+SMALLEST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """What is estimated, in the coordinates of the optimizer."""
+
+    family: str  # of the correlation in space
+    log_variance: float
+    log_reach: float
+    logit_eta: float
+    partials: np.ndarray  # (p,) inverse hyperbolic tangents of the partial autocorrelations
+    log_noise: np.ndarray  # (N,)
+
+    @property
+    def order(self) -> int:
+        return int(self.partials.size)
+
+    def autoregression(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Coefficients (p,), autocovariances of a stationary unit process (p, p), and its innovation variance."""
+        phi = np.tanh(self.partials)
+        if phi.size == 1:
+            return phi, np.ones((1, 1)), float(1 - phi[0] ** 2)
+        a = np.array([phi[0] * (1 - phi[1]), phi[1]])
+        return a, np.array([[1.0, phi[0]], [phi[0], 1.0]]), float((1 - phi[0] ** 2) * (1 - phi[1] ** 2))
+
+    def covariance(self, space: Space) -> np.ndarray:
+        """Covariance of the field at one time, (N, N)."""
+        eta = 1 / (1 + np.exp(-self.logit_eta))
+        C = (1 - eta) * space.correlation(self.family, float(np.exp(self.log_reach)))
+        C.flat[:: space.n + 1] += eta + JITTER
+        return np.exp(self.log_variance) * C
+
+    def dynamics(self, space: Space) -> Dynamics:
+        a, gamma, q = self.autoregression()
+        K = self.covariance(space)
+        return Dynamics(tuple(np.asarray(c) for c in a), q * K, np.kron(gamma, K))
+
+    @property
+    def noise(self) -> np.ndarray:
+        return np.exp(self.log_noise)
+
+    def with_coefficients(self, a: np.ndarray) -> Parameters:
+        """The same field with other coefficients of the autoregression, which have to be stationary."""
+        phi = a if a.size == 1 else np.array([a[0] / (1 - a[1]), a[1]])
+        return replace(self, partials=np.arctanh(np.clip(phi, -1 + 1e-9, 1 - 1e-9)))
+
+    def moved_to(self, family: str, space: Space) -> Parameters:
+        """The same process with another correlation, at that family's typical range."""
+        return replace(self, family=family, log_reach=float(np.log(space.typical_range(family))))
+
+    def spread_to(self, n: int, stations: np.ndarray, noise: np.ndarray | None) -> Parameters:
+        """For all n stations: those that were not looked at begin with the median noise."""
+        log_noise = np.full(n, float(np.median(self.log_noise))) if noise is None else np.log(noise)
+        log_noise[stations] = self.log_noise
+        return replace(self, log_noise=log_noise)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the expected complete-data likelihood needs of the readings, over all their windows."""
+
+    S11: np.ndarray
+    S10: np.ndarray
+    S00: np.ndarray
+    first: np.ndarray
+    steps: int
+    windows: int
+    counts: np.ndarray
+    squares: np.ndarray
+    log_likelihood: float
+
+
+def gather(windows: Sequence[np.ndarray], passes: Sequence[Pass]) -> Expected:
+    """Sums over windows; ``squares`` is the expected sum of squared noise per station."""
+    moments = [p.moments for p in passes]
+    observed = [np.isfinite(y) for y in windows]
+    squares = sum(
+        np.where(o, (np.where(o, y, 0.0) - p.x) ** 2 + p.var, 0.0).sum(axis=0)
+        for o, y, p in zip(observed, windows, passes, strict=True)
+    )
+    S11, S10, S00, first = (np.sum([getattr(m, name) for m in moments], axis=0) for name in ("S11", "S10", "S00", "first"))
+    counts = np.sum([o.sum(axis=0) for o in observed], axis=0)
+    steps, log_likelihood = sum(len(y) - 1 for y in windows), sum(p.log_likelihood for p in passes)
+    return Expected(S11, S10, S00, first, steps, len(passes), counts, np.asarray(squares), log_likelihood)
+
+
+def _blocks(matrix: np.ndarray, n: int) -> np.ndarray:
+    """(pN, pN) as (p, p, N, N)."""
+    p = matrix.shape[0] // n
+    return matrix.reshape(p, n, p, n).swapaxes(1, 2)
+
+
+def complete(parameters: Parameters, space: Space, expected: Expected) -> float:
+    """Expected log-likelihood of field and readings, up to a constant, without the noise's part."""
+    a, gamma, q = parameters.autoregression()
+    n, p = space.n, a.size
+    S10 = sum(a[k] * expected.S10[:, k * n : (k + 1) * n] for k in range(p))
+    M = expected.S11 - S10 - S10.T + np.einsum("k,l,klij->ij", a, a, _blocks(expected.S00, n))
+    first = np.einsum("kl,klij->ij", np.linalg.inv(gamma), _blocks(expected.first, n))
+    factor = cho_factor(parameters.covariance(space), lower=True)
+    log_det = 2 * float(np.log(np.diag(factor[0])).sum())
+    quadratic = float(np.trace(cho_solve(factor, M / q + first)))
+    normal = expected.steps * (log_det + n * np.log(q))
+    start = expected.windows * (p * log_det + n * float(np.linalg.slogdet(gamma)[1]))
+    return -0.5 * (normal + start + quadratic)
+
+
+def _pack(parameters: Parameters) -> np.ndarray:
+    return np.array([parameters.log_variance, parameters.log_reach, parameters.logit_eta, *parameters.partials])
+
+
+def _unpack(parameters: Parameters, theta: np.ndarray) -> Parameters:
+    return replace(
+        parameters,
+        log_variance=float(theta[0]), log_reach=float(theta[1]), logit_eta=float(theta[2]), partials=np.array(theta[3:]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Parameters of the largest penalized likelihood, that likelihood, its scaled gradient, and how it rose."""
+
+    parameters: Parameters
+    objective: float
+    log_likelihood: float
+    gradient: float
+    history: list[float]
+
+
+def maximize(
+    windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool, iterations: int,
+    least: np.ndarray | None = None, tick: Tick | None = None,
+) -> Fitted:  # fmt: skip
+    """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,)."""
+    n, p = space.n, start.order
+    level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
+    typical = float(np.log(space.typical_range(start.family)))
+    shape = 3 + p
+    best: list[tuple[float, Parameters, float, float]] = []
+
+    def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        now = _unpack(start, theta[:shape])
+        if not fixed_noise:
+            now = replace(now, log_noise=np.array(theta[shape:]))
+        gradient = np.zeros_like(theta)
+        try:
+            dynamics = now.dynamics(space)
+            expected = gather(windows, [run(y, dynamics, now.noise, moments=True) for y in windows])
+        except SolverError:
+            if not best:
+                raise
+            return -best[0][0] + abs(best[0][0]), gradient  # a wall: the line search turns back
+        for k in range(shape):
+            moved = [_unpack(now, _pack(now) + sign * STEP * (np.arange(shape) == k)) for sign in (1, -1)]
+            up, down = (complete(m, space, expected) for m in moved)
+            gradient[k] = (up - down) / (2 * STEP)
+        value = expected.log_likelihood
+        if not fixed_noise:
+            gradient[shape:] = -0.5 * (expected.counts - expected.squares / now.noise)
+            apart = now.log_noise - now.log_noise.mean()
+            value -= 0.5 * float(apart @ apart) / NOISE_SPREAD**2
+            gradient[shape:] -= apart / NOISE_SPREAD**2
+        for k, center, width in ((2, *ETA_PRIOR), (1, typical, REACH_PRIOR)):
+            value -= 0.5 * ((theta[k] - center) / width) ** 2
+            gradient[k] -= (theta[k] - center) / width**2
+        if not best or value > best[-1][0]:
+            size = float(np.abs(gradient).max() / max(1, int(np.asarray(expected.counts).sum()))) * n
+            best.append((value, now, expected.log_likelihood, size))
+        if tick is not None:
+            tick(value)
+        return -value, -gradient
+
+    theta = _pack(start)
+    bounds = [(-np.inf, np.inf), (typical - 5, typical + 5), (-14.0, 5.0)] + [(-limit, limit) for limit in STEEPEST[:p]]
+    if not fixed_noise:
+        theta = np.concatenate([theta, start.log_noise])
+        bounds += [(float(np.log(level * NOISE_RANGE[0])), float(np.log(level * NOISE_RANGE[1])))] * n
+    lower, upper = np.array(bounds).T
+    if not fixed_noise and least is not None:
+        lower[shape:] = np.maximum(lower[shape:], np.log(np.clip(least, 1e-300, level * NOISE_RANGE[1])))
+    theta = np.clip(theta, lower, upper)
+    options = {"maxiter": iterations, "ftol": 1e-8, "maxfun": 2 * iterations}
+    minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=np.column_stack([lower, upper]), options=options)
+    value, parameters, log_likelihood, size = best[-1]
+    return Fitted(parameters, value, log_likelihood, size, [entry[0] for entry in best])
+
+
+def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, order: int, noise: np.ndarray | None) -> Parameters:
+    """Where the search starts: noise from the smallest differences in time or between neighbors."""
+    y = np.concatenate(windows)
+    level = max(float(np.nanvar(y)), SMALLEST)
+    jumps = [np.nanvar(np.diff(w, axis=0)) / 2 for w in windows if len(w) > 1 and np.isfinite(np.diff(w, axis=0)).any()]
+    share = float(np.clip(np.mean(jumps) / level if jumps else 0.5, 0.02, 0.9))
+    log_noise = np.full(space.n, np.log(0.8 * share * level)) if noise is None else np.log(noise)
+    partials = np.array([1.0, 0.0][:order])
+    variance, reach = float(np.log((1 - 0.8 * share) * level)), float(np.log(space.typical_range(family)))
+    return Parameters(family, variance, reach, ETA_PRIOR[0], partials, log_noise)
+
+
+def second_order(parameters: Parameters) -> Parameters:
+    """A critically damped process of second order with the time scale of one of first order."""
+    rho = 1 - min(2 * (1 - abs(float(np.tanh(parameters.partials[0])))), 0.9)
+    partials = np.array([2 * rho / (1 + rho**2), -(rho**2)])
+    limits = np.array(STEEPEST) - 0.1
+    return replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits))

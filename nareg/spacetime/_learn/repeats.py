@@ -1,0 +1,271 @@
+"""Runs of one value: bounds of a quantity, where readings repeat by nature, and sensors that are stuck.
+
+A repeated value is evidence only where it is unlikely. Humidity stays at 100, rain and the sun's light at 0, a coarse sensor
+at its step, and a calm network repeats as a whole. So every repeat counts ``-log p``, with p the share of the other stations'
+readings that repeat in the same state: at a bound with the others as near to it, or elsewhere with as many others that repeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nareg.spacetime._learn.outliers import MAD_TO_STD
+from nareg.spacetime._learn.resolution import steps
+
+#: Runs are stuck where chance gives such a run anywhere in the file with at most this probability.
+CHANCE = 1e-3
+SHORTEST_RUN = 5
+#: A bound has so many readings at least, and so many times those of any of the next three values.
+FEWEST_AT_BOUND, TIMES_NEXT = 10, 2.0
+#: What lies so many times the range of nearly all values beyond it is an error, and no bound.
+BEYOND = 3.0
+#: A quantity with more than this share of its readings at a bound is intermittent.
+RESTING = 0.25
+#: Runs in which a single station returns to its smallest or largest value: a limit of its own, no accident.
+RETURNS = 3
+#: Classes of alike times, by how many of the others repeat then, or how far they are from the bound; up to so many spreads.
+CLASSES, TINY, FARTHEST = 6, 1e-3, 5.0
+#: A run says nothing where the others moved, in the station's own measure, by fewer than so many of its steps.
+MOVED = 2.0
+#: Readings at a bound that the others' share counts for beside the station's own.
+PRIOR_READINGS = 10.0
+#: Runs that a station counts for in its own share of repeats beside the ones that it has.
+PRIOR_RUNS = 4.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Hard bounds of a quantity, which its readings reach and never cross; infinite where there is none."""
+
+    low: float = -np.inf
+    high: float = np.inf
+
+    def clip(self, x: np.ndarray) -> np.ndarray:
+        """Values inside."""
+        clipped: np.ndarray = np.clip(x, self.low, self.high)
+        return clipped
+
+
+@dataclass(frozen=True)
+class RepeatedValue:
+    """Readings of one station that repeat one value, from position ``start`` up to ``stop`` of those it has."""
+
+    station: int
+    rows: np.ndarray
+    value: float
+    evidence: float  # minus the logarithm of its probability
+
+
+def bounds(y: np.ndarray) -> Bounds:
+    """Bounds of the readings (T, N): their extremes, where several stations come back to exactly these again and again."""
+    seen = np.isfinite(y)
+    if not seen.any():
+        return Bounds()
+    values, counts = np.unique(y[seen], return_counts=True)
+    low, high = np.quantile(values, [0.01, 0.99])
+    possible = (values >= low - BEYOND * (high - low)) & (values <= high + BEYOND * (high - low))
+    values, counts = values[possible], counts[possible]
+    ends = []
+    for ordered, number in ((values, counts), (values[::-1], counts[::-1])):
+        end = float(ordered[0])
+        shared = int((y == end).any(axis=0).sum()) >= min(2, y.shape[1])
+        ends.append(end if shared and _is_atom(ordered, number) else None)
+    low, high = ends
+    return Bounds(-np.inf if low is None else low, np.inf if high is None else high)
+
+
+def _is_atom(values: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether the first of the values, ordered from one end, has more readings than a tail has there, and is no code."""
+    if values.size < 3 or counts[0] < max(FEWEST_AT_BOUND, TIMES_NEXT * counts[1:4].max()):
+        return False
+    inner = np.repeat(values[1:], np.minimum(counts[1:], 50))
+    first, last = np.quantile(inner, [0.01, 0.99])
+    return bool(abs(values[1] - values[0]) <= abs(last - first))
+
+
+def at_bound(y: np.ndarray) -> np.ndarray:
+    """(T, N) True for readings at a bound of the quantity, or at a limit that one station alone returns to."""
+    ends = bounds(y)
+    result = (y == ends.low) | (y == ends.high)
+    for i, column in enumerate(y.T):
+        series = column[np.isfinite(column)]
+        if series.size < FEWEST_AT_BOUND:
+            continue
+        values, counts = np.unique(series, return_counts=True)
+        for ordered, number in ((values, counts), (values[::-1], counts[::-1])):
+            here = series == ordered[0]
+            returns = int(here[0]) + int((here[1:] & ~here[:-1]).sum())
+            if returns >= RETURNS and _is_atom(ordered, number):
+                result[:, i] |= column == ordered[0]
+    return result
+
+
+def intermittent(y: np.ndarray) -> bool:
+    """Whether the quantity rests at a bound for much of the time, as rain does: its readings follow no Gaussian law."""
+    seen, ends = np.isfinite(y), bounds(y)
+    resting = ((y == ends.low) | (y == ends.high)).sum()
+    return bool(resting > RESTING * max(int(seen.sum()), 1))
+
+
+def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
+    """Runs of one value in readings (T, N) that chance does not explain; missing readings do not end a run."""
+    seen = np.isfinite(y)
+    total = int(seen.sum())
+    if total < SHORTEST_RUN:
+        return []
+    odds = _Odds.of(y)
+    runs = []
+    for i in range(y.shape[1]):
+        rows = np.flatnonzero(seen[:, i])
+        starts = np.flatnonzero(~odds.repeats[rows, i])
+        runs += [odds.run(i, part) for part in np.split(rows, starts[1:]) if part.size > 1]
+    limit = float(np.log(total / CHANCE))
+    result = []
+    for kind in (False, True):
+        alike = [run for run in runs if odds.bound[run.rows[0], run.station] == kind]
+        for run in alike:
+            if run.rows.size < SHORTEST_RUN or run.evidence <= limit:
+                continue
+            evidence = run.evidence / _inflation([other for other in alike if other.station != run.station])
+            if evidence > limit and _others_moved(y, run):
+                result.append(replace(run, evidence=evidence))
+    return sorted(result, key=lambda run: (run.station, run.rows[0]))
+
+
+def _inflation(runs: list[RepeatedValue]) -> float:
+    """By how much the evidence of usual runs is larger than if their repeats were independent, at least 1.
+
+    It would then be exponential, in steps of the evidence of one repeat: with a mean excess of 1 at most over 1 and a step.
+    """
+    excess = np.sort([run.evidence * (1 - 1 / (run.rows.size - 1)) - 1 for run in runs if run.evidence > 1])
+    usual = excess[: excess.size - excess.size // 20]  # without the longest, which may be faults
+    return max(1.0, float(usual.mean())) if excess.size >= FEWEST_AT_BOUND else 1.0
+
+
+def stuck(y: np.ndarray) -> np.ndarray:
+    """(T, N) True in runs of one value that chance does not explain."""
+    result = np.zeros(y.shape, dtype=bool)
+    for run in stuck_runs(y):
+        result[run.rows, run.station] = True
+    return result
+
+
+def _repeats(y: np.ndarray) -> np.ndarray:
+    """(T, N) True where a reading equals the one before it at its station."""
+    result = np.zeros(y.shape, dtype=bool)
+    for i, column in enumerate(y.T):
+        rows = np.flatnonzero(np.isfinite(column))
+        result[rows[1:], i] = np.diff(column[rows]) == 0
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Odds:
+    """Probability that a healthy station repeats its reading, by class of alike times.
+
+    ``cell`` (T, N) is the class, ``tried`` and ``happened`` (cells, N) count readings and repeats. ``own`` (N,) are the shares
+    of the stations themselves, away from bounds.
+    """
+
+    y: np.ndarray
+    repeats: np.ndarray
+    bound: np.ndarray
+    scale: np.ndarray
+    cell: np.ndarray
+    tried: np.ndarray
+    happened: np.ndarray
+    own: np.ndarray
+
+    @classmethod
+    def of(cls, y: np.ndarray) -> _Odds:
+        N = y.shape[1]
+        seen, scale, bound, repeats = np.isfinite(y), _scales(y), at_bound(y), _repeats(y)
+        possible = seen.copy()
+        possible[np.argmax(seen, axis=0), np.arange(N)] = False
+        calm = _of_others(np.where(possible, repeats & ~bound, np.nan))
+        away = _of_others(np.where(seen, np.minimum(_distance(y, scale), FARTHEST), np.nan))
+        cell = np.where(bound, CLASSES + 1 + _classes(away, bound), _classes(calm, ~bound))
+        tried, happened = np.zeros((2, 2 * (CLASSES + 1), N))
+        t, i = np.nonzero(possible)
+        np.add.at(tried, (cell[t, i], i), 1.0)
+        np.add.at(happened, (cell[t, i], i), repeats[t, i])
+        own = np.array([_own_share(repeats[:, k], bound[:, k], seen[:, k]) for k in range(N)])
+        return cls(y, repeats, bound, scale, cell, tried, happened, own)
+
+    def run(self, i: int, rows: np.ndarray) -> RepeatedValue:
+        """The evidence of a run: of the others' repeats, and at a bound of the station's own at other times as well."""
+        cells = self.cell[rows[1:], i]
+        others = (self.happened.sum(axis=1) - self.happened[:, i] + 1) / (self.tried.sum(axis=1) - self.tried[:, i] + 2)
+        if self.bound[rows[0], i]:
+            inside = np.bincount(cells, minlength=len(self.tried))
+            happened, tried = self.happened[:, i] - inside, self.tried[:, i] - inside
+            probability = (happened + PRIOR_READINGS * others) / (tried + PRIOR_READINGS)
+        else:
+            probability = np.maximum(others, self.own[i])
+        return RepeatedValue(i, rows, float(self.y[rows[0], i]), -float(np.log(probability[cells]).sum()))
+
+
+def _of_others(values: np.ndarray) -> np.ndarray:
+    """(T, N) mean of the other stations' values at the same time, NaN where there is none."""
+    there = np.isfinite(values)
+    plain = np.where(there, values, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean: np.ndarray = (plain.sum(axis=1, keepdims=True) - plain) / (there.sum(axis=1, keepdims=True) - there)
+    return mean
+
+
+def _classes(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """(T, N) class of every value: 0 for 0 and nearly so, equally frequent ones above, the last where there is none."""
+    some = values[where & (values > TINY)]
+    inner = np.quantile(some, np.linspace(0, 1, CLASSES)[1:-1]) if some.size else np.zeros(0)
+    classes: np.ndarray = np.searchsorted(np.append(TINY, inner), np.nan_to_num(values))
+    return np.where(np.isfinite(values), classes, CLASSES)
+
+
+def _distance(y: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """(T, N) distance of the readings from the nearest bound, in the station's spread."""
+    ends = bounds(y)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        distance: np.ndarray = np.minimum(y - ends.low, ends.high - y) / np.where(scale > 0, scale, 1.0)
+    return distance
+
+
+def _own_share(repeats: np.ndarray, bound: np.ndarray, seen: np.ndarray) -> float:
+    """Share of a station's runs, away from bounds, that are longer than one reading: large for a coarse or a slow one.
+
+    A sensor that is stuck for a while has few such runs, however long they are.
+    """
+    rows = np.flatnonzero(seen & ~bound)
+    starts = np.flatnonzero(~repeats[rows])
+    lengths = np.diff(np.append(starts, rows.size))
+    return (float((lengths > 1).sum()) + 1 / PRIOR_RUNS) / (lengths.size + PRIOR_RUNS)
+
+
+def _scales(y: np.ndarray) -> np.ndarray:
+    """(N,) robust spread of every station, the network's where a station does not vary."""
+    with np.errstate(all="ignore"):
+        spread = np.array([MAD_TO_STD * _mad(column[np.isfinite(column)]) for column in y.T])
+    positive = spread[spread > 0]
+    return np.where(spread > 0, spread, float(np.median(positive)) if positive.size else 0.0)
+
+
+def _mad(series: np.ndarray) -> float:
+    return float(np.median(np.abs(series - np.median(series)))) if series.size else 0.0
+
+
+def _others_moved(y: np.ndarray, run: RepeatedValue) -> bool:
+    """Whether the others varied during a run by more than the station's step would hide.
+
+    Where the quantity itself does not vary, in a drought or a calm, a value that stays is no fault. How much a station varies
+    beside the others is seen at the other times.
+    """
+    inside = np.zeros(len(y), dtype=bool)
+    inside[run.rows[0] : run.rows[-1] + 1] = True
+    scale = _scales(y[~inside])
+    rest = y[~inside, run.station]
+    step = float(steps(np.append(rest, run.value)[None])[0])
+    others = [j for j in range(y.shape[1]) if j != run.station and scale[j] > 0]
+    moved = [float(np.ptp(there)) / scale[j] for j in others if (there := y[inside & np.isfinite(y[:, j]), j]).size > 1]
+    return not moved or float(np.median(moved)) * scale[run.station] >= MOVED * step

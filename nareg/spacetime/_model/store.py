@@ -1,0 +1,314 @@
+"""Models and streams in files: plain arrays and one JSON text in an .npz, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._storage import array_files
+from nareg.errors import UNREADABLE, InputError, NaregError, brief
+from nareg.graph import Graph
+from nareg.results import Status, atomic_write
+from nareg.spacetime import _times, _transforms
+from nareg.spacetime._dense.dynamics import Dynamics, factor
+from nareg.spacetime._learn.cycles import PERIODS, Cycles
+from nareg.spacetime._learn.parametric import Parameters
+from nareg.spacetime._model.bands import Bands
+from nareg.spacetime._model.results import FitDetails
+from nareg.spacetime._space import FAMILIES
+from nareg.spacetime._times import TimeGrid
+
+if TYPE_CHECKING:
+    from nareg.spacetime._model.base import BaseModel
+    from nareg.spacetime._model.dense import SpaceTimeModel
+    from nareg.spacetime._model.stream import Stream
+    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
+    from nareg.spacetime._sparse.stream import SparseStream
+
+FORMAT, STREAM_FORMAT = "nareg-spacetime-3", "nareg-spacetime-stream-3"
+#: Of large networks.
+SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-2", "nareg-spacetime-sparse-stream-3"
+
+
+def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
+    """Write a model; whole or not at all."""
+    write(path, *_contents(model))
+
+
+def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
+    """Write a stream with its model; whole or not at all."""
+    arrays, facts = _contents(stream.model)
+    state, extra = stream.snapshot()
+    names = {f"stream_{name}": array for name, array in state.items()}
+    write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
+
+
+def write(path: str | os.PathLike[str], arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Write arrays and facts; whole or not at all."""
+    text = np.array(json.dumps(facts))
+    with atomic_write(path) as handle:
+        np.savez_compressed(handle, allow_pickle=False, facts=text, **arrays)
+
+
+def common_contents(model: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and plain facts that models of every size have."""
+    if model.transform.name == "custom":
+        raise InputError("the model's transform is a pair of functions, which cannot be saved: fit with 'sqrt', 'log' or None.")
+    coo = model.graph.adjacency.tocoo()
+    c, g = model.cycles, model.grid
+    facts = {
+        "names": model.graph.names, "metric": model.graph.metric, "transform": model.transform.name,
+        "shift": model.transform.shift, "low": model.transform.low, "unit": model.unit, "status": model.status.name,
+        "log_likelihood": model.log_likelihood, "step": g.step, "length": g.length, "cycles": c.names,
+        "harmonics": c.harmonics, "band_stds": list(model.bands.stds),
+        "factors": [[level, *each] for level, each in model.bands.factors.items()],
+        "details": asdict(model.details), "timings": model.timings,
+    }  # fmt: skip
+    arrays: dict[str, Any] = {
+        "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
+        "weight": coo.data, "times": g.values, "rows": g.rows, "noise": model.unit_noise, "level": c.level,
+        "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "spread": c.spread, "errors": c.errors,
+        "readings": model.readings, "excluded": model.excluded,
+    }  # fmt: skip
+    if model.graph.coordinates is not None:
+        arrays["coordinates"] = model.graph.coordinates
+    if model.noise_error is not None:
+        arrays["noise_error"] = model.noise_error
+    return arrays, facts
+
+
+def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and plain facts of a model."""
+    arrays, facts = common_contents(model)
+    p = model.parameters
+    facts |= {
+        "format": FORMAT, "df": model.df, "family": p.family, "log_variance": p.log_variance, "log_reach": p.log_reach,
+        "logit_eta": p.logit_eta, "blocks": len(model.dynamics.blocks),
+    }  # fmt: skip
+    arrays |= {
+        "Q": model.dynamics.Q, "P0": model.dynamics.P0, "partials": p.partials, "log_noise": p.log_noise,
+        **{f"A{k + 1}": A for k, A in enumerate(model.dynamics.blocks)},
+    }  # fmt: skip
+    return arrays, facts
+
+
+def load(path: str | os.PathLike[str]) -> SpaceTimeModel | SparseSpaceTimeModel:
+    """Read a model that :meth:`SpaceTimeModel.save` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or is not a model.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg, pathlib, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> model = nareg.spacetime.fit(nareg.graphs.grid((2, 2)), rng.standard_normal((4, 60)), rng=rng)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(pathlib.Path(folder) / "model.npz")
+    ...     model.stream().save(pathlib.Path(folder) / "stream.npz")
+    ...     again = nareg.spacetime.load(pathlib.Path(folder) / "model.npz")
+    ...     stream = nareg.spacetime.load_stream(pathlib.Path(folder) / "stream.npz")
+    >>> bool(np.array_equal(model.smooth().x, again.smooth().x))
+    True
+    """
+    makers: dict[str, Make[SpaceTimeModel | SparseSpaceTimeModel]] = {FORMAT: _model, SPARSE_FORMAT: _sparse_model}
+    return _read(path, makers, "SpaceTimeModel.save")
+
+
+def load_stream(path: str | os.PathLike[str]) -> Stream | SparseStream:
+    """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped. :func:`load` has an example.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or is not a stream.
+    """
+    makers: dict[str, Make[Stream | SparseStream]] = {STREAM_FORMAT: _stream, SPARSE_STREAM_FORMAT: _sparse_stream}
+    return _read(path, makers, "Stream.save")
+
+
+Made = TypeVar("Made")
+Make = Callable[[dict[str, np.ndarray], dict[str, Any]], Made]
+
+
+def _read(path: str | os.PathLike[str], makers: dict[str, Make[Made]], writer: str) -> Made:
+    """What a file holds, by the format that it names; the first of ``makers`` is the usual one."""
+    try:
+        arrays = array_files.read_npz(path)
+        facts = json.loads(str(arrays["facts"]))
+        if facts["format"] not in makers:
+            raise ValueError(f"its format is {facts['format']!r}, not {next(iter(makers))!r}")
+        return makers[facts["format"]](arrays, facts)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except (*UNREADABLE, NaregError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path} cannot be used ({brief(error).rstrip('.')}): pass a file that {writer} wrote.") from None
+
+
+def _sparse_model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
+    from nareg.spacetime._sparse import store
+
+    return store.model_of(a, facts)
+
+
+def _sparse_stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
+    from nareg.spacetime._sparse import store
+
+    return store.stream_of(a, facts)
+
+
+def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
+    """Checked arguments that models of every size take."""
+    n, T = int(a["noise"].size), int(a["times"].size)
+    names, harmonics = tuple(facts["cycles"]), tuple(map(int, facts["harmonics"]))
+    need(tuple(a["shape"]) == (n, n), "its sizes contradict each other")
+    need(len(names) == len(harmonics) <= len(PERIODS) and set(names) <= set(PERIODS), f"its cycles are {names}")
+    need(all(1 <= count <= 2 for count in harmonics), f"its harmonics are {harmonics}")
+    K = 1 + 2 * sum(harmonics)
+    floats = {
+        "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
+        "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
+    }  # fmt: skip
+    if "noise_error" in a:
+        floats["noise_error"] = (2, n)
+    for name, shape in floats.items():
+        array(a, name, shape)
+    need(
+        (a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all() and (a["spread"] >= 0).all(),
+        "it has negative variances",
+    )
+    need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
+    need(all(a[end].dtype.kind in "iu" for end in ("row", "col")), "the ends of its edges are not whole numbers")
+    graph = Graph(
+        sp.coo_array((a["weight"], (a["row"], a["col"])), shape=(n, n)),
+        coordinates=a.get("coordinates"), names=facts["names"], metric=facts["metric"],
+    )  # fmt: skip
+    shift, low, log_likelihood = (number(facts, name) for name in ("shift", "low", "log_likelihood"))
+    unit, step = number(facts, "unit"), number(facts, "step")
+    need(min(unit, step) > 0, "its unit or step are not positive")
+    return {
+        "graph": graph, "transform": _transforms.restore(facts["transform"], shift, low), "unit": unit,
+        "cycles": Cycles(
+            names, harmonics, a["level"], a["common"], a["ranges"], a["dual"], a["variance"], a["spread"], a["errors"]
+        ),
+        "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
+        "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
+        "noise_error": a.get("noise_error"), "details": _details(facts["details"]),
+        "timings": {str(name): float(seconds) for name, seconds in facts["timings"].items()},
+    }  # fmt: skip
+
+
+def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
+    from nareg.spacetime._model.dense import SpaceTimeModel
+
+    n, order = int(a["noise"].size), int(facts["blocks"])
+    need(order in (1, 2), "its sizes contradict each other")
+    need(facts["family"] in FAMILIES, f"its family is {facts['family']!r}")
+    for name, shape in {"Q": (n, n), "P0": (order * n, order * n), "log_noise": (n,), "partials": (order,)}.items():
+        array(a, name, shape)
+    blocks = tuple(a[f"A{k + 1}"] for k in range(order))
+    need(
+        all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks),
+        "A is not valid",
+    )
+    _covariance(a, "Q")
+    _covariance(a, "P0")
+    log_variance, log_reach, logit_eta = (number(facts, name) for name in ("log_variance", "log_reach", "logit_eta"))
+    df = None if facts["df"] is None else number(facts, "df")
+    need(df is None or df > 0, "its degrees of freedom are not positive")
+    return SpaceTimeModel(
+        dynamics=Dynamics(blocks, a["Q"], a["P0"]), df=df,
+        parameters=Parameters(facts["family"], log_variance, log_reach, logit_eta, a["partials"], a["log_noise"]),
+        **common(a, facts),
+    )  # fmt: skip
+
+
+def _details(facts: dict[str, Any]) -> FitDetails:
+    choices = tuple((str(name), float(value), float(error)) for name, value, error in facts["choices"])
+    objective = tuple(map(float, facts["objective"]))
+    notes = tuple(map(str, facts.get("notes", ())))
+    return FitDetails(str(facts["chosen"]), choices, objective, float(facts["gradient"]), int(facts["hidden"]), notes)
+
+
+def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
+    rows, times = a["rows"], _times.checked(a["times"], T)
+    need(
+        rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(),
+        "rows do not rise from 0",
+    )
+    length = int(rows[-1]) + 1
+    need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
+    return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
+
+
+def _stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> Stream:
+    from nareg.spacetime._model.stream import Stream
+
+    model, own = _model(a, facts), facts["stream"]
+    m = model.dynamics.P0.shape[0]
+    array(a, "stream_state", (m, 1 + a["errors"].shape[-1]))
+    _covariance(array(a, "stream_covariance", (m, m)), "stream_covariance", definite=False)
+    strikes = a["stream_strikes"]
+    need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are not counts")
+    robust = None if own["robust"] is None else number(own, "robust")
+    need(type(own["row"]) is int and own["row"] >= 0 and type(own["steady"]) is bool, "its row is not valid")
+    need(robust is None or robust > 0, "its bound for outliers is not positive")
+    if "stream_prior" in a:
+        _covariance(array(a, "stream_prior", (m, m)), "stream_prior")
+        stations = a["stream_corrected"]
+        increasing = stations.ndim == 1 and stations.dtype.kind == "i" and stations.size > 0 and (np.diff(stations) > 0).all()
+        need(increasing and stations[0] >= 0 and stations[-1] < model.n_nodes, "corrected does not list stations")
+    stream = Stream(model, a["stream_state"], a["stream_covariance"], own["row"], robust)
+    stream.restore({name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}, own["steady"])
+    return stream
+
+
+def _bands(facts: dict[str, Any]) -> Bands:
+    stds = tuple(float(std) for std in facts["band_stds"])
+    factors = {float(level): tuple(float(each) for each in row) for level, *row in facts["factors"]}
+    values = np.array([*stds, *factors, *(each for row in factors.values() for each in row)])
+    need(bool(np.isfinite(values).all() and (values > 0).all()), "its bands have a number that is not positive")
+    need(bool((np.diff(stds) > 0).all()) and bool(stds) == bool(factors), "the strata of its bands do not increase")
+    need(all(len(row) == len(stds) for row in factors.values()), "its bands have another number of strata")
+    return Bands(stds, factors)
+
+
+def need(holds: bool | np.bool_, otherwise: str) -> None:
+    """Refuse a file that does not hold what it must."""
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def number(facts: dict[str, Any], name: str) -> float:
+    """A finite number among the facts."""
+    value = facts[name]
+    finite = isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    need(finite, f"{name} is not a number")
+    return float(value)
+
+
+def array(a: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """The arrays, after a check of one of them."""
+    given = a[name]
+    need(given.shape == shape and given.dtype == float, f"{name} has shape {given.shape} of {given.dtype}, not {shape}")
+    bad = np.isinf(given) if name == "readings" else ~np.isfinite(given)
+    need(not bad.any(), f"{name} has a value that is not finite")
+    return a
+
+
+def _covariance(a: dict[str, np.ndarray], name: str, *, definite: bool = True) -> None:
+    matrix = a[name]
+    largest = float(np.abs(matrix).max())
+    need(float(np.abs(matrix - matrix.T).max()) <= 1e-8 * largest, f"{name} is not symmetric")
+    if definite:
+        factor(matrix, name)
+    else:
+        need(float(matrix.diagonal().min()) >= -1e-8 * largest, f"{name} is not a covariance")

@@ -1,0 +1,247 @@
+"""The space-time system ``(P + C) x = C y``: conjugate gradients with cosines in time and sparse factors in space.
+
+``P = T (x) Theta / variance`` is the precision of the field: T that of a stationary autoregression of first order, Theta
+that of the field in space. ``C`` holds ``1 / r`` where there is a reading. The preconditioner is the same system with every
+station's mean of C over time, and with the ends of T as a cosine transform has them: then each frequency in time is a sparse
+system in space, and neighboring frequencies share a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.fft
+import scipy.sparse as sp
+from scipy.linalg import solveh_banded
+
+from nareg._linear.factorization import Factor, factorize
+from nareg.errors import SolverError
+from nareg.results import symmetric_from_entries
+from nareg.spacetime._sparse.field import GraphField
+
+#: Frequencies whose eigenvalues differ by less than this factor share a sparse factor.
+SPREAD = 2.0
+#: Columns that a factor solves at once: larger blocks leave the cache.
+COLUMNS = 64
+#: Steps of conjugate gradients before they are given up.
+LONGEST = 500
+#: Arrays of ``width`` numbers, one per item: (items, width). Ranks that work together share the items.
+Share = Callable[[Callable[[float], np.ndarray], Sequence[float], int], np.ndarray]
+TOO_SMALL = "the space-time system is singular in float64: the noise or the field's variance is too small."
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """A stationary autoregression of first order with a field in space and noise at the stations."""
+
+    field: GraphField
+    rho: float
+    variance: float
+    noise: np.ndarray  # (N,)
+
+    def eigenvalues(self, T: int) -> np.ndarray:
+        """Of the precision in time of a unit process, with the ends of a cosine transform; increasing where rho > 0."""
+        waves = np.cos(np.pi * np.arange(T) / T)
+        return (1 + self.rho**2 - 2 * self.rho * waves) / (1 - self.rho**2)
+
+    def through_time(self, X: np.ndarray) -> np.ndarray:
+        """Product with T, for X (..., T)."""
+        rho = self.rho
+        if X.shape[-1] == 1:
+            return X.copy()
+        out = (1 + rho**2) * X
+        out[..., 0] = X[..., 0]
+        out[..., -1] = X[..., -1]
+        out[..., 1:] -= rho * X[..., :-1]
+        out[..., :-1] -= rho * X[..., 1:]
+        out /= 1 - rho**2
+        return out
+
+    def prior_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Random (N, ..., T) with P as covariance."""
+        white = self.field.root_noise(shape, rng) / np.sqrt(self.variance)
+        spread = np.sqrt(1 - self.rho**2)
+        out = white / spread
+        out[..., 0] = white[..., 0]
+        # T = B' B with rows (x_t - rho x_{t-1}) / spread: here its transpose
+        out[..., :-1] -= self.rho / spread * white[..., 1:]
+        return out
+
+    def draw(self, T: int, rng: np.random.Generator) -> np.ndarray:
+        """A field (N, T) of the process."""
+        return self.prior_solve(self.prior_noise((1, T), rng))[:, 0]
+
+    def prior_solve(self, B: np.ndarray) -> np.ndarray:
+        """``P^-1 B`` for B (N, S, T): of a draw with covariance P a draw of the field."""
+        _, S, T = B.shape
+        out = np.empty_like(B)
+        bands = np.zeros((2, T))
+        bands[0, 1:] = -self.rho
+        bands[1] = 1 + self.rho**2
+        bands[1, [0, -1]] = 1.0
+        for s in range(S):
+            through_space = self.variance * self.field.factor.solve(np.asfortranarray(B[:, s]))
+            through_time = solveh_banded(bands, through_space.T).T * (1 - self.rho**2) if T > 1 else through_space
+            out[:, s] = through_time
+        return out
+
+
+def one_by_one(work: Callable[[float], np.ndarray], items: Sequence[float], width: int) -> np.ndarray:
+    """``Share`` of a process that works alone."""
+    return np.array([work(item) for item in items]).reshape(len(items), width)
+
+
+def alike(values: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Frequencies that share a factor, and the precision in time that it has, from the smallest on."""
+    order = np.argsort(values, kind="stable")
+    bins = np.floor(np.log(values[order] / values[order[0]]) / np.log(SPREAD)).astype(int)
+    groups = [order[bins == k] for k in np.unique(bins)]
+    return [(np.sort(members), float(np.exp(np.log(values[members]).mean()))) for members in groups]
+
+
+class TimePreconditioner:
+    """``M^-1`` as the module's docstring has it, for C of one coverage."""
+
+    def __init__(self, process: Process, coverage: np.ndarray, T: int):
+        self.process, self.coverage, self.T = process, coverage, T
+        self.groups = alike(process.eigenvalues(T) / process.variance)
+        self.parts = self._factors(self._columns())
+
+    def _columns(self) -> np.ndarray:
+        """Frequencies that this process solves for."""
+        return np.arange(self.T)
+
+    def _factors(self, columns: np.ndarray) -> list[tuple[np.ndarray, Factor]]:
+        """Factors of the frequencies in ``columns``, and the columns' positions that each is for."""
+        parts, family = [], self.process.field.family
+        for members, precision in self.groups:
+            places = np.flatnonzero(np.isin(columns, members))
+            if places.size == 0:
+                continue
+            matrix = symmetric_from_entries(self._entries(precision), family.i, family.j)
+            factor = factorize(sp.csc_array(matrix), definite=False)
+            if factor is None:
+                raise SolverError(TOO_SMALL)
+            parts.append((places, factor))
+        return parts
+
+    def _entries(self, precision: float) -> np.ndarray:
+        """Of the system in space for one precision in time."""
+        entries = precision * self.process.field.entries
+        entries[: self.process.field.n] += self.coverage
+        return entries
+
+    def solve(self, R: np.ndarray, pool: ThreadPoolExecutor | None = None) -> np.ndarray:
+        """``M^-1 R`` for R (N, S, T)."""
+        waves = scipy.fft.dct(R, axis=-1, norm="ortho")
+        self._solve_in_space(waves, pool)
+        return scipy.fft.idct(waves, axis=-1, norm="ortho", overwrite_x=True)
+
+    def _solve_in_space(self, waves: np.ndarray, pool: ThreadPoolExecutor | None) -> None:
+        """Solve for all frequencies of the factors, (N, S, frequencies), in place."""
+        n, S, _ = waves.shape
+        tasks = []
+        for members, factor in self.parts:
+            block = max(1, COLUMNS // S)
+            tasks += [(members[k : k + block], factor) for k in range(0, members.size, block)]
+
+        def work(task: tuple[np.ndarray, Factor]) -> None:
+            members, factor = task
+            columns = np.asfortranarray(waves[:, :, members].reshape(n, -1))
+            waves[:, :, members] = factor.solve(columns).reshape(n, S, members.size)
+
+        for _ in (pool.map if pool is not None else map)(work, tasks):
+            pass
+
+    def log_det(self, share: Share = one_by_one) -> float:
+        """Of M."""
+
+        def of(precision: float) -> np.ndarray:
+            done = self.process.field.family.elimination.factor(self._entries(precision))
+            if done is None:
+                raise SolverError(TOO_SMALL)
+            return np.array([done[0]])
+
+        logs = share(of, [precision for _, precision in self.groups], 1)[:, 0]
+        return float(sum(members.size * log for (members, _), log in zip(self.groups, logs, strict=True)))
+
+    def noise(self, S: int, rng: np.random.Generator) -> np.ndarray:
+        """Random (N, S, T) with M as covariance."""
+        n = self.process.field.n
+        spread = np.empty(self.T)
+        for members, precision in self.groups:
+            spread[members] = np.sqrt(precision)
+        waves = self.process.field.root_noise((S, self.T), rng) * spread
+        waves += np.sqrt(self.coverage)[:, None, None] * rng.standard_normal((n, S, self.T))
+        return scipy.fft.idct(waves, axis=-1, norm="ortho", overwrite_x=True)
+
+
+class SpaceTimeSystem:
+    """``P + C`` for the readings of one window."""
+
+    def __init__(self, process: Process, observed: np.ndarray, preconditioner: TimePreconditioner | None = None):
+        """``observed``: (N, T) bool."""
+        self.process, self.observed = process, observed
+        self.precision = process.field.precision()
+        self.weights = observed / process.noise[:, None]
+        T = observed.shape[1]
+        self.preconditioner = preconditioner or TimePreconditioner(process, self.weights.mean(axis=1), T)
+
+    def product(self, X: np.ndarray) -> np.ndarray:
+        """``(P + C) X`` for X (N, S, T)."""
+        n, S, T = X.shape
+        spatial = (self.precision @ X.reshape(n, S * T)).reshape(n, S, T)
+        out = self.process.through_time(spatial)
+        out /= self.process.variance
+        out += self.weights[:, None, :] * X
+        return out
+
+    def right_side(self, y: np.ndarray) -> np.ndarray:
+        """``C y`` for readings (N, T), NaN where missing."""
+        return self.weights * np.where(self.observed, y, 0.0)
+
+    def perturbation(self, S: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Two random (N, S, T): of the noise, and of the prior. The system is the covariance of their sum.
+
+        The sum's solution is a draw of the field's error; ``P^-1`` times the second is a draw of the field, which it resembles
+        the more, the less the readings tell.
+        """
+        n, T = self.observed.shape
+        white = rng.standard_normal((n, S, T))
+        return np.sqrt(self.weights)[:, None, :] * white, self.process.prior_noise((S, T), rng)
+
+    def solve(
+        self, B: np.ndarray, tol: float, start: np.ndarray | None = None, pool: ThreadPoolExecutor | None = None
+    ) -> tuple[np.ndarray, int]:
+        """Solutions for B (N, S, T), to a residual of ``tol`` in the norm of the preconditioner, and the steps taken."""
+        X = np.zeros_like(B) if start is None else start.copy()
+        R = B.copy() if start is None else B - self.product(X)
+        Z = self.preconditioner.solve(R, pool)
+        rz = self.dots(R, Z)
+        goal = tol**2 * (rz if start is None else self.dots(B, self.preconditioner.solve(B, pool)))
+        P = Z.copy()
+        for step in range(LONGEST):
+            left = rz > goal
+            if not left.any():
+                return X, step
+            Q = self.product(P)
+            alpha = np.where(left, rz / np.maximum(self.dots(P, Q), 1e-300), 0.0)[:, None]
+            X += alpha * P
+            Q *= alpha
+            R -= Q
+            Z = self.preconditioner.solve(R, pool)
+            new = self.dots(R, Z)
+            P *= np.where(left, new / np.maximum(rz, 1e-300), 0.0)[:, None]
+            P += Z
+            rz = new
+        raise SolverError(
+            f"conjugate gradients did not reach a residual of {tol:g} in {LONGEST} steps: the noise of some stations is far "
+            "below that of others."
+        )
+
+    def dots(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """(S,) inner products of (N, S, T) arrays."""
+        return np.einsum("ist,ist->s", A, B)
