@@ -84,8 +84,8 @@ def ten_requests(model: CertifiedGPR) -> list[dict[str, float | str]]:
 def fit_mapped(folder: Path, share: int, memory: int | None) -> dict[str, Any]:
     n = io.StoredGraph(folder / "g.graph").n_nodes
     labels, train = labels_of(n, share)
-    model = CertifiedGPR(folder=folder / "model", memory=memory, rng=np.random.default_rng(3))
-    model.fit(folder / "g.graph", folder / "x.npy", labels, train, classes=np.arange(CLASSES))
+    model = CertifiedGPR(folder=folder / "model", rng=np.random.default_rng(3))
+    model.fit(folder / "g.graph", folder / "x.npy", labels, train, classes=np.arange(CLASSES), memory=memory)
     return {**model.certificate().timings}
 
 
@@ -101,7 +101,7 @@ def requests_mapped(folder: Path, share: int, memory: int | None) -> dict[str, A
 def in_memory(folder: Path, share: int, memory: int | None) -> dict[str, Any]:
     graph, X = Graph.load(folder / "g.graph"), np.load(folder / "x.npy")
     labels, train = labels_of(graph.n_nodes, share)
-    model = CertifiedGPR(rng=np.random.default_rng(3)).fit(graph, X, labels, train, classes=np.arange(CLASSES))
+    model = CertifiedGPR(rng=np.random.default_rng(3)).fit(graph, X, labels, train, classes=np.arange(CLASSES), memory=memory)
     del graph, X
     return {**model.certificate().timings, "rows": ten_requests(model)}
 

@@ -27,8 +27,7 @@ from nareg.unlearning import CertifiedGPR
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.exact import Propagation
-from nareg.unlearning.propagation.factors import edge_factors
+from nareg.unlearning.propagation.exact import Propagation, edge_factors
 
 WEIGHTS = np.array([0.0, 0.0, 1.0])
 

@@ -163,7 +163,7 @@ def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device
 
     options: dict[str, Any] = {"device": device, "rng": rng}
     if method == "ChebNetII":
-        return TrainedFurther(basis="chebyshev", order=settings.weights.size - 1, **options)
+        return TrainedFurther(basis="chebyshev", weights=settings.weights.size - 1, **options)
     if method == "perceptron":
         return TrainedFurther(weights=settings.weights, **options)
     return DeepGPR(weights=settings.weights, eps=settings.eps, delta=settings.delta, **options)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from nareg._core import checks
 from nareg._core.interrupts import interrupts_deferred
+from nareg._core.process import Noise
 from nareg.errors import MissingDependencyError, SolverError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.graph import Graph
@@ -21,7 +22,6 @@ from nareg.progress import Progress, ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning._locking import reading, training
-from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting
 

@@ -17,13 +17,13 @@ from numpy.polynomial import chebyshev
 from experiments._gauss_newton import Objective, Parameters, inner, length, over, step
 from nareg._core import checks
 from nareg._core.interrupts import interrupts_deferred
+from nareg._core.process import Noise
 from nareg.errors import InputError
 from nareg.gnn.training import checked_device
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning._hidden_layer import EmbeddingPerceptron, train
 from nareg.unlearning._locking import reading, training
-from nareg.unlearning._noise import Noise
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.base import Embedding
@@ -64,8 +64,8 @@ class TrainedFurther(Forgetting[DeepUpdate]):
 
     Parameters
     ----------
-    order, weights
-        As in :class:`~nareg.unlearning.CertifiedGPR`; with ``basis="chebyshev"`` only the order.
+    weights
+        As in :class:`~nareg.unlearning.CertifiedGPR`; with ``basis="chebyshev"`` only their number.
     basis : {"gpr", "chebyshev"}
         "chebyshev" is ``sum_k w_k T_k(-P) X``, the polynomial with the learned values gamma at the Chebyshev nodes (He et al.
         2022): ``w_k = 2 / (L + 1) sum_j gamma_j T_k(x_j)``, half of that for k = 0.
@@ -89,8 +89,7 @@ class TrainedFurther(Forgetting[DeepUpdate]):
     def __init__(
         self,
         *,
-        order: int = 2,
-        weights: ArrayLike | None = None,
+        weights: int | ArrayLike = 2,
         basis: str = "gpr",
         hidden: int = 64,
         dropout: float = 0.5,
@@ -105,10 +104,10 @@ class TrainedFurther(Forgetting[DeepUpdate]):
     ) -> None:
         super().__init__()
         self.basis = checks.choice("basis", basis, BASES)
-        if basis == "chebyshev" and weights is not None:
-            raise InputError('weights are given, but basis="chebyshev" learns them: pass order instead.')
+        if basis == "chebyshev" and np.ndim(weights):
+            raise InputError('weights are given, but basis="chebyshev" learns them: pass their number of steps instead.')
         self.update = checks.choice("update", update, UPDATES)
-        self.weights = checked_weights(order, weights)
+        self.weights = checked_weights(weights)
         self.hidden, self.epochs = checks.integer("hidden", hidden, low=1), checks.integer("epochs", epochs, low=1)
         self.update_epochs = checks.integer("update_epochs", update_epochs, low=0)
         self.dropout = checks.number("dropout", dropout, low=0, high=1)

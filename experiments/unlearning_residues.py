@@ -84,7 +84,7 @@ def propagated(data: u.Loaded, edges: np.ndarray, r_max: float, device: str | No
         options = [model.remove_edges([pair]).timings["propagation"] for pair in edges]
         return {"propagation": float(np.median(options)), "waiting": 0}
     stored = ApproximatePropagation(
-        LiveGraph(data.graph), data.features.copy(), checked_weights(2, None), np.sort(data.train), r_max=r_max
+        LiveGraph(data.graph), data.features.copy(), checked_weights(2), np.sort(data.train), r_max=r_max
     )  # fmt: skip
     seconds = []
     for pair in np.sort(edges, axis=1).astype(np.int64):

@@ -13,6 +13,8 @@ import scipy.io
 import scipy.sparse as sp
 
 import nareg
+from nareg.cli import reproduce
+from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
 from tests.command_line import run
 
@@ -219,6 +221,12 @@ def test_methods_are_compared_on_random_edges_or_named_ones(files, tmp_path):
                "--out", tmp_path / "d.csv")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [line.split(",")[-1] for line in (tmp_path / "d.csv").read_text().splitlines()[:3]] == ["retrained", "0", "3"]
+
+
+def test_a_comparison_needs_a_checkout(monkeypatch):
+    monkeypatch.setattr(reproduce, "find", lambda _: None)
+    with pytest.raises(InputError, match="run `nareg unlearn compare` in a checkout"):
+        reproduce.experiment("_unlearning_compare", command="unlearn compare")
 
 
 def test_a_graph_grows(files, tmp_path):

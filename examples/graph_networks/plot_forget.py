@@ -14,7 +14,7 @@ from nareg.unlearning import CertifiedGPR
 
 rng = np.random.default_rng(0)
 data = nareg.datasets.node_classification.synthetic(1500, 5, rng=rng)
-model = CertifiedGPR(order=2, lam=1e-2, alpha=0.1, eps=1.0, delta=1e-4, rng=rng)
+model = CertifiedGPR(weights=2, lam=1e-2, alpha=0.1, eps=1.0, delta=1e-4, rng=rng)
 model.fit(data.graph, data.features, data.labels, train=np.arange(900))
 edges = np.argwhere(np.triu(data.graph.adjacency.toarray(), 1) > 0)
 test = np.arange(900, 1500)

@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
+
 _forks = 0
 
 
@@ -57,6 +59,34 @@ def only_here(handle: Any) -> Any:
     """
     _files.add(handle)
     return handle
+
+
+class Noise:
+    """The generator of a model.
+
+    Two versions of a model that share a noise term reveal, together, what was removed between them. So a copy of the model,
+    deep or pickled, and a forked process go on with a generator that the operating system seeds. Only the original in its own
+    process keeps the one that the user passed.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator, optional
+        By default the operating system seeds one.
+    """
+
+    def __init__(self, rng: np.random.Generator | None = None) -> None:
+        self._rng = np.random.default_rng() if rng is None else rng
+        self._process = process()
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The generator of this copy in this process."""
+        if self._process != process():
+            self._rng, self._process = np.random.default_rng(), process()
+        return self._rng
+
+    def __reduce__(self) -> tuple[type[Noise], tuple[()]]:
+        return Noise, ()
 
 
 def _after_fork() -> None:

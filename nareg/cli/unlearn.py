@@ -56,8 +56,7 @@ def fit(
 
     if memory is not None and not folder:
         raise InputError("--memory is for --folder: pass both.")
-    mapped = {"folder": store, "memory": None if memory is None else memory * 2**20} if folder else {}
-    model = options.model(r_max=r_max, device=device, **mapped)
+    model = options.model(r_max=r_max, device=device, folder=store if folder else None)
     if options.certifies_nothing:
         raise InputError("--alpha is 0, so that no removal can be certified: pass a value above 0.")
     if folder and key is not None:
@@ -70,7 +69,7 @@ def fit(
     data, known = files.read(in_place=folder), None if classes is None else read.numbers(classes)
     with errors.status("propagating and training"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(*data, classes=known)
+        model.fit(*data, classes=known, memory=None if memory is None else memory * 2**20)
     for warning in caught:
         errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", soft_wrap=True)
     print_line(model.certificate().summary())

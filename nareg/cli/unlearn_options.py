@@ -87,14 +87,14 @@ class ModelOptions:
         from nareg.unlearning import CertifiedGPR, FeatureScale
 
         read: dict[str, Any] = {
-            "weights": _weights(self.weights),
+            "weights": self.order if self.weights is None else _weights(self.weights),
             "lam": _number("lam", self.lam),
             "alpha": _number("alpha", self.alpha),
         }
         if self.feature_norm is not None or self.eps_scale is not None:
             scale = FeatureScale(self.feature_norm, self.eps_scale)
             read |= {name: scale for name in ("lam", "alpha") if read[name] == "auto"}
-        options = {name: value for name, value in asdict(self).items() if name not in ("feature_norm", "eps_scale")}
+        options = {name: value for name, value in asdict(self).items() if name not in ("order", "feature_norm", "eps_scale")}
         return CertifiedGPR(**options | read | others)
 
 
@@ -128,10 +128,8 @@ def _number(name: str, text: str) -> float | str:
         raise InputError(f"--{name} {text}: pass a number or auto.") from None
 
 
-def _weights(text: str | None) -> np.ndarray | None:
+def _weights(text: str) -> np.ndarray:
     """Weights of "0.2,0.3,0.5"."""
-    if text is None:
-        return None
     try:
         return np.array([float(part) for part in text.split(",")])
     except ValueError:

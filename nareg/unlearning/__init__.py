@@ -12,7 +12,7 @@ from nareg.unlearning.cost import UtilityCost
 from nareg.unlearning.evaluation import Evaluation, ForgettingScores, MeasuredCall, evaluate, measured_call
 from nareg.unlearning.evaluation_task import ModelScores, UnlearningTask
 from nareg.unlearning.model import CertifiedGPR
-from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
+from nareg.unlearning.propagation.exact import EdgeFactors, edge_factors
 from nareg.unlearning.store.ledger import Ledger
 from nareg.unlearning.verification import Verification, verify
 

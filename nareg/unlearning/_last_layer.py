@@ -25,39 +25,13 @@ from nareg.errors import CertificateError, InputError
 from nareg.typing import ArrayLike
 from nareg.unlearning import _arguments
 from nareg.unlearning._hidden_layer import HiddenLayer, HiddenRows, induced_embedding
-from nareg.unlearning.calibration import AUTO, Calibration, FeatureScale, checked_budget
-from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.calibration import AUTO, Calibration, FeatureScale
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.head import Head, solve
+from nareg.unlearning.head import CertifiedTraining, Head
 from nareg.unlearning.objective import LOSSES
 
 #: Embedding (K, F) and labels (K,) of the hidden nodes -> a layer, trained from nothing.
 Trainer = Callable[[np.ndarray, np.ndarray], HiddenLayer]
-
-
-@dataclass(frozen=True)
-class CertifiedTraining:
-    """How the last layer is trained: guarantee, ridge and noise."""
-
-    eps: float
-    delta: float
-    lam: float
-    alpha: float
-
-    @property
-    def budget(self) -> float:
-        """Largest gradient norm of a certificate."""
-        return checked_budget(self.alpha, self.eps, self.delta)
-
-    def adjusted(self, data: Data, layer: HiddenLayer, B: np.ndarray, W: np.ndarray) -> Head:
-        """Newton steps from W."""
-        rows = HiddenRows(layer, data.propagation)
-        return solve(rows, data.targets(), B, W, loss=LOSSES["logistic"], lam=self.lam, budget=self.budget)
-
-    def retrained(self, data: Data, layer: HiddenLayer, rng: np.random.Generator) -> Head:
-        """From nothing, with a new noise term."""
-        B = rng.normal(0.0, 1.0, (layer.biases.size, data.columns)) * self.alpha
-        return self.adjusted(data, layer, B, np.zeros_like(B))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +59,9 @@ class LastLayer:
         """Both layers, trained from nothing; ridge and noise for rows of length one."""
         calibration = Calibration.checked(FeatureScale(norm=1.0), AUTO)
         numbers = calibration.calibrated(data.propagation.features, data.train.size, rng)
-        training = CertifiedTraining(eps, delta, numbers.lam, numbers.alpha)
+        training = CertifiedTraining(LOSSES["logistic"], numbers.lam, numbers.alpha, eps, delta)
         layer = _trained(data, nodes, trainer)
-        return cls(nodes, training, layer, training.retrained(data, layer, rng))
+        return cls(nodes, training, layer, training.retrained(data, rng, HiddenRows(layer, data.propagation)))
 
     def hidden_nodes(self, data: Data) -> np.ndarray:
         """Those that are still trained on."""
@@ -111,23 +85,13 @@ class LastLayer:
         if retrain:
             layer = _trained(data, self.hidden_nodes(data), trainer)
         elif not renew:
+            rows = HiddenRows(layer, data.propagation)
             with suppress(CertificateError):
-                return replace(self, head=training.adjusted(data, layer, self.head.B, self.head.W))
+                return replace(self, head=training.adjusted(data, self.head.B, self.head.W, rows))
         try:
-            return replace(self, layer=layer, head=training.retrained(data, layer, rng))
+            return replace(self, layer=layer, head=training.retrained(data, rng, HiddenRows(layer, data.propagation)))
         except CertificateError as error:
             raise CertificateError(f"{error} Nothing was changed.") from None
-
-    def certificate(self, data: Data, request: Request, timings: dict[str, float], *, retrained: bool) -> Certificate:
-        """What a request left."""
-        training, result = self.training, self.head
-        return Certificate(
-            request=request.details["request"], count=request.count, eps=training.eps, delta=training.delta,
-            alpha=training.alpha, budget=training.budget, spent=result.spent, residual=result.residual,
-            approximation=result.approximation, retrained=retrained,
-            n_nodes=data.n_nodes - int(np.count_nonzero(data.gone)), n_edges=data.graph.n_edges, n_train=data.train.size,
-            timings=timings,
-        )  # fmt: skip
 
     def decision(self, Z: np.ndarray) -> np.ndarray:
         """Scores (K, C) of rows of the embedding; one column for two classes."""

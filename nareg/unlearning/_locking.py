@@ -1,4 +1,4 @@
-"""The lock of a model: one request at a time, and no read in the middle of one."""
+"""The lock of a model: one request at a time, no read in the middle of one, and one writer of what is on disk."""
 
 from __future__ import annotations
 
@@ -6,21 +6,40 @@ import functools
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from nareg._core.process import StateLock, process
-from nareg.errors import BusyError, LedgerError, SolverError
+from nareg.errors import BusyError, InputError, LedgerError, SolverError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def refuse_fork(path: Path, owner: tuple[int, int]) -> None:
-    """Raise :class:`LedgerError` if this process is a fork of the one that opened the store or folder at ``path``."""
-    if owner != process():
-        raise LedgerError(
-            f"{path} is open in process {owner[0]}, of which this is a fork: load it again here when it is closed there."
-        )
+class OneWriter:
+    """A store or folder that is open: the process that opened it is its only writer, and it is not copied."""
+
+    path: Path
+    #: What has one writer, and what to do instead of copying it.
+    _only: str
+
+    def __init__(self) -> None:
+        self._process = process()
+
+    def refuse_elsewhere(self) -> None:
+        """Raise if this is a fork of the process that opened it.
+
+        Raises
+        ------
+        LedgerError
+        """
+        if self._process != process():
+            raise LedgerError(
+                f"{self.path} is open in process {self._process[0]}, of which this is a fork: load it again here when it is "
+                "closed there."
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(f"{self.path} is open, and {self._only}.")
 
 
 class ModelLock(StateLock):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nareg._linear.tall_products import threads
 from nareg.errors import SolverError, UtilityWarning
-from nareg.unlearning._products import threads
 from nareg.unlearning.objective import ClassifierObjective
 
 #: Points of accuracy that ridge and noise may cost without a warning, and standard errors that it must exceed to be no chance.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -13,11 +14,11 @@ from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.head import Head
 from nareg.unlearning.propagation.base import Change, Embedding, no_nodes
 from nareg.unlearning.propagation.device import Device
-from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph, extended
 from nareg.unlearning.propagation.exact import Propagation
-from nareg.unlearning.propagation.growing import extended
 from nareg.unlearning.propagation.residual import ApproximatePropagation
-from nareg.unlearning.store.entries import RequestDetails, StoredSettings
+from nareg.unlearning.store.entries import Entry, RequestDetails, StoredSettings
+from nareg.unlearning.store.ledger import Ledger
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,48 +51,64 @@ class Request:
     retrain: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Labeling:
+    """Checked labels.
+
+    Attributes
+    ----------
+    labels : (N,) int64 array
+        -1 where there is none.
+    train : (n_t,) int64 array
+        In rising order.
+    classes : (C,) array
+    classes_given : bool
+        Whether the user named the classes; else they are those of the training labels.
+    """
+
+    labels: np.ndarray
+    train: np.ndarray
+    classes: np.ndarray
+    classes_given: bool
+
+
 class Data:
-    """Graph, features, labels, embedding.
+    """Graph, features, labels, embedding, and the store that requests are recorded in.
 
     Parameters
     ----------
     graph : LiveGraph
     features : (N, F) float64 array
-    labels : (N,) int64 array
-        -1 where there is none.
-    train : (n_t,) int64 array
-    classes : (C,) array
-    classes_given : bool
-        Whether the user named the classes; else they are those of the training labels.
+    labeling : Labeling
     weights : (L + 1,) float64 array
     r_max : float
     gone : (N,) boolean array, optional
     device : Device, optional
     """
 
+    #: The settings of the model, to be kept with the data.
+    settings: StoredSettings
+    #: Of data in memory, if the model was saved.
+    store: Ledger | None = None
+
     def __init__(
-        self,
-        graph: LiveGraph,
-        features: np.ndarray,
-        labels: np.ndarray,
-        train: np.ndarray,
-        classes: np.ndarray,
-        *,
-        classes_given: bool,
-        weights: np.ndarray,
-        r_max: float,
-        gone: np.ndarray | None = None,
-        device: Device | None = None,
-    ) -> None:
-        self.labels, self.classes, self.classes_given = labels, classes, classes_given
+        self, graph: LiveGraph, features: np.ndarray, labeling: Labeling, weights: np.ndarray, r_max: float, *,
+        gone: np.ndarray | None = None, device: Device | None = None,
+    ) -> None:  # fmt: skip
+        self.labels, self.classes, self.classes_given = labeling.labels, labeling.classes, labeling.classes_given
         #: Whether a request is in progress, or failed and could not be undone.
         self.broken = False
         self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
         self.propagation: Embedding = (
-            ApproximatePropagation(graph, features, weights, train, r_max=r_max)
+            ApproximatePropagation(graph, features, weights, labeling.train, r_max=r_max)
             if r_max
-            else Propagation(graph, features, weights, train, device=device)
+            else Propagation(graph, features, weights, labeling.train, device=device)
         )
+
+    @property
+    def path(self) -> Path | None:
+        """Where requests are recorded; None if nowhere."""
+        return None if self.store is None else self.store.path
 
     @property
     def graph(self) -> LiveGraph:
@@ -147,20 +164,39 @@ class Data:
                     undo()
             raise
 
-    def set_settings(self, settings: StoredSettings) -> None:
-        """Take over the settings of the model, to be kept with the data: nothing to do in memory."""
+    def entry(self, details: RequestDetails, change: Change, result: Head, certificate: Certificate | None) -> Entry:
+        """What a store records of a request that was carried out."""
+        nodes = change.nodes
+        return Entry(
+            details=details, removed=change.removed, added=change.added, nodes=nodes,
+            features=self.propagation.features[nodes], labels=self.labels[nodes], trained=self.propagation.trains(nodes),
+            gone=self.gone[nodes], coefficients=result.W, term=result.B, certificate=certificate,
+        )  # fmt: skip
 
-    def record(self, result: Head, certificate: Certificate | None) -> None:
-        """Make the request in progress durable, with the head and the certificate that it leads to: nothing to do in memory."""
+    def record(self, request: Request | None, result: Head, certificate: Certificate | None) -> None:
+        """Make the request in progress, or training, durable with the head and the certificate that it leads to.
+
+        Raises
+        ------
+        LedgerError
+            If it cannot be written.
+        """
+        if self.store is not None and request is not None:
+            self.store.record(self.entry(request.details, request.change, result, certificate))
 
     def refuse_elsewhere(self) -> None:
         """Raise if the data change under another process's hands: those in memory do not."""
 
     def check(self) -> None:
-        """Raise if what a request relies on is damaged: files could be."""
+        """Raise if a request could not be recorded, or if what it relies on is damaged: files could be."""
+        if self.store is not None:
+            self.store.refuse_elsewhere()
 
     def close(self) -> None:
         """Release what the data hold besides memory."""
+        if self.store is not None:
+            self.store.close()
+        self.store = None
 
     def _apply(self, request: Request, *, fully: bool) -> None:
         """Change everything that a request changes."""

@@ -13,13 +13,13 @@ import torch
 
 from nareg._core import checks
 from nareg._core.interrupts import interrupts_deferred
+from nareg._core.process import Noise
 from nareg.errors import SolverError
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning._hidden_layer import EmbeddingPerceptron, HiddenLayer, train
 from nareg.unlearning._last_layer import LastLayer, Trainer, checked_hidden_nodes
 from nareg.unlearning._locking import reading, request, training
-from nareg.unlearning._noise import Noise
 from nareg.unlearning.calibration import checked_guarantee
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
@@ -36,7 +36,7 @@ class DeepGPR(Forgetting[Certificate]):
 
     Parameters
     ----------
-    order, weights
+    weights
         As in :class:`~nareg.unlearning.CertifiedGPR`.
     hidden : int
         Units of the hidden layer.
@@ -89,8 +89,7 @@ class DeepGPR(Forgetting[Certificate]):
     def __init__(
         self,
         *,
-        order: int = 2,
-        weights: ArrayLike | None = None,
+        weights: int | ArrayLike = 2,
         hidden: int = 64,
         dropout: float = 0.5,
         learning_rate: float = 1e-2,
@@ -104,7 +103,7 @@ class DeepGPR(Forgetting[Certificate]):
         from nareg.gnn.training import checked_device
 
         super().__init__()
-        self.weights = checked_weights(order, weights)
+        self.weights = checked_weights(weights)
         self.hidden, self.epochs = checks.integer("hidden", hidden, low=1), checks.integer("epochs", epochs, low=1)
         self.dropout = checks.number("dropout", dropout, low=0, high=1)
         self.learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
@@ -145,7 +144,9 @@ class DeepGPR(Forgetting[Certificate]):
             propagated = time.perf_counter()
             after = before.updated(data, self._trainer(data), self._rng, retrain=retrain, renew=request.retrain)
             timings = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
-            certificate = after.certificate(data, request, timings, retrained=after.head.B is not before.head.B)
+            name, retrained = request.details["request"], after.head.B is not before.head.B
+            certificate = after.training.certificate(data, after.head, name, request.count, timings, retrained=retrained)
+            assert certificate is not None
             with interrupts_deferred():
                 self._last_layer = after
                 commit()

@@ -10,13 +10,13 @@ from typing import Generic, Self, TypeVar
 import numpy as np
 
 from nareg._core import checks
+from nareg._core.process import Noise
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, requests
 from nareg.unlearning._locking import ModelLock, reading, request
-from nareg.unlearning._noise import Noise
-from nareg.unlearning.data import Data, Request
+from nareg.unlearning.data import Data, Labeling, Request
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
@@ -197,17 +197,14 @@ class Forgetting(ABC, Generic[Answer]):
         n = live.n_nodes
         X = _arguments.features("features", features, n)
         warn_of_centered(X.mean(axis=0), X.std(axis=0), n)
-        y, nodes, names = checked_labels(labels, train, classes, n)
-        return Data(
-            live, X, y, nodes, names, classes_given=classes is not None, weights=self.weights, r_max=self.r_max,
-            device=self._device,
-        )  # fmt: skip
+        labeling = checked_labels(labels, train, classes, n)
+        return Data(live, X, labeling, self.weights, self.r_max, device=self._device)
 
 
-def checked_weights(order: int, weights: ArrayLike | None) -> np.ndarray:
-    """``w_l``, l = 0..L; by default ``w_L = 1`` alone."""
-    if weights is None:
-        last = np.zeros(checks.integer("order", order, low=0) + 1)
+def checked_weights(weights: int | ArrayLike) -> np.ndarray:
+    """``w_l``, l = 0..L; of a number L ``w_L = 1`` alone."""
+    if np.ndim(weights) == 0:
+        last = np.zeros(checks.integer("weights", weights, low=0) + 1)
         last[-1] = 1
         return last
     array = checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
@@ -219,17 +216,15 @@ def checked_weights(order: int, weights: ArrayLike | None) -> np.ndarray:
     return array
 
 
-def checked_labels(
-    labels: ArrayLike, train: ArrayLike, classes: ArrayLike | None, n: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Labels (N,), -1 for none; training nodes in rising order; and classes."""
+def checked_labels(labels: ArrayLike, train: ArrayLike, classes: ArrayLike | None, n: int) -> Labeling:
+    """Labels of n nodes, from those of a user."""
     y, nodes = _arguments.integers("labels", labels, n), np.sort(_arguments.node_numbers("train", train, n))
     if nodes.size == 0:
         raise InputError("train is empty: name at least one node of every class.")
     if (y[nodes] < 0).any():
         node = int(nodes[y[nodes] < 0][0])
         raise InputError(f"labels[{node}] is {y[node]}, not a class, but node {node} is trained on: leave it out of train.")
-    return np.where(y < 0, -1, y), nodes, _classes(y[nodes], classes)
+    return Labeling(np.where(y < 0, -1, y), nodes, _classes(y[nodes], classes), classes is not None)
 
 
 def warn_of_centered(means: np.ndarray, deviations: np.ndarray, n: int, *, stacklevel: int = 5) -> None:

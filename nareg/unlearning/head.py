@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from nareg._linear.tall_products import threads
 from nareg.errors import CertificateError, SolverError
-from nareg.unlearning._products import threads
+from nareg.unlearning.calibration import checked_budget
+from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.objective import ClassifierLoss, ClassifierObjective, Evaluated, spectral_norm_bound
 from nareg.unlearning.propagation.device import Device
+
+if TYPE_CHECKING:
+    from nareg.unlearning.data import Data
 
 #: Newton steps stop at this share of the budget: a smaller gradient would only cost time.
 SHARE = 0.1
@@ -166,3 +171,61 @@ def approximation(objective: ClassifierObjective, at: Evaluated, embedded: Train
     length = float(np.linalg.norm(W))
     computed = size * (at.slope + loss.gamma1 * size * length) + objective.ridge * length + objective.term
     return first + loss.gamma1 * norm * e_W + ROUNDING * computed
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedTraining:
+    """Loss, ridge, noise and guarantee of a head.
+
+    The rows that it is trained on are those of the embedding, unless ``rows`` says otherwise.
+
+    Attributes
+    ----------
+    loss : ClassifierLoss
+    lam, alpha, eps, delta, eps_scale : float
+        As in :class:`~nareg.unlearning.CertifiedGPR`.
+    device : Device or None
+    """
+
+    loss: ClassifierLoss
+    lam: float
+    alpha: float
+    eps: float
+    delta: float
+    eps_scale: float = 0.0
+    device: Device | None = None
+
+    @property
+    def budget(self) -> float:
+        """Largest gradient norm of a certificate; 0 without a noise term."""
+        return checked_budget(self.alpha, self.eps, self.delta)
+
+    def adjusted(self, data: Data, B: np.ndarray, W: np.ndarray, rows: TrainingRows | None = None) -> Head:
+        """Newton steps from W; a CertificateError if the gradient that is left exceeds the budget."""
+        return solve(
+            data.propagation if rows is None else rows, data.targets(), B, W, loss=self.loss, lam=self.lam,
+            budget=self.budget if self.alpha else None, device=self.device,
+        )  # fmt: skip
+
+    def retrained(self, data: Data, rng: np.random.Generator, rows: TrainingRows | None = None) -> Head:
+        """From nothing, with a new noise term."""
+        width = data.n_features if rows is None else rows.trained()[0].shape[1]
+        B = rng.normal(0.0, 1.0, (width, data.columns)) * self.alpha
+        return self.adjusted(data, B, np.zeros_like(B), rows)
+
+    def evaluated(self, data: Data, B: np.ndarray, W: np.ndarray) -> Head:
+        """The head of given coefficients."""
+        return evaluate(data.propagation, data.targets(), B, W, loss=self.loss, lam=self.lam, device=self.device)
+
+    def certificate(
+        self, data: Data, result: Head, request: str, count: int, timings: dict[str, float], *, retrained: bool
+    ) -> Certificate | None:
+        """What a request left; None without a noise term."""
+        if not self.alpha:
+            return None
+        return Certificate(
+            request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
+            spent=result.spent, residual=result.residual, approximation=result.approximation, retrained=retrained,
+            n_nodes=data.n_nodes - int(np.count_nonzero(data.gone)), n_edges=data.graph.n_edges, n_train=data.train.size,
+            timings=timings, eps_scale=self.eps_scale,
+        )  # fmt: skip

@@ -5,33 +5,35 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nareg._core import checks
 from nareg._core.interrupts import interrupts_deferred
+from nareg._core.process import Noise
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning import _arguments, _stored, head
+from nareg.unlearning import _arguments, head
 from nareg.unlearning._locking import reading, request, training
-from nareg.unlearning._noise import Noise
 from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, FeatureScale, checked_budget, checked_guarantee
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost, measured, warn_of_cost
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.forgetting import checked_weights
-from nareg.unlearning.kept import KeptModel
+from nareg.unlearning.forgetting import checked_labels, checked_weights
+from nareg.unlearning.head import CertifiedTraining
 from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
-from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
+from nareg.unlearning.propagation.exact import EdgeFactors, edge_factors
 from nareg.unlearning.store.entries import StoredSettings
+from nareg.unlearning.stored_model import StoredModel
 
 
-class CertifiedGPR(KeptModel):
+class CertifiedGPR(StoredModel):
     """Generalized PageRank and a linear head that provably forget removed data (ScaleGUN, corrected).
 
     The embedding is ``Z = sum_l w_l (D^-1/2 A D^-1/2)^l X`` with self-loops in A. The head solves a logistic or least-squares
@@ -40,10 +42,8 @@ class CertifiedGPR(KeptModel):
 
     Parameters
     ----------
-    order : int
-        Number of propagation steps L without ``weights``: ``Z = P^L X`` (SGC).
-    weights : (L + 1,) array, optional
-        Weights ``w_l``; their absolute values sum to at most one.
+    weights : int or (L + 1,) array
+        Number of propagation steps L of ``Z = P^L X`` (SGC), or weights ``w_l`` whose absolute values sum to at most one.
     loss : {"logistic", "squared"}
     lam : float, "auto" or FeatureScale
         Ridge per training node, above 0. "auto", the default, is ``5e-5 s^2`` for features whose rows have the length s.
@@ -62,8 +62,6 @@ class CertifiedGPR(KeptModel):
     folder : path, optional
         Keep graph, features and embedding in memory-mapped files of this folder, which requests change in place, all or
         nothing. :meth:`load` opens it again. For graphs larger than memory, with ``r_max=0`` and without ``device``.
-    memory : int, optional
-        With ``folder``: bytes for propagation through the whole graph; by default two fifths of those of the embedding.
     device : str, optional
         A torch device, such as "cuda", which trains in float64 and propagates through the whole graph. The default is NumPy
         and compiled loops, which also serve requests.
@@ -108,8 +106,7 @@ class CertifiedGPR(KeptModel):
     def __init__(
         self,
         *,
-        order: int = 2,
-        weights: ArrayLike | None = None,
+        weights: int | ArrayLike = 2,
         loss: str = "logistic",
         lam: float | Auto | FeatureScale = "auto",
         alpha: float | Auto | FeatureScale = "auto",
@@ -117,18 +114,16 @@ class CertifiedGPR(KeptModel):
         delta: float = 1e-4,
         r_max: float = 0.0,
         folder: str | os.PathLike[str] | None = None,
-        memory: int | None = None,
         device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.weights = checked_weights(order, weights)
+        self.weights = checked_weights(weights)
         self.loss = LOSSES[checks.choice("loss", loss, list(LOSSES))]
         self._calibration = Calibration.checked(lam, alpha)
         self.eps, self.delta = checked_guarantee(eps, delta)
         self.r_max = checks.number("r_max", r_max, low=0)
         self.folder = None if folder is None else _arguments.folder(folder, self.r_max, device)
-        self.memory = None if memory is None else checks.integer("memory", memory, low=1)
         self._device = None if device is None else Device(device)
         self._noise_source = Noise(None if rng is None else checks.generator(rng))  # secret: see rng
         self._calibrated = self._calibration.fixed
@@ -153,7 +148,7 @@ class CertifiedGPR(KeptModel):
     @property
     def budget(self) -> float:
         """Largest gradient norm of a certificate; 0 without a noise term."""
-        return checked_budget(self.alpha, self.eps, self.delta)
+        return self._training.budget
 
     @property
     def _numbers(self) -> Calibrated:
@@ -168,7 +163,7 @@ class CertifiedGPR(KeptModel):
     @training
     def fit(
         self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, *,
-        classes: ArrayLike | None = None, progress: ProgressCallback | None = None,
+        classes: ArrayLike | None = None, memory: int | None = None, progress: ProgressCallback | None = None,
     ) -> CertifiedGPR:  # fmt: skip
         """Propagate and train.
 
@@ -186,6 +181,8 @@ class CertifiedGPR(KeptModel):
         classes : integers, optional
             All possible classes, known without the labels. By default the classes of the training nodes, none of which can
             then lose its last training node, because that would show.
+        memory : int, optional
+            With ``folder``: bytes for propagation through the whole graph; by default two fifths of those of the embedding.
         progress : callable, optional
             With ``folder``: receives a :class:`nareg.progress.Progress` for every pass over the graph.
 
@@ -197,25 +194,27 @@ class CertifiedGPR(KeptModel):
             If ``r_max`` is too large for the budget.
         """
         self._refuse_stored("fit")
+        memory = None if memory is None else checks.integer("memory", memory, low=1)
         start = time.perf_counter()
         if self.folder is None:
             data = self._read(graph, features, labels, train, classes)
         else:
             from nareg.unlearning.mapped.creation import create
 
-            data = create(self.folder, graph, features, labels, train, classes, self.weights, self.memory, progress)
+            labeled = partial(checked_labels, labels, train, classes)
+            data = create(self.folder, graph, features, labeled, self.weights, memory, progress)
         timings = {"propagation": time.perf_counter() - start}
         before = self._calibrated
         try:
             start = time.perf_counter()
             self._calibrated = self._calibration.calibrated(data.propagation.features, data.train.size, self._rng)
-            data.set_settings(self._settings(data.classes, given=data.classes_given))
+            data.settings = self._settings(data)
             result = self._retrained(data)
             timings |= {"training": time.perf_counter() - start}
             costs = self._measured(data, result)
-            certificate = self._certified(data, result, "fit", data.n_nodes, timings, retrained=False)
+            certificate = self._training.certificate(data, result, "fit", data.n_nodes, timings, retrained=False)
             with self._lock.mutex, interrupts_deferred():
-                data.record(result, certificate)
+                data.record(None, result, certificate)
                 self._data, self._head, self._certificate, self._cost = data, result, certificate, costs
         except BaseException:
             self._calibrated = before
@@ -240,11 +239,11 @@ class CertifiedGPR(KeptModel):
         S, s = data.propagation.trained()
         return measured(ClassifierObjective(S, s, data.targets(), self.loss, self.lam, result.B))
 
-    def _settings(self, classes: np.ndarray, *, given: bool) -> StoredSettings:
+    def _settings(self, data: Data) -> StoredSettings:
         return {
             "lam": self.lam, "alpha": self.alpha, "eps_scale": self.eps_scale, "eps": self.eps, "delta": self.delta,
-            "r_max": self.r_max, "weights": self.weights.tolist(), "loss": self.loss.name, "classes": classes.tolist(),
-            "classes_given": given,
+            "r_max": self.r_max, "weights": self.weights.tolist(), "loss": self.loss.name, "classes": data.classes.tolist(),
+            "classes_given": data.classes_given,
         }  # fmt: skip
 
     def _fits(self) -> bool:
@@ -259,30 +258,13 @@ class CertifiedGPR(KeptModel):
         """Coefficients (F, C), one column for two classes."""
         return self._head.W.copy()
 
-    def _options(self) -> dict[str, Any]:
-        return {"loss": self.loss, "lam": self.lam, "device": self._device}
-
-    def _solved(self, data: Data, B: np.ndarray, W: np.ndarray) -> head.Head:
-        budget = self.budget if self.alpha else None
-        return head.solve(data.propagation, data.targets(), B, W, budget=budget, **self._options())
+    @property
+    def _training(self) -> CertifiedTraining:
+        return CertifiedTraining(self.loss, self.lam, self.alpha, self.eps, self.delta, self.eps_scale, self._device)
 
     def _retrained(self, data: Data) -> head.Head:
         """Train from nothing, with a new noise term."""
-        B = self._rng.normal(0.0, 1.0, (data.n_features, data.columns)) * self.alpha
-        return self._solved(data, B, np.zeros_like(B))
-
-    def _certified(
-        self, data: Data, result: head.Head, request: str, count: int, timings: dict[str, float], *, retrained: bool
-    ) -> Certificate | None:
-        """The certificate of a head; None without a noise term."""
-        if not self.alpha:
-            return None
-        return Certificate(
-            request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
-            spent=result.spent, residual=result.residual, approximation=result.approximation, retrained=retrained,
-            n_nodes=data.n_nodes - int(np.count_nonzero(data.gone)), n_edges=data.graph.n_edges, n_train=data.train.size,
-            timings=timings, eps_scale=self.eps_scale,
-        )  # fmt: skip
+        return self._training.retrained(data, self._rng)
 
     #: Whether every request propagates through the whole graph.
     _fully = False
@@ -297,11 +279,9 @@ class CertifiedGPR(KeptModel):
             result = self._updated(data, retrain=request.retrain)
             timings |= {"training": time.perf_counter() - start}
             name, retrained = request.details["request"], result.B is not self._head.B
-            certificate = self._certified(data, result, name, request.count, timings, retrained=retrained)
+            certificate = self._training.certificate(data, result, name, request.count, timings, retrained=retrained)
             with interrupts_deferred():
-                if self._ledger is not None:
-                    self._ledger.record(_stored.entry(data, request.details, request.change, result, certificate))
-                data.record(result, certificate)
+                data.record(request, result, certificate)
                 self._head, self._certificate, self._cost = result, certificate, None
                 commit()
         return self.certificate()
@@ -333,7 +313,7 @@ class CertifiedGPR(KeptModel):
 
     def _adjusted(self, data: Data) -> head.Head:
         """Newton steps from the present head; a CertificateError if the remaining gradient exceeds the budget."""
-        return self._solved(data, self._head.B, self._head.W)
+        return self._training.adjusted(data, self._head.B, self._head.W)
 
     @reading
     def certificate(self) -> Certificate:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from nareg._linear.tall_products import times, transposed_times
 from nareg.errors import SolverError
-from nareg.unlearning._products import times, transposed_times
 
 #: Newton steps, and conjugate gradients in each.
 STEPS, INNER = 400, 500

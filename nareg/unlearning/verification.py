@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nareg._storage.folders import is_folder
-from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.head import Head
 from nareg.unlearning.mapped.data import MappedData
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.store.ledger import Ledger
@@ -155,21 +154,19 @@ def _verified_folder(
         off, bound = data.propagation.recompute_trained(), 2 * data.propagation.errors()
         wrong = () if off <= bound else (f"the stored embedding is {off:.3g} off that of the remaining data",)
         B, W = model._head.B, model._head.W
-        present = head.evaluate(data.propagation, data.targets(), B, W, loss=model.loss, lam=model.lam)
+        present = replace(model._training, device=None).evaluated(data, B, W)
         return _verified(model, present, wrong=wrong, chained=None, requests=None, digest=None)
     finally:
         model.close()
 
 
 def _verified(
-    model: CertifiedGPR, present: head.Head, *, wrong: tuple[str, ...], chained: bool | None, requests: int | None,
+    model: CertifiedGPR, present: Head, *, wrong: tuple[str, ...], chained: bool | None, requests: int | None,
     digest: str | None,
 ) -> Verification:  # fmt: skip
     """Train again on an embedding that is propagated anew, and compare."""
     data, certificate = model._data, model._certificate
-    options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
-    budget = model.budget if model.alpha else None
-    retrained = head.solve(data.propagation, data.targets(), present.B, np.zeros_like(present.W), budget=budget, **options)
+    retrained = model._training.adjusted(data, present.B, np.zeros_like(present.W))
     wrong += _wrong(certificate, model)
     return Verification(
         holds=certificate is not None and not wrong and present.spent <= model.budget, wrong=wrong, chained=chained,

@@ -39,14 +39,15 @@ def with_new_sums(path):
 
 def mapped(rng, folder, *, memory=None, **options):
     graph, X, y = problem(rng)
-    model = CertifiedGPR(rng=rng, folder=folder, memory=memory, weights=[0.2, 0.3, 0.5], **options)
-    return model.fit(graph, X, y, np.arange(40))
+    model = CertifiedGPR(rng=rng, folder=folder, weights=[0.2, 0.3, 0.5], **options)
+    return model.fit(graph, X, y, np.arange(40), memory=memory)
 
 
 def both(graph, X, y, train, folder, *, seed=1, memory=None, **options):
     """The same model in memory and in a folder, with the same noise term."""
     here = CertifiedGPR(rng=np.random.default_rng(seed), **options).fit(graph, X, y, train)
-    there = CertifiedGPR(rng=np.random.default_rng(seed), folder=folder, memory=memory, **options).fit(graph, X, y, train)
+    there = CertifiedGPR(rng=np.random.default_rng(seed), folder=folder, **options)
+    there = there.fit(graph, X, y, train, memory=memory)
     return here, there
 
 

@@ -35,6 +35,7 @@ class Requests(RuleBasedStateMachine):
     """Any mixture of requests: embedding and gradient are those of the raw data that remain."""
 
     r_max = 0.0
+    memory: int | None = None
 
     @initialize(seed=st.integers(0, 2**16), loss=st.sampled_from(["logistic", "squared"]), classes=st.integers(2, 3))
     def start(self, seed, loss, classes):
@@ -44,7 +45,8 @@ class Requests(RuleBasedStateMachine):
         self.train = set(range(16))
         self.gone = set()
         stated = {"weights": [0.1, 0.3, 0.6], "loss": loss, "r_max": self.r_max, "alpha": 5.0 if self.r_max else 0.1}
-        self.model = CertifiedGPR(rng=self.rng, **stated, **self.options()).fit(graph, self.X, self.y, sorted(self.train))
+        model = CertifiedGPR(rng=self.rng, **stated, **self.options())
+        self.model = model.fit(graph, self.X, self.y, sorted(self.train), memory=self.memory)
         self.certificate = self.model.certificate()
         self.begun()
 

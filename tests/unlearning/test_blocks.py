@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from nareg.unlearning._checksums import checksums
+from nareg._storage.checksums import checksums
 from nareg.unlearning.store import edge_table
 
 

@@ -28,7 +28,7 @@ def accuracy(model, data):
 
 @pytest.mark.parametrize("basis", BASES)
 def test_it_learns_and_goes_on_after_requests(basis, data, rng):
-    model = TrainedFurther(basis=basis, order=3, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    model = TrainedFurther(basis=basis, weights=3, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     assert accuracy(model, data) > 0.7
     A, X = data.graph.adjacency.toarray(), data.features.astype(float)
     pairs = np.argwhere(np.triu(A))[:20]
@@ -59,7 +59,9 @@ def test_a_newton_step_lowers_the_residual(basis, data, rng):
 
     from experiments import _gauss_newton
 
-    model = TrainedFurther(basis=basis, order=2, hidden=6, dropout=0.0, weight_decay=1e-2, epochs=400, update="newton", rng=rng)
+    model = TrainedFurther(
+        basis=basis, weights=2, hidden=6, dropout=0.0, weight_decay=1e-2, epochs=400, update="newton", rng=rng
+    )
     model.fit(data.graph, data.features, data.labels, np.arange(150))
     unchanged = deepcopy(model._network)
     done = model.remove_nodes(np.arange(20))
@@ -145,7 +147,7 @@ def test_more_epochs_lower_the_residual_of_a_request(data, rng):
 
 def test_the_chebyshev_weights_interpolate(data, rng):
     """At the Chebyshev nodes the learned polynomial has the values gamma."""
-    model = TrainedFurther(basis="chebyshev", order=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    model = TrainedFurther(basis="chebyshev", weights=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     gamma = rng.uniform(0.1, 1, 5)
     powers = model._network.mixing.double().numpy() @ gamma  # in P = -x
     nodes = np.cos((np.arange(5) + 0.5) * np.pi / 5)
@@ -201,13 +203,13 @@ def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
 
 
 def test_learned_weights_are_not_given():
-    with pytest.raises(InputError, match='basis="chebyshev" learns them: pass order'):
+    with pytest.raises(InputError, match='basis="chebyshev" learns them: pass their number'):
         TrainedFurther(basis="chebyshev", weights=[0.5, 0.5])
 
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [(TrainedFurther, {"basis": "gpr"}), (TrainedFurther, {"basis": "chebyshev", "order": 3}), (DeepGPR, {})],
+    [(TrainedFurther, {"basis": "gpr"}), (TrainedFurther, {"basis": "chebyshev", "weights": 3}), (DeepGPR, {})],
     ids=["gpr", "chebyshev", "last"],
 )
 def test_the_yardstick_asks_it_about_other_data(kind, options, data):

@@ -13,9 +13,9 @@ import nareg
 from nareg._core.interrupts import interrupts_deferred
 from nareg.errors import InputError, SolverError
 from nareg.unlearning import CertificateError, CertifiedGPR, Ledger
-from nareg.unlearning.propagation import exact, growing
-from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.factors import edge_factors
+from nareg.unlearning.propagation import exact
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph, extended
+from nareg.unlearning.propagation.exact import edge_factors
 from tests.unlearning import reference
 from tests.unlearning.requests import assert_same, fitted, problem, state, true_gradient
 
@@ -56,11 +56,11 @@ def test_features_that_cancel_are_charged_for_their_size(rng):
     charged = {}
     for size in (1e2, 1e5):
         X = small + size * cancels
-        model = CertifiedGPR(lam=1e-2, alpha=0.1, rng=rng, order=1).fit(A, X, y, np.arange(30))
+        model = CertifiedGPR(lam=1e-2, alpha=0.1, rng=rng, weights=1).fit(A, X, y, np.arange(30))
         charged[size] = model.certificate().approximation
     assert charged[1e5] > 100 * charged[1e2]
     with pytest.raises(CertificateError, match="huge"):
-        CertifiedGPR(lam=1e-2, alpha=0.1, rng=rng, order=1).fit(A, small + 1e14 * cancels, y, np.arange(30))
+        CertifiedGPR(lam=1e-2, alpha=0.1, rng=rng, weights=1).fit(A, small + 1e14 * cancels, y, np.arange(30))
 
 
 def test_the_gradient_is_that_of_the_coefficients_returned(rng):
@@ -161,7 +161,7 @@ def test_memory_that_runs_out_while_nodes_are_added_changes_nothing(call, r_max,
         calls.append(1)
         if len(calls) == call + 1:
             raise MemoryError
-        return growing.extended(array, rows)
+        return extended(array, rows)
 
     with monkeypatch.context() as patch:
         for module in (

@@ -9,8 +9,7 @@ import nareg
 from nareg.errors import InputError
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.exact import Propagation
-from nareg.unlearning.propagation.factors import edge_factors
+from nareg.unlearning.propagation.exact import Propagation, edge_factors
 from nareg.unlearning.propagation.residual import ApproximatePropagation
 from tests.unlearning.test_propagation import SCHEMES
 

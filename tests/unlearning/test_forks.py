@@ -175,7 +175,7 @@ def test_a_fork_waits_for_a_store_that_is_being_written(rng, tmp_path):
     inside, go_on = threading.Event(), threading.Event()
 
     def hold():
-        with model._ledger._sqlite_errors():
+        with model._data.store._sqlite_errors():
             inside.set()
             go_on.wait(60)
 

@@ -171,7 +171,7 @@ def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite")
     before, certificate, pair = model.certificate(), model.embedding(), first_edges(model)
-    connection = model._ledger._connection
+    connection = model._data.store._connection
 
     def deny(action, first, second, *_):
         asked = {
@@ -198,13 +198,13 @@ def test_ctrl_c_while_a_request_is_written_comes_after_it(rng, tmp_path):
     model.save(tmp_path / "store.sqlite")
     certificate = model.certificate()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    model._ledger._connection.set_trace_callback(lambda _: os.kill(os.getpid(), signal.SIGINT))
+    model._data.store._connection.set_trace_callback(lambda _: os.kill(os.getpid(), signal.SIGINT))
     try:
         with pytest.raises(KeyboardInterrupt):
             model.remove_nodes([3])
     finally:
         signal.signal(signal.SIGINT, before)
-    model._ledger._connection.set_trace_callback(None)
+    model._data.store._connection.set_trace_callback(None)
     assert model.certificate() is not certificate
     assert 3 not in model.remaining
     model.close()
@@ -222,7 +222,7 @@ def test_a_timeout_while_a_request_is_written_comes_after_it(rng, tmp_path):
         raise TimeoutError
 
     before = signal.signal(signal.SIGALRM, late)
-    model._ledger._connection.set_trace_callback(
+    model._data.store._connection.set_trace_callback(
         lambda statement: os.kill(os.getpid(), signal.SIGALRM) if statement == "COMMIT" else None
     )
     try:
@@ -230,7 +230,7 @@ def test_a_timeout_while_a_request_is_written_comes_after_it(rng, tmp_path):
             model.remove_edges(pairs[:1])
     finally:
         signal.signal(signal.SIGALRM, before)
-    model._ledger._connection.set_trace_callback(None)
+    model._data.store._connection.set_trace_callback(None)
     with pytest.raises(InputError, match="was removed before"):
         model.remove_edges(pairs[:1])
     model.remove_edges(pairs[1:])
@@ -241,7 +241,7 @@ def test_a_timeout_while_a_request_is_written_comes_after_it(rng, tmp_path):
 def test_a_full_disk_and_a_read_only_folder_are_said(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite")
-    connection = model._ledger._connection
+    connection = model._data.store._connection
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(LedgerError, match="full"):
@@ -343,7 +343,7 @@ def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
     A = sum(np.roll(np.eye(n), k, axis=1) for k in (1, 2, 3, 4))
     y = np.arange(n) % 2
     X = np.where(y == 1, 0.4, -0.4)[:, None] * np.sign(rng.uniform(-0.2, 1, (n, 3)))
-    model = CertifiedGPR(order=1, r_max=1.15, lam=1e-2, alpha=100.0, rng=np.random.default_rng(1))
+    model = CertifiedGPR(weights=1, r_max=1.15, lam=1e-2, alpha=100.0, rng=np.random.default_rng(1))
     model.fit(A + A.T, X, y, np.arange(20))
     path = tmp_path / "store.sqlite"
     model.save(path)
@@ -379,7 +379,7 @@ SERVICE = textwrap.dedent(
         if seen == statement:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    model._ledger._connection.set_trace_callback(watch)
+    model._data.store._connection.set_trace_callback(watch)
     for node in range(32, 40):
         model.remove_nodes([node])
         print(node, flush=True)

@@ -21,12 +21,10 @@ from tests.unlearning.requests import Requests, problem
 class MappedRequests(Requests):
     """What :class:`Requests` checks of a model, of one in files that is closed and opened in between."""
 
-    memory: int | None = None
-
     def options(self):
         self.where = tempfile.TemporaryDirectory()
         self.folder = Path(self.where.name) / "model"
-        return {"folder": self.folder, "memory": self.memory}
+        return {"folder": self.folder}
 
     @rule()
     def restart(self):
@@ -122,7 +120,8 @@ def test_columns_at_a_time_give_the_same_bits(memory, rng, tmp_path):
 def test_progress_tells_of_every_pass(rng, tmp_path):
     graph, X, y = problem(rng)
     reports = []
-    model = CertifiedGPR(folder=tmp_path / "m", memory=LITTLE).fit(graph, X, y, np.arange(40), progress=reports.append)
+    model = CertifiedGPR(folder=tmp_path / "m")
+    model.fit(graph, X, y, np.arange(40), memory=LITTLE, progress=reports.append)
     assert [(report.step, report.total) for report in reports] == [(k, 12) for k in range(1, 13)]  # 6 columns, two levels
     assert reports[-1].fraction == 1
     model.close()

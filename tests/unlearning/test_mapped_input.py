@@ -37,7 +37,6 @@ def test_one_model_has_a_folder_at_a_time(rng, tmp_path):
     [
         ({"r_max": 1e-3}, "r_max is 0.001 and folder is given"),
         ({"device": "cpu"}, "device is 'cpu' and folder is given"),
-        ({"memory": 0}, "memory is 0"),
     ],
 )
 def test_options_that_a_folder_cannot_have_are_refused(options, message, tmp_path):
@@ -47,6 +46,8 @@ def test_options_that_a_folder_cannot_have_are_refused(options, message, tmp_pat
 
 def test_input_that_cannot_work_is_refused(rng, tmp_path):
     graph, X, y = problem(rng)
+    with pytest.raises(nareg.errors.InputError, match="memory is 0"):
+        CertifiedGPR(folder=tmp_path / "m").fit(graph, X, y, np.arange(40), memory=0)
     nareg.Graph(2 * graph.adjacency).save(tmp_path / "weighted.graph")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")

@@ -159,7 +159,7 @@ def test_what_is_held_is_what_the_documentation_says(r_max, order, rng):
     X = rng.standard_normal((1000, 200)) / 20
 
     def served():
-        model = CertifiedGPR(order=order, r_max=r_max, rng=rng).fit(graph, X, y, np.arange(600))
+        model = CertifiedGPR(weights=order, r_max=r_max, rng=rng).fit(graph, X, y, np.arange(600))
         model.remove_nodes(np.arange(5, 15))
         model.remove_features([30])
         return model

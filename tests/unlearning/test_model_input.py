@@ -43,7 +43,7 @@ def test_requests_that_cannot_work_are_refused_and_change_nothing(act, message, 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"order": -1}, "order is -1"),
+        ({"weights": -1}, "weights is -1"),
         ({"weights": []}, "weights have 0 values"),
         ({"weights": [0.8, 0.3]}, r"absolute values sum to 1\.1"),
         ({"loss": "hinge"}, "loss is 'hinge'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
-from nareg.unlearning.forgetting import checked_labels, warn_of_centered
+from nareg.unlearning.data import Labeling
+from nareg.unlearning.forgetting import warn_of_centered
 from nareg.unlearning.mapped import graph as graphs
 from nareg.unlearning.mapped.data import MappedData
 from nareg.unlearning.mapped.folder import OTHERS, PER_NODE, STATE, SUMS, StateFolder, locked
@@ -26,9 +28,8 @@ from nareg.unlearning.propagation.rounding import largest_of
 
 
 def create(
-    path: Path, graph: GraphLike | StoredGraph | str | os.PathLike[str], features: ArrayLike | Sparse | str, labels: ArrayLike,
-    train: ArrayLike, classes: ArrayLike | None, weights: np.ndarray, memory: int | None,
-    progress: ProgressCallback | None,
+    path: Path, graph: GraphLike | StoredGraph | str | os.PathLike[str], features: ArrayLike | Sparse | str,
+    labeled: Callable[[int], Labeling], weights: np.ndarray, memory: int | None, progress: ProgressCallback | None,
 ) -> MappedData:  # fmt: skip
     """The data of a new model, in a draft that appears at ``path`` when they are first recorded.
 
@@ -40,8 +41,8 @@ def create(
         Read in parts where it is on disk.
     features : (N, F) array, or path of an ``.npy`` file
         Read in parts, and kept in float32 where that is their type.
-    labels, train, classes
-        As in :meth:`~nareg.unlearning.CertifiedGPR.fit`.
+    labeled : callable
+        Checked labels of as many nodes as it is called with.
     weights : (L + 1,) array
     memory : int, optional
     progress : callable, optional
@@ -49,27 +50,27 @@ def create(
     source = StoredGraph(graph) if isinstance(graph, (str, os.PathLike)) else graph
     given = source if isinstance(source, (StoredGraph, Graph)) else Graph(source)
     n = given.n_nodes
-    y, nodes, names = checked_labels(labels, train, classes, n)
+    labeling = labeled(n)
     X = _features(features, n)
     stack = ExitStack()
     try:
         if (path / STATE).is_file():  # that of another model: not while it is open
             stack.callback(locked(path).close)
         draft = stack.enter_context(atomic_folder(path, mark=STATE))
-        order = len(weights) - 1
-        _tables(draft, n, 2 * given.n_edges, X, 1 if names.size == 2 else names.size, order)
+        order, classes = len(weights) - 1, labeling.classes
+        _tables(draft, n, 2 * given.n_edges, X, 1 if classes.size == 2 else classes.size, order)
         folder = StateFolder(draft, order, locked(draft))
     except BaseException as error:
         stack.__exit__(type(error), error, error.__traceback__)
         raise
     try:
         graphs.fill(folder.tables, given)
-        peak = _fill(folder, X, y, nodes)
+        peak = _fill(folder, X, labeling.labels, labeling.train)
         folder.sum_up_files(name for name in folder.tables if name not in (SUMS, "coefficients", "term"))
         folder.write_sums()
         folder.attach()
-        counts = Counts(n, given.n_edges, nodes.size, 2 * given.n_edges, peak, 1.0, 0)
-        return MappedData(folder, weights, names, classes is not None, counts, memory, (path, stack), progress)
+        counts = Counts(n, given.n_edges, labeling.train.size, 2 * given.n_edges, peak, 1.0, 0)
+        return MappedData(folder, weights, classes, labeling.classes_given, counts, memory, (path, stack), progress)
     except BaseException as error:
         folder.close()
         stack.__exit__(type(error), error, error.__traceback__)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ import numpy as np
 
 from nareg._storage.files import refuse_links
 from nareg._storage.folders import whole_folder
-from nareg.errors import UNREADABLE, InputError, LedgerError
+from nareg.errors import InputError, LedgerError
 from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.head import Head
-from nareg.unlearning.mapped.folder import STATE, StateFolder, finish, locked, read_state, write_state
+from nareg.unlearning.mapped.folder import PER_NODE, STATE, StateFolder, finish, locked, read_state, write_state
 from nareg.unlearning.mapped.propagation import Counts, MappedPropagation
-from nareg.unlearning.mapped.validation import refuse_damage
-from nareg.unlearning.store.entries import StoredSettings
-from nareg.unlearning.store.validation import certificate_of, settings_of
+from nareg.unlearning.store.validation import certificate_of, damage, damaged, settings_of
+
+#: Neighbors that are looked at at a time.
+PIECE = 2**23
 
 
 class MappedData(Data):
@@ -35,7 +36,8 @@ class MappedData(Data):
         Of a new model, in a draft folder, or of one that is carried on.
     weights : (L + 1,) array
     classes : (C,) array
-    classes_given : bool
+    given : bool
+        Whether the user named the classes.
     counts : Counts
     memory : int, optional
         Bytes for propagation through the whole graph.
@@ -46,14 +48,13 @@ class MappedData(Data):
     """
 
     propagation: MappedPropagation
-    settings: StoredSettings
 
     def __init__(
-        self, folder: StateFolder, weights: np.ndarray, classes: np.ndarray, classes_given: bool, counts: Counts,
+        self, folder: StateFolder, weights: np.ndarray, classes: np.ndarray, given: bool, counts: Counts,
         memory: int | None, draft: tuple[Path, ExitStack] | None = None, progress: ProgressCallback | None = None,
     ) -> None:  # fmt: skip
         self.folder, self._draft = folder, draft
-        self.classes, self.classes_given = classes, classes_given
+        self.classes, self.classes_given = classes, given
         self.broken = self._lost = False
         self.propagation = MappedPropagation(folder, weights, counts, memory)
         self._view()
@@ -72,11 +73,12 @@ class MappedData(Data):
         self.folder.clear_stale()
         self.propagation.attach(self.propagation.counts, self.propagation.scratch)
 
-    def set_settings(self, settings: StoredSettings) -> None:
-        """Take over the settings of the model, which the folder states."""
-        self.settings = settings
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
 
-    def record(self, result: Head, certificate: Certificate | None) -> None:
+    def record(self, request: Request | None, result: Head, certificate: Certificate | None) -> None:
         """Write what changed since the last call, durably, all or nothing; a new model's folder appears.
 
         Raises
@@ -204,11 +206,11 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
     lock = locked(place)
     try:
         state = read_state(place)
-        with _damage(place):
+        with damage(place / STATE):
             settings_of(state["settings"])
         finish(place, state)
         state = read_state(place)
-        with _damage(place):
+        with damage(place / STATE):
             settings, classes, given = settings_of(state["settings"])
             certificate = certificate_of(json.dumps(state["certificate"]))
             counts = Counts(**state["counts"])
@@ -216,16 +218,46 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
         refuse_damage(folder, counts, classes.size)
         data = MappedData(folder, np.array(settings["weights"]), classes, given, counts, memory)
         folder.check(counts.n_nodes, counts.n_train)
-        data.set_settings(state["settings"])
+        data.settings = state["settings"]
     except BaseException:
         lock.close()
         raise
     return data, settings, certificate
 
 
-@contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except UNREADABLE as error:
-        raise LedgerError(f"{path / STATE} is damaged ({type(error).__name__}): restore the folder from a copy.") from None
+def refuse_damage(folder: StateFolder, counts: Counts, n_classes: int) -> None:
+    """Raise LedgerError if the tables do not fit together: compiled loops trust the graph's and would read anywhere.
+
+    The numbers in the rows of F are not looked at.
+    """
+    if not _shapes_fit(folder, counts, n_classes):
+        raise damaged(folder.path, "is damaged, its files do not fit together")
+    for name in PER_NODE:
+        folder[name].check_first(counts.n_nodes)
+    if not (_graph_fits(folder, counts) and _order_fits(folder, counts)):
+        raise damaged(folder.path, "is damaged, its files do not fit together")
+
+
+def _shapes_fit(folder: StateFolder, counts: Counts, n_classes: int) -> bool:
+    n, width, columns = counts.n_nodes, folder["features"].row_shape, 1 if n_classes == 2 else n_classes
+    rows = all(table.row_shape == width and len(width) == 1 and table.capacity >= n for table in folder.embedding)
+    vectors = all(folder[name].row_shape == () and folder[name].capacity >= n for name in PER_NODE)
+    model = all((folder[name].capacity, *folder[name].row_shape) == (*width, columns) for name in ("coefficients", "term"))
+    return rows and vectors and model
+
+
+def _graph_fits(folder: StateFolder, counts: Counts) -> bool:
+    n, neighbors = counts.n_nodes, folder["neighbors"]
+    start, live, room = (folder[name].array[:n] for name in ("start", "live", "room"))
+    if not (live.min() >= 0 and start.min() >= 0 and (live <= room).all() and counts.used <= neighbors.capacity):
+        return False
+    if (start + room).max() > counts.used or live.sum() != 2 * counts.n_edges:
+        return False
+    pieces = (neighbors.read(first, min(first + PIECE, counts.used)) for first in range(0, counts.used, PIECE))
+    return all(piece.min() >= -1 and piece.max() < n for piece in pieces)
+
+
+def _order_fits(folder: StateFolder, counts: Counts) -> bool:
+    n, row, node = counts.n_nodes, folder["row"].array, folder["node"].array
+    fits = 0 < counts.n_train <= n and row[:n].min() >= 0 and row[:n].max() < n
+    return bool(fits) and bool((node[row[:n]] == np.arange(n)).all())

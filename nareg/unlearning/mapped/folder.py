@@ -25,16 +25,17 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from nareg._core.process import only_here, process
 from nareg._storage.files import atomic_write, own_file
 from nareg.errors import InputError, LedgerError
-from nareg.unlearning._locking import refuse_fork
+from nareg.unlearning._locking import OneWriter
 from nareg.unlearning.mapped import journal
 from nareg.unlearning.mapped.tables import Table, sync
+from nareg.unlearning.store.validation import damaged
 
 try:
     import fcntl
@@ -56,7 +57,7 @@ SUMS = "checksums"
 OTHERS = (*PER_NODE, "features", "sum", "neighbors", "coefficients", "term")
 
 
-class StateFolder:
+class StateFolder(OneWriter):
     """An open folder, locked against other processes.
 
     Parameters
@@ -68,8 +69,11 @@ class StateFolder:
         That of :func:`locked`; it is closed with the folder.
     """
 
+    _only = "a folder has one writer: a model in a folder is not copied, load it there"
+
     def __init__(self, path: Path, order: int, lock: Any) -> None:
-        self.path, self._lock, self._process = path, lock, process()
+        super().__init__()
+        self.path, self._lock = path, lock
         self.tables = tables(path, order)
         self.reserves = [self.tables[f"reserve-{level}"] for level in range(1, order)]
         self._summed = sorted(set(self.tables) - {SUMS})
@@ -191,13 +195,8 @@ class StateFolder:
             raise
 
     def refuse_elsewhere(self) -> None:
-        """Raise if this is a fork of the process that opened the folder, or another folder took its place.
-
-        Raises
-        ------
-        LedgerError
-        """
-        refuse_fork(self.path, self._process)
+        """Raise if this is a fork of the process that opened the folder, or another folder took its place."""
+        super().refuse_elsewhere()
         if not _is_at(self.path / LOCK, self._lock):
             raise LedgerError(f"{self.path} is another folder than the one that was opened: load it again.")
 
@@ -207,9 +206,6 @@ class StateFolder:
             with suppress(OSError):  # a fork that just began may have the file open still
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._lock.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise InputError(f"{self.path} is open, and a folder has one writer: a model in a folder is not copied, load it there.")
 
 
 def tables(path: Path, order: int) -> dict[str, Table]:
@@ -272,11 +268,11 @@ def read_state(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} is not the folder of a model (it has no {STATE}): pass one that fit() wrote.") from None
     except (OSError, ValueError) as error:
-        raise LedgerError(f"{path / STATE} is damaged ({type(error).__name__}): restore the folder from a copy.") from None
+        raise damaged(path / STATE, f"is damaged ({type(error).__name__})") from None
     if not isinstance(state, dict) or state.pop("format", None) != FORMAT:
         raise LedgerError(f"{path / STATE} does not have the format {FORMAT!r}: fit again.")
     if state.pop("sha256", None) != _digest(state):
-        raise LedgerError(f"{path / STATE} is damaged, it does not have its checksum: restore the folder from a copy.")
+        raise damaged(path / STATE, "is damaged, it does not have its checksum")
     return state
 
 

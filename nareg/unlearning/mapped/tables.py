@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from nareg._storage.array_files import NPY_HEADER, header_of, npy_header
+from nareg._storage.checksums import checksums, rows_per_block
 from nareg._storage.files import own_file
 from nareg._storage.graph_files.reader import read_at
-from nareg.errors import UNREADABLE, LedgerError, brief
-from nareg.unlearning._checksums import checksums, rows_per_block
+from nareg.errors import UNREADABLE, brief
+from nareg.unlearning.store.validation import damaged
 
 #: Spare rows of a table that grows, as a share of its rows. They take no room on disk until they are used.
 SPARE = 0.25
@@ -56,9 +57,9 @@ class Table:
                 header = header_of(handle, os.fstat(handle.fileno()).st_size, str(path), more=True)
                 start = handle.tell()
         except UNREADABLE as error:
-            raise LedgerError(f"{path} cannot be read ({brief(error)}): restore the folder from a copy.") from None
+            raise damaged(path, f"cannot be read ({brief(error)})") from None
         if header.by_columns or not header.shape or start != NPY_HEADER:
-            raise LedgerError(f"{path} is damaged: restore the folder from a copy.")
+            raise damaged(path, "is damaged")
         self.dtype, self.row_shape, self.capacity = header.dtype, header.shape[1:], header.shape[0]
         #: Bytes of a row.
         self.row_bytes = int(self.dtype.itemsize * np.prod(self.row_shape, dtype=np.int64))
@@ -191,7 +192,7 @@ class Table:
         rows = np.empty((min(end * self.per_block, self.capacity) - first, *self.row_shape), self.dtype)
         with self._open() as handle:
             if read_at(handle, NPY_HEADER + first * self.row_bytes, rows) < rows.nbytes:
-                raise LedgerError(f"{self.path} is shorter than when it was opened: restore the folder from a copy.")
+                raise damaged(self.path, "is shorter than when it was opened")
         return rows
 
     def _summed(self, rows: np.ndarray) -> np.ndarray:
@@ -219,10 +220,7 @@ class Table:
         if (stated != computed).any():
             first = int(blocks[stated != computed][0]) * self.per_block
             last = min(first + self.per_block, self.capacity) - 1
-            raise LedgerError(
-                f"{self.path}: rows {first} to {last} are damaged, they do not have their checksum: restore the folder from a "
-                "copy."
-            )
+            raise damaged(f"{self.path}:", f"rows {first} to {last} are damaged, they do not have their checksum")
 
     def sync(self) -> None:
         """Wait until everything that was written is on the disk."""

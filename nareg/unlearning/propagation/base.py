@@ -10,8 +10,7 @@ import numpy as np
 
 from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.device import Device
-from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.growing import extended
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph, extended
 from nareg.unlearning.propagation.rounding import Rounding
 
 #: Sums are collected where they are wanted, row after row, and not scattered from where they come, unless that looks up so many

@@ -11,12 +11,13 @@ from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning.propagation import kernels
-from nareg.unlearning.propagation.growing import extended
 
 #: In the place of a neighbor that is none any more.
 GONE = -1
 #: Room that a row gets when it is full, in multiples of what it holds.
 GROWTH = 1.5
+#: Spare rows of an array that rows were appended to, as a share of its rows.
+SPARE = 0.25
 
 
 class LiveGraph:
@@ -177,3 +178,18 @@ def refuse_weights(weights: np.ndarray) -> None:
 
 def _pair(pair: Any) -> str:
     return f"({int(pair[0])}, {int(pair[1])})"
+
+
+def extended(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The array with rows appended: in the spare rows behind it, or else in a copy with new spare rows.
+
+    The array itself must not be used afterwards.
+    """
+    n_rows, total = len(array), len(array) + len(rows)
+    whole = array.base
+    if whole is None or len(whole) < total or whole.dtype != array.dtype or whole.shape[1:] != array.shape[1:]:
+        whole = np.empty((total + int(SPARE * total) + 1, *array.shape[1:]), dtype=array.dtype)
+        whole[:n_rows] = array
+    whole[n_rows:total] = rows
+    result: np.ndarray = whole[:total]
+    return result

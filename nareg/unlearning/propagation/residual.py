@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.unlearning.propagation.base import Change, Embedding, Scratch
-from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.growing import extended
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph, extended
 
 
 class ApproximatePropagation(Embedding):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.unlearning.propagation.growing import extended
+from nareg.unlearning.propagation.dynamic_graph import extended
 
 #: Of the largest partial sum: rounding of ten thousand additions, and of requests between two recomputations.
 SHARE = 1e-12

@@ -13,7 +13,7 @@ import sqlite3
 
 import numpy as np
 
-from nareg.unlearning._checksums import checksums
+from nareg._storage.checksums import checksums
 
 TABLE = "CREATE TABLE edges (block INTEGER PRIMARY KEY, pairs BLOB NOT NULL);"
 #: Edges per row: two rows fill a page of the database.

@@ -17,7 +17,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
 from weakref import WeakSet
 
 import numpy as np
@@ -26,19 +25,27 @@ from nareg._core import checks
 from nareg._core.process import StateLock, process
 from nareg._storage.files import DRAFT
 from nareg._storage.folders import is_folder
-from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError, brief
-from nareg.unlearning._locking import refuse_fork
+from nareg.errors import InputError, LedgerError, brief
+from nareg.unlearning._locking import OneWriter
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.mapped.folder import STATE
 from nareg.unlearning.store import edge_table
-from nareg.unlearning.store.entries import Entry, Recorded, RequestDetails, Stored, StoredSettings
+from nareg.unlearning.store.entries import (
+    Entry,
+    Recorded,
+    RequestDetails,
+    Stored,
+    StoredSettings,
+    in_order,
+    keyed_hash,
+    model_hash,
+)
 from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_foreign_journal, refuse_taken
-from nareg.unlearning.store.hashes import in_order, keyed_hash, model_hash
 from nareg.unlearning.store.tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign, sums_of
-from nareg.unlearning.store.validation import certificate_of
+from nareg.unlearning.store.validation import certificate_of, damage, damaged
 
 
-class Ledger:
+class Ledger(OneWriter):
     """An open store, locked against other processes.
 
     Parameters
@@ -74,8 +81,11 @@ class Ledger:
     [1]
     """
 
+    _only = "a store has one writer: close() the model, then copy it, or load the store"
+
     def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
-        self._lock, self._process = StateLock(), process()
+        super().__init__()
+        self._lock = StateLock()
         path, self._key_path = paths(path, key)
         self.path = path
         if is_folder(path) and is_file(path / STATE):
@@ -98,7 +108,7 @@ class Ledger:
     def _opened(self) -> StoredSettings:
         """Lock the file until it is closed, and return the settings. Another database stays as it is."""
         run = self._connection.execute
-        with self._sqlite_errors(), self._damage():
+        with self._sqlite_errors(), damage(self.path):
             run("PRAGMA locking_mode=EXCLUSIVE")
             run("BEGIN IMMEDIATE")
             has_meta = run("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone()[0]
@@ -108,7 +118,7 @@ class Ledger:
                 raise LedgerError(f"{self.path} has the format {meta.get('format')!r}, {FORMAT!r} is expected: save again.")
             # freed pages are overwritten, and the journal, which has the old ones, is truncated
             if run("SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')").fetchone()[0]:
-                raise LedgerError(f"{self.path} has triggers or views, which a store has not: restore it from a copy.")
+                raise damaged(self.path, "has triggers or views, which a store has not")
             for pragma in ("secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
                 run(f"PRAGMA {pragma}")
             settings: StoredSettings = json.loads(meta["settings"])
@@ -198,7 +208,7 @@ class Ledger:
         LedgerError
             If the store is damaged.
         """
-        with self._damage():
+        with damage(self.path):
             return self._read()
 
     def _read(self) -> Stored:
@@ -207,16 +217,16 @@ class Ledger:
             coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
             edges, nodes = edge_table.read(self._connection), self._nodes()
         if nodes is None:
-            raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
+            raise damaged(self.path, "is damaged, nodes or requests are missing")
         if len(edges) and edges.max() >= len(nodes):
-            raise LedgerError(f"{self.path}: edges name nodes that are missing; restore it from a copy.")
+            raise damaged(self.path, "is damaged, edges name nodes that are missing")
         last = self._chain()[-1]
         if self._key is not None and last.parameters != model_hash(self._key, coefficients, term):
-            raise LedgerError(f"{self.path}: the model is not the one of the last certificate; restore the store from a copy.")
+            raise damaged(self.path, "is damaged, the model is not the one of the last certificate")
         certificate, features = certificate_of(last.certificate), np.ascontiguousarray(nodes["features"], dtype=float)
         W, B = (np.frombuffer(part, dtype="<f8").reshape(features.shape[1], -1).astype(float) for part in (coefficients, term))
         if not all(np.isfinite(array).all() for array in (features, W, B)):
-            raise LedgerError(f"{self.path}: features or the model contain NaN or infinity; restore it from a copy.")
+            raise damaged(self.path, "is damaged, features or the model contain NaN or infinity")
         return Stored(
             source=str(self.path),
             settings=self._settings,
@@ -239,7 +249,7 @@ class Ledger:
                 numbers.append(number)
                 requests.append(Recorded(*columns))
         if not requests or numbers != list(range(len(requests))):
-            raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
+            raise damaged(self.path, "is damaged, nodes or requests are missing")
         with self._sqlite_errors():
             before = settings_of(self._connection)
         for recorded in requests:
@@ -265,9 +275,7 @@ class Ledger:
             nodes[first : first + CHUNK] = np.frombuffer(b"".join(row for (row,) in rows.fetchmany(CHUNK)), dtype=nodes.dtype)
         wrong = np.flatnonzero(sums_of(nodes) != nodes["sum"])
         if wrong.size:
-            raise LedgerError(
-                f"{self.path}: the row of node {wrong[0]} is damaged, it does not have its checksum; restore it from a copy."
-            )
+            raise damaged(self.path, f"is damaged, the row of node {wrong[0]} does not have its checksum")
         return nodes
 
     def history(self) -> list[tuple[str, Certificate | None]]:
@@ -278,7 +286,7 @@ class Ledger:
         LedgerError
             If the hashes do not follow from one another, which is checked with the key.
         """
-        with self._damage():
+        with damage(self.path):
             return [(recorded.digest, certificate_of(recorded.certificate)) for recorded in self._chain()]
 
     def proves(self, number: int, request: RequestDetails) -> bool:
@@ -301,7 +309,7 @@ class Ledger:
             Without the key, or if the hashes do not follow from one another.
         """
         numbers = self.find(request)
-        with self._damage():
+        with damage(self.path):
             count = len(self._chain())
         if checks.integer("number", number, low=0) >= count:
             raise InputError(f"number is {number}, but the store has requests 0 to {count - 1}: pass one of these.")
@@ -322,7 +330,7 @@ class Ledger:
                 f"{self._key_path}, the key of {self.path}, cannot be read: without it nothing can be proved; pass key=."
             )
         asked = keyed_hash(self._key, in_order(request))
-        with self._damage():
+        with damage(self.path):
             return [number for number, recorded in enumerate(self._chain()) if hmac.compare_digest(recorded.asked, asked)]
 
     def close(self) -> None:
@@ -331,32 +339,6 @@ class Ledger:
             if self._process == process():
                 self._connection.execute("PRAGMA journal_mode=DELETE")
         self._connection.close()
-
-    def refuse_elsewhere(self) -> None:
-        """Raise if this is a fork of the process that opened the store.
-
-        Raises
-        ------
-        LedgerError
-        """
-        refuse_fork(self.path, self._process)
-
-    def __reduce__(self) -> NoReturn:
-        raise InputError(
-            f"{self.path} is open, and a store has one writer: close() the model, then copy it, or load the store."
-        )
-
-    @contextmanager
-    def _damage(self) -> Iterator[None]:
-        """Errors of readers of a damaged store as a LedgerError."""
-        try:
-            yield
-        except NaregError:
-            raise
-        except UNREADABLE as error:
-            raise LedgerError(
-                f"{self.path} is damaged ({type(error).__name__}: {brief(error)}); restore it from a copy."
-            ) from None
 
     @contextmanager
     def _sqlite_errors(self) -> Iterator[None]:

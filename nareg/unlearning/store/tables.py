@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nareg.unlearning._checksums import checksums
+from nareg._storage.checksums import checksums
 from nareg.unlearning.store import edge_table
-from nareg.unlearning.store.entries import Entry, StoredSettings
-from nareg.unlearning.store.hashes import keyed_hash, model_hash
+from nareg.unlearning.store.entries import Entry, StoredSettings, keyed_hash, model_hash
 
 FORMAT = "nareg-unlearning-5"
 TABLES = """

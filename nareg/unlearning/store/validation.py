@@ -1,14 +1,18 @@
-"""Checks of the texts in a store: without the key nothing else shows that they were changed."""
+"""Damage of a store or folder, and checks of the texts in it: without a key nothing else shows that they were changed."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nareg.errors import UNREADABLE, LedgerError, NaregError, brief
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.store.entries import Stored
 
@@ -17,6 +21,22 @@ NUMBERS = ("lam", "alpha", "eps_scale", "eps", "delta", "r_max")
 OTHERS = {"weights": list, "loss": str, "classes": list, "classes_given": bool}
 #: Largest count.
 LARGEST_COUNT = np.iinfo(np.int64).max
+
+
+def damaged(path: Path | str, why: str) -> LedgerError:
+    """An error that says what is wrong with a store or folder, and what to do."""
+    return LedgerError(f"{path} {why}: restore it from a copy.")
+
+
+@contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Errors of readers of what is damaged as a LedgerError."""
+    try:
+        yield
+    except NaregError:
+        raise
+    except UNREADABLE as error:
+        raise damaged(path, f"is damaged ({type(error).__name__}: {brief(error)})") from None
 
 
 def certificate_of(text: str) -> Certificate | None:

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import pytest
 
-from nareg.unlearning import _products
-from nareg.unlearning._products import ORDER, ROWS, WIDE, times, transposed_times
+from nareg._linear import tall_products
+from nareg._linear.tall_products import ORDER, ROWS, WIDE, times, transposed_times
 
 
 @pytest.mark.parametrize("columns", [0, 1, 2, 3, 7, WIDE - 1, WIDE])
@@ -30,7 +30,7 @@ def test_other_types_are_as_numpy_has_them(dtype, rng):
 @pytest.mark.slow
 def test_views_and_threads(rng, monkeypatch):
     """Every other row of a larger array, transposed factors, and the same to the last digit whatever the threads."""
-    monkeypatch.setattr(_products, "PER_ELEMENT", 1)  # threads for these small ones, too
+    monkeypatch.setattr(tall_products, "PER_ELEMENT", 1)  # threads for these small ones, too
     S = rng.standard_normal((4 * ROWS, 40))[::2, 3:]
     D, R = rng.standard_normal((5, 37)).T, rng.standard_normal((5, 2 * ROWS)).T
     np.testing.assert_allclose(times(S, D), S @ D, atol=1e-12)

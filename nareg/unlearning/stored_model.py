@@ -9,48 +9,52 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
+from nareg._core import checks
 from nareg._storage.folders import is_folder
-from nareg.errors import InputError, LedgerError, brief
-from nareg.unlearning import _stored, head
+from nareg.errors import InputError, brief
+from nareg.graph import Graph
+from nareg.unlearning import head
 from nareg.unlearning._locking import request
 from nareg.unlearning.calibration import Calibrated, Calibration
 from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.data import Data, Labeling
 from nareg.unlearning.forgetting import Forgetting
-from nareg.unlearning.store.entries import Stored, StoredSettings
+from nareg.unlearning.head import CertifiedTraining
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.device import Device
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.store.entries import Entry, Stored, StoredSettings
 from nareg.unlearning.store.ledger import Ledger
+from nareg.unlearning.store.validation import damaged, refuse_mismatch, settings_of
 
 
-class KeptModel(Forgetting[Certificate]):
+class StoredModel(Forgetting[Certificate]):
     """Saving, loading and closing. A subclass learns what is saved."""
 
     folder: Path | None
     _calibration: Calibration
     _calibrated: Calibrated | None
     _head: head.Head
-    _ledger: Ledger | None = None
     _certificate: Certificate | None = None
 
     @abstractmethod
-    def _settings(self, classes: np.ndarray, *, given: bool) -> StoredSettings:
+    def _settings(self, data: Data) -> StoredSettings:
         """What a store keeps of the model beside its numbers."""
 
+    @property
     @abstractmethod
-    def _options(self) -> dict[str, Any]:
-        """Of the head's problem."""
+    def _training(self) -> CertifiedTraining:
+        """How the head is trained, and what it guarantees."""
 
     @abstractmethod
     def _fits(self) -> bool:
         """Whether the last certificate can have been issued for this model and these data."""
 
-    def _before_request(self) -> None:
-        if self._ledger is not None:
-            self._ledger.refuse_elsewhere()
-        super()._before_request()
-
     def _refuse_stored(self, what: str) -> None:
-        path = self.folder if self._ledger is None else self._ledger.path
-        if self._ledger is not None or (self.folder is not None and self._fitted is not None):
+        path = None if self._fitted is None else self._fitted.path
+        if path is not None:
             raise InputError(f"{what} was called on a model with the open store {path}: call close() first.")
 
     @request
@@ -69,9 +73,8 @@ class KeptModel(Forgetting[Certificate]):
         if self.folder is not None:
             raise InputError(f"save was called on a model in the folder {self.folder}, which is its store: load that.")
         self._refuse_stored("save")
-        entry = _stored.whole(self._data, self._head, self._certificate)
-        settings = self._settings(self.classes, given=self._data.classes_given)
-        self._ledger = Ledger.create(path, settings, entry, key)
+        entry = first_entry(self._data, self._head, self._certificate)
+        self._data.store = Ledger.create(path, self._settings(self._data), entry, key)
         return self
 
     @classmethod
@@ -107,11 +110,11 @@ class KeptModel(Forgetting[Certificate]):
             if model.r_max and not model._fits():
                 model = cls.from_stored(stored, rng, device=device, exact=True)
             if not model._fits():
-                raise LedgerError(f"{path}: the model does not belong to the data of the store: restore it from a copy.")
+                raise damaged(f"{path}:", "the model does not belong to the data of the store")
         except BaseException:
             ledger.close()
             raise
-        model._ledger = ledger
+        model._data.store = ledger
         return model
 
     @classmethod
@@ -119,10 +122,10 @@ class KeptModel(Forgetting[Certificate]):
         cls, stored: Stored, rng: np.random.Generator | None = None, *, device: str | None = None, exact: bool = False
     ) -> Self:
         """The model of a store, with its ``r_max`` or, if ``exact``, with 0. The store does not record its requests."""
-        settings, classes, given = _stored.checked(stored)
+        settings, classes, given = checked_settings(stored)
         model = cls._from_settings(settings, device=device, rng=rng)
-        data = model._data = _stored.data(stored, classes, given, model.weights, 0.0 if exact else model.r_max, model._device)
-        model._head = head.evaluate(data.propagation, data.targets(), stored.term, stored.coefficients, **model._options())
+        data = model._data = stored_data(stored, classes, given, model.weights, 0.0 if exact else model.r_max, model._device)
+        model._head = model._training.evaluated(data, stored.term, stored.coefficients)
         model._certificate = stored.certificate
         return model
 
@@ -141,21 +144,20 @@ class KeptModel(Forgetting[Certificate]):
         """The model of a folder."""
         from nareg.unlearning.mapped.data import open_folder
 
+        memory = None if memory is None else checks.integer("memory", memory, low=1)
         data, settings, certificate = open_folder(path, memory)
         try:
             try:
                 cls._from_settings(settings)  # by themselves: a device that is not there is no damage
             except InputError as error:
-                raise LedgerError(
-                    f"{path}: its settings are damaged ({brief(error)}): restore the folder from a copy."
-                ) from None
-            model = cls._from_settings(settings, folder=path, memory=memory, device=device, rng=rng)
+                raise damaged(f"{path}:", f"its settings are damaged ({brief(error)})") from None
+            model = cls._from_settings(settings, folder=path, device=device, rng=rng)
             model._data, model._certificate = data, certificate
             B, W = data.noise_and_coefficients()
             with np.errstate(over="ignore", invalid="ignore"):  # a damaged head may hold any numbers: it does not fit then
-                model._head = head.evaluate(data.propagation, data.targets(), B, W, **model._options())
+                model._head = model._training.evaluated(data, B, W)
             if not model._fits():
-                raise LedgerError(f"{path}: the model does not belong to the data of the folder: restore it from a copy.")
+                raise damaged(f"{path}:", "the model does not belong to the data of the folder")
         except BaseException:
             data.close()
             raise
@@ -168,9 +170,41 @@ class KeptModel(Forgetting[Certificate]):
         """
         with self._lock.mutex:
             self._lock.refuse_changing("close")
-            if self.folder is not None and self._fitted is not None:
+            if self._fitted is not None:
                 self._fitted.close()
-                self._fitted = None
-            if self._ledger is not None:
-                self._ledger.close()
-            self._ledger = None
+                self._fitted = self._fitted if self.folder is None else None
+
+
+def first_entry(data: Data, result: head.Head, certificate: Certificate | None) -> Entry:
+    """The first entry of a store: all remaining data."""
+    A = sp.triu(data.graph.adjacency()).tocoo()
+    change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(data.n_nodes))
+    return data.entry({"request": "save"}, change, result, certificate)
+
+
+def checked_settings(stored: Stored) -> tuple[dict[str, Any], np.ndarray, bool]:
+    """Arguments of the model, its classes, and whether the user named them.
+
+    Raises
+    ------
+    LedgerError
+        If the settings are not those of a model, or do not fit the data.
+    """
+    part = "settings"
+    try:
+        settings, classes, given = settings_of(stored.settings)
+        part = "data"
+        refuse_mismatch(stored, classes)
+    except ValueError as error:
+        raise damaged(f"{stored.source}:", f"its {part} are damaged ({brief(error)})") from None
+    return settings, classes, given
+
+
+def stored_data(
+    stored: Stored, classes: np.ndarray, classes_given: bool, weights: np.ndarray, r_max: float, device: Device | None
+) -> Data:
+    """The remaining data of a store, propagated."""
+    n, ends = len(stored.labels), np.concatenate([stored.edges, stored.edges[:, ::-1]])
+    graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
+    labeling = Labeling(stored.labels, np.flatnonzero(stored.trained), classes, classes_given)
+    return Data(graph, stored.features, labeling, weights, r_max, gone=stored.gone, device=device)
