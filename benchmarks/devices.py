@@ -24,8 +24,8 @@ import torch
 import nareg
 from experiments._gnn_peers import PredictThenPropagate
 from nareg import herta
+from nareg._solvers.backends import Torch
 from nareg.filters import prepare
-from nareg.filters.backends import Torch
 from nareg.gnn import networks, training
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.fitting import mean_of, on_torch

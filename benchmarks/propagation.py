@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from nareg import gnn, graphs
-from nareg._linear import conjugate_gradients
+from nareg._solvers import conjugate_gradients
 from nareg.gnn import Adjacency, Chebyshev, ConjugateGradients, Perturbation, propagate, series
 from nareg.gnn._operators import adjacency_operator
 from nareg.gnn.ngc import system

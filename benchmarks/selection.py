@@ -17,7 +17,7 @@ import numpy as np
 
 from experiments.beyond import Settings, signals_of
 from nareg import design
-from nareg._linear import held_out
+from nareg._solvers import held_out
 from nareg.design._node import penalty_path
 from nareg.errors import InputError
 from nareg.results import WeightDesign

@@ -19,10 +19,10 @@ FLOORS = (
     ("errors", "_version"),
     ("progress",),
     ("_core",),
-    ("_linear", "_storage"),
+    ("_storage",),
     ("graph",),
     ("results",),
-    ("typing", "_operator"),
+    ("typing", "_solvers"),
     ("io",),
     ("filters",),
     ("graphs", "datasets", "design", "spectral"),
@@ -37,7 +37,7 @@ FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 
 #: Optional or heavy libraries, and the parts that may import them when a module is imported.
 LAZY = {
-    "torch": {"gnn", "herta", "unlearning", "filters.backends._torch"},
+    "torch": {"gnn", "herta", "unlearning", "_solvers.backends._torch"},
     "petsc4py": set(),
     "mpi4py": set(),
     "cvxpy": set(),
@@ -136,4 +136,4 @@ def test_no_public_function_shadows_its_module():
 
 def test_sparse_factors_and_their_pivot_test_have_one_place():
     named = {path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py") if "splu" in path.read_text(encoding="utf-8")}
-    assert named == {"_linear"}
+    assert named == {"_solvers"}

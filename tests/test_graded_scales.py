@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import nareg
 from nareg._core import checks
-from nareg._operator import _is_dominant, is_laplacian, penalty
+from nareg._solvers.system import _is_dominant, is_laplacian, penalty
 from nareg.design import node_invariant, risk
 from nareg.errors import InputError
 from nareg.filters import denoise, uncertainty

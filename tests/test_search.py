@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import shortest_path
 
 import nareg
-from nareg._linear import search
-from nareg._operator import build, penalty
+from nareg._solvers import search
+from nareg._solvers.system import build, penalty
 
 
 def random_graph(n, share, seed):

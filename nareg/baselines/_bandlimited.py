@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nareg._core import checks
-from nareg._linear.eigenvalues import smallest_eigenvectors
-from nareg._operator import penalty
+from nareg._solvers.eigenvalues import smallest_eigenvectors
+from nareg._solvers.system import penalty
 from nareg.baselines._masks import per_mask
 from nareg.errors import InputError
 from nareg.typing import ArrayLike, GraphLike

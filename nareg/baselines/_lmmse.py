@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.baselines._masks import per_mask
 from nareg.design import moment
 from nareg.typing import ArrayLike, GraphLike

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.factorization import Factor, factorize
+from nareg._solvers.factorization import Factor, factorize
 from nareg.errors import SolverError
 
 #: Iterations between two looks at the gap, and between two changes of the step.

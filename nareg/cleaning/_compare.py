@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nareg._linear.held_out import standard_error
+from nareg._solvers.held_out import standard_error
 from nareg.cleaning._words import number
 from nareg.graph import Graph
 from nareg.spacetime._learn.holdout import robust_scale, winsorized_squares

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from nareg._linear.factorization import Solve, factorize
+from nareg._solvers.factorization import Solve, factorize
 from nareg.baselines._masks import patterns
 from nareg.errors import SolverError
 from nareg.graph import Graph

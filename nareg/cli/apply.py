@@ -180,7 +180,7 @@ def are_on_disk(graph: Path, signals: Path) -> bool:
 def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backend: str, partition: str) -> None:
     """Denoise signals, (nodes, signals), as they are: no mean is removed; with PETSc by all ranks."""
     from nareg import filters
-    from nareg.filters.backends import Disk, Petsc
+    from nareg._solvers.backends import Disk, Petsc
 
     if weights.suffix.lower() != ".npy":
         raise InputError(f"--weights {weights}: with a graph folder and .npy signals the weights are an .npy file, too.")

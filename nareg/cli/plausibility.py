@@ -87,7 +87,7 @@ def from_history(
 
     ``design(graph, signals, variance)`` designs for stations that all have readings.
     """
-    from nareg._operator import penalty
+    from nareg._solvers.system import penalty
     from nareg.design import Completion, for_all_stations, reduced_penalty
 
     if seen.all():

@@ -44,8 +44,8 @@ def one_speaks(backend: str) -> Iterator[bool]:
     if backend != "petsc":
         yield True
         return
-    from nareg.filters.backends._petsc.library import load
-    from nareg.filters.backends._petsc.ranks import together
+    from nareg._solvers.backends._petsc.library import load
+    from nareg._solvers.backends._petsc.ranks import together
 
     comm = load().comm
     console.quiet = errors.quiet = comm.rank > 0
@@ -61,6 +61,6 @@ def one_speaks(backend: str) -> Iterator[bool]:
 
 def checking(backend: BackendOption) -> AbstractContextManager[object]:
     """Where files are read and checked: what fails on one rank fails on all."""
-    from nareg.filters import backends
+    from nareg._solvers import backends
 
     return backends.checking(backend.value)

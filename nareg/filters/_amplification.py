@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._operator import FilterSystem, Penalty, scale_symmetric
+from nareg._solvers.system import FilterSystem, Penalty, scale_symmetric
 from nareg.errors import AmplificationWarning
 from nareg.filters import _matrix_amplification
 from nareg.filters._matrix_amplification import Bound, Solve

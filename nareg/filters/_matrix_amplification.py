@@ -18,9 +18,9 @@ from typing import NoReturn
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from nareg._operator import FilterSystem
+from nareg._solvers.iterate import Iterates
+from nareg._solvers.system import FilterSystem
 from nareg.errors import SingularSystemError
-from nareg.filters._iterate import Iterates
 from nareg.results import Status
 
 #: Largest sum of ``|H_ij|`` of which nothing is said. On five networks at 10 dB shrunk edge designs that interpolated well

@@ -8,13 +8,13 @@ from typing import cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import build, data_term, filter_matrix, penalty
+from nareg._solvers.backends import BackendLike, StoredLike, denoise_stored, is_stored
+from nareg._solvers.engines import METHODS as METHODS
+from nareg._solvers.engines import Method, quick_solve
+from nareg._solvers.iterate import Callback
+from nareg._solvers.system import build, data_term, filter_matrix, penalty
 from nareg.errors import InputError, SolverError
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
-from nareg.filters._engines import METHODS as METHODS
-from nareg.filters._engines import Method, quick_solve
-from nareg.filters._iterate import Callback
-from nareg.filters.backends import BackendLike, StoredLike, denoise_stored, is_stored
 from nareg.filters.prepared import build_denoiser
 from nareg.io._labeled import takes_tables
 from nareg.results import Solution
@@ -60,11 +60,11 @@ def denoise(
         ``"recursion"`` is equation (19) and refuses weights for which it diverges.
     backend : {"auto", "scipy", "torch", "petsc"} or Torch
         The library that solves. ``"auto"`` is torch where y, weights or fit are torch tensors, else SciPy with our compiled
-        loops. :class:`nareg.filters.backends.Torch` sets device and precision. Torch differentiates the filter by y, by
+        loops. :class:`nareg.filters.Torch` sets device and precision. Torch differentiates the filter by y, by
         weights that are a number or (N,), and by fit. With ``"petsc"`` all ranks of MPI call with the same arguments, and each
         gets all of x; methods are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and ``"multigrid"``.
-        Of a folder each rank reads and writes its rows. :class:`~nareg.filters.backends.Petsc` and
-        :class:`~nareg.filters.backends.Disk` have a partition and a memory of your choice.
+        Of a folder each rank reads and writes its rows. :class:`~nareg.filters.Petsc` and
+        :class:`~nareg.filters.Disk` have a partition and a memory of your choice.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
         ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in

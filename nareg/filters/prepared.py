@@ -11,17 +11,17 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._core.arrays import Array, as_numpy, empty_like, is_tensor
-from nareg._operator import FilterSystem, build, data_term, penalty, refuse_singular
+from nareg._solvers.backends import BackendLike, Petsc, Torch, checking, open_backend, open_torch
+from nareg._solvers.engines import METHODS, Backend, Engines, Method, solve
+from nareg._solvers.iterate import Callback, Iterates, Stop
+from nareg._solvers.system import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
 from nareg.filters import _amplification, _matrix_amplification
-from nareg.filters._engines import METHODS, Backend, Engines, Method, solve
-from nareg.filters._iterate import Callback, Iterates, Stop
-from nareg.filters.backends import BackendLike, Petsc, Torch, checking, open_backend, open_torch
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 if TYPE_CHECKING:
-    from nareg.filters.backends._torch import TorchEngines
+    from nareg._solvers.backends._torch import TorchEngines
 
 
 class Denoiser:

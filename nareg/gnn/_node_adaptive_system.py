@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg._core.arrays import as_numpy
-from nareg._linear import conjugate_gradients
+from nareg._solvers import conjugate_gradients
 from nareg.errors import InputError
 from nareg.gnn._autograd import Slope, Solve
 from nareg.gnn._learned import LearnedAdjacency

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._linear import conjugate_gradients
+from nareg._solvers import conjugate_gradients
 from nareg.gnn import _operators, series
 from nareg.gnn._operators import Operator, adjacency_operator
 from nareg.gnn.adjacency import Adjacency

@@ -19,8 +19,8 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, is_tensor
+from nareg._solvers.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.errors import InputError
-from nareg.filters.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.ngc import ngc, polynomial

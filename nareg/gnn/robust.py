@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg._linear import conjugate_gradients
-from nareg._linear.threads import few_threads
+from nareg._solvers import conjugate_gradients
+from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
 from nareg.gnn import _operators, spectrum
 from nareg.gnn._last_graph import object_key

@@ -2,7 +2,7 @@
 
 A~ has its spectrum in (-1, 1]. RNGC subtracts ``eps X X^T / ||X X^T||_F``, which is positive semidefinite: the upper end stays,
 the lower one moves by at most ``eps sigma``, ``sigma = ||X X^T||_2 / ||X X^T||_F``. Where this bound does not decide, Lanczos
-computes the end: ARPACK for arrays, and for tensors a few steps where they are (see nareg._linear.lanczos).
+computes the end: ARPACK for arrays, and for tensors a few steps where they are (see nareg._solvers.lanczos).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
 from nareg._core.arrays import empty_like
-from nareg._linear import eigenvalues, lanczos
+from nareg._solvers import eigenvalues, lanczos
 from nareg.errors import DivergentMethodError
 from nareg.gnn._operators import Operator
 from nareg.gnn.adjacency import Adjacency

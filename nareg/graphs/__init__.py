@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty, scale_symmetric
+from nareg._solvers.system import Penalty, penalty, scale_symmetric
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise
 from nareg.graph import Graph

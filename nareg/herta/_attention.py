@@ -16,7 +16,7 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
-from nareg._operator import Penalty as Operator
+from nareg._solvers.system import Penalty as Operator
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.herta._features import Matrix

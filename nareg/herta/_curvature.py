@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from nareg._linear import lanczos
+from nareg._solvers import lanczos
 from nareg.errors import InputError
 from nareg.herta import _build as build
 from nareg.herta._inputs import TrainingInputs

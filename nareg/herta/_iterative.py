@@ -14,10 +14,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear import lanczos
-from nareg._linear.approximate_cholesky import ApproximateCholesky
+from nareg._solvers import cg, lanczos
+from nareg._solvers.approximate_cholesky import ApproximateCholesky
 from nareg.errors import SolverError
-from nareg.filters import cg
 
 #: Columns per block.
 BLOCK = 16

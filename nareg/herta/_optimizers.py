@@ -12,7 +12,7 @@ from typing import Protocol
 
 import torch
 
-from nareg._linear.lbfgs import MEMORY, Pair, two_loop
+from nareg._solvers.lbfgs import MEMORY, Pair, two_loop
 from nareg.herta._curvature import Ritz
 from nareg.herta._objective import TrainingProblem
 from nareg.herta._preconditioner import Preconditioner

@@ -22,8 +22,8 @@ import torch
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
-from nareg._linear import conjugate_gradients, eigenvalues
-from nareg._operator import penalty
+from nareg._solvers import conjugate_gradients, eigenvalues
+from nareg._solvers.system import penalty
 from nareg.errors import InputError
 from nareg.gnn import _operators, series
 from nareg.gnn._operators import TorchSparse

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._linear.eigenvalues import extreme_eigenvalue
+from nareg._solvers.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.spectral import _chebyshev

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from nareg._core import checks
-from nareg._linear.eigenvalues import smallest_eigenvectors
+from nareg._solvers.eigenvalues import smallest_eigenvectors
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg._linear.threads import product_threads
+from nareg._solvers.threads import product_threads
 from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
 from nareg.unlearning.data import Data

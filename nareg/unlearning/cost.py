@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg._linear.tall_products import threads
+from nareg._solvers.tall_products import threads
 from nareg.errors import SolverError, UtilityWarning
 from nareg.unlearning.objective import ClassifierObjective
 

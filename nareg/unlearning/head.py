@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from nareg._linear.tall_products import threads
+from nareg._solvers.tall_products import threads
 from nareg.errors import CertificateError, SolverError
 from nareg.unlearning.calibration import checked_budget
 from nareg.unlearning.certificate import Certificate

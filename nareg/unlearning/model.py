@@ -13,7 +13,7 @@ import numpy as np
 from nareg._core import checks
 from nareg._core.interrupts import interrupts_deferred
 from nareg._core.process import Noise
-from nareg._linear.threads import product_threads
+from nareg._solvers.threads import product_threads
 from nareg.errors import CertificateError, InputError
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from nareg._linear.tall_products import times, transposed_times
+from nareg._solvers.tall_products import times, transposed_times
 from nareg.errors import SolverError
 
 #: Newton steps, and conjugate gradients in each.

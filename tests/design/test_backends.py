@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
-from nareg._operator import penalty
+from nareg._solvers.backends import Torch
+from nareg._solvers.system import penalty
 from nareg.design import blind, edge, exact, risk
 from nareg.design._edge.newton import RiskObjective
 from nareg.design._edge.sparse_risk import EdgeRisk
 from nareg.design._risk.sampled import SampledRisk, blind_columns, clean_and_noise, oracle_columns
 from nareg.errors import InputError, MissingDependencyError
-from nareg.filters.backends import Torch
 from nareg.results import Status
 from tests.design.test_edge import random_objective
 
@@ -158,8 +158,8 @@ def test_ctrl_c_keeps_the_best_weights(torch, field, kind):
 
 def test_a_step_reads_as_often_for_many_columns_as_for_few(torch, monkeypatch):
     """On an accelerator all columns go together, and one flag is read in eight iterations."""
-    from nareg.filters.backends._torch import _device, _matrix, _monitor
-    from nareg.filters.backends._torch._passes import DevicePasses
+    from nareg._solvers.backends._torch import _device, _matrix, _monitor
+    from nareg._solvers.backends._torch._passes import DevicePasses
     from tests.synchronizations import Synchronizations
 
     monkeypatch.setattr(_matrix, "passes_of", DevicePasses)
@@ -211,7 +211,7 @@ def test_edge_value_and_gradient_agree_with_the_dense_ones(torch, rng):
 
 def test_edge_products_in_another_node_order(torch, rng):
     """Beyond 20,000 nodes the nodes are reordered inside; the order must not show."""
-    from nareg.filters.backends._torch._edges import TorchEdges
+    from nareg._solvers.backends._torch._edges import TorchEdges
 
     graph = nareg.graphs.sensor(30, rng=rng)
     i, j = nareg.results.upper_edges(graph.laplacian())

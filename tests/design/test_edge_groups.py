@@ -165,7 +165,7 @@ def test_the_order_of_nodes_does_not_matter(rng, monkeypatch, criterion, path):
 @CRITERIA
 def test_gradient_and_hessian_against_finite_differences(rng, kind, criterion):
     g = network(rng, 20)
-    base = nareg._operator.penalty(g.laplacian(kind))
+    base = nareg._solvers.system.penalty(g.laplacian(kind))
     support = support_of(base, Groups(rng.integers(0, 3, 20), 20))
     X, Sigma, c = rng.standard_normal((20, 6)), covariance(20, rng), rng.uniform(0.5, 2, 20)
     R = X @ X.T / 6
@@ -196,7 +196,7 @@ def test_gradient_and_hessian_against_finite_differences(rng, kind, criterion):
 
 def test_the_diagonal_from_columns_is_that_of_the_dense_hessian(rng):
     g = network(rng, 20)
-    base = nareg._operator.penalty(g)
+    base = nareg._solvers.system.penalty(g)
     support = support_of(base, Groups(np.arange(20) // 6, 20))
     U = rng.standard_normal((20, 5))
     P = covariance(20, rng)

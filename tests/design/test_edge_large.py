@@ -24,7 +24,7 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     cross = c[:, None] * R
     dense = RiskObjective(support, c, c[:, None] * (R + np.diag(Sigma)) * c, (cross + cross.T) / 2, float(np.trace(R)))
     A = sp.csr_array((np.ones(support.i.size), (support.i, support.j)), shape=(n, n))
-    base = nareg._operator.penalty(nareg.Graph(A + A.T))
+    base = nareg._solvers.system.penalty(nareg.Graph(A + A.T))
     sampled = sparse.EdgeRisk(base, support, c)
     noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
     columns = clean_and_noise(X, noise)
@@ -44,8 +44,8 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
 def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
     g = nareg.graphs.sensor(300, rng=rng)
     S = g.laplacian() - 0.3 * sp.eye_array(300)
-    system = nareg._operator.FilterSystem(
-        S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg._operator.penalty(g)
+    system = nareg._solvers.system.FilterSystem(
+        S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg._solvers.system.penalty(g)
     )
     dense = smallest_eigenvalues(system)
     monkeypatch.setattr("nareg.design._edge.result.DENSE_NODES", 10)

@@ -21,7 +21,7 @@ def problem(seed, *, gaps=True, groups=False, T=7):
     g = nareg.graphs.erdos_renyi(int(rng.integers(3, 9)), 0.6, rng=rng)
     assume(g.n_edges)
     n = g.n_nodes
-    base = nareg._operator.penalty(g)
+    base = nareg._solvers.system.penalty(g)
     support = support_of(base, Groups(rng.integers(0, 2, n) if groups else None, n))
     u = support.of_operator(base.L) * rng.uniform(0.5, 2, support.size) + 0.3 * support.identity
     seen = rng.random((n, T)) < 0.7 if gaps else None
@@ -92,7 +92,7 @@ def field():
     rng = np.random.default_rng(3)
     g = nareg.graphs.grid((5, 6))
     n = g.n_nodes
-    support = support_of(nareg._operator.penalty(g), Groups(None, n))
+    support = support_of(nareg._solvers.system.penalty(g), Groups(None, n))
     u = 0.05 * support.identity + (1 - support.identity) * 10 ** rng.uniform(-1.5, 1.5, support.size)
     clean = np.linalg.solve(np.linalg.cholesky(support.matrix(u)).T, rng.standard_normal((n, 500)))
     return g, support.matrix(u), clean, clean[:, :120] + rng.standard_normal((n, 120))
@@ -172,7 +172,7 @@ def test_groups_share_weights_and_noise_may_be_estimated(field):
     labels = np.arange(g.n_nodes) // 10
     design = nareg.design.edge(g, measurements=Y, noise=nareg.design.estimate_noise(g, Y), groups=labels)
     details = design.certificate.details
-    assert details["degrees_of_freedom"] == support_of(nareg._operator.penalty(g), Groups(labels, g.n_nodes)).size
+    assert details["degrees_of_freedom"] == support_of(nareg._solvers.system.penalty(g), Groups(labels, g.n_nodes)).size
 
 
 @pytest.mark.parametrize("silent", [[0, 3, 3, 3, 3, 50], [110] * 600])

@@ -41,7 +41,7 @@ def both(seed, **options):
     g, support, u, Y, seen, variance = problem(seed, **options)
     readings = patterns(Y, seen, 1 / variance)
     assume(readings)
-    clean = EdgeLikelihood(nareg._operator.penalty(g), support)
+    clean = EdgeLikelihood(nareg._solvers.system.penalty(g), support)
     dense = MarginalObjective.of(support, 1 / variance, readings)
     return dense, SparseMarginal(clean, 1 / variance, readings), u, readings
 
@@ -73,7 +73,7 @@ def test_a_proximal_step_ends_where_the_dense_one_ends(seed, gaps, groups, nonne
 def test_batched_factors_solve_and_invert(seed, count, columns):
     g, support, u, *_ = problem(seed)
     rng = np.random.default_rng(seed)
-    n, e = g.n_nodes, EdgeLikelihood(nareg._operator.penalty(g), support).elimination
+    n, e = g.n_nodes, EdgeLikelihood(nareg._solvers.system.penalty(g), support).elimination
     shifts = rng.uniform(0, 2, (n, count))
     data = np.zeros((e.indices.size, count))
     data[e.positions] = support.entries(u)[:, None]

@@ -28,7 +28,7 @@ def both(monkeypatch, graph, **options):
 
 def test_the_inverse_on_the_edges_and_the_gradient_are_the_dense_ones(rng):
     g = nareg.graphs.sensor(60, rng=rng)
-    base = nareg._operator.penalty(g)
+    base = nareg._solvers.system.penalty(g)
     i, j = upper_edges(base.L)
     support = Support(60, i, j)
     model = EdgeLikelihood(base, support)

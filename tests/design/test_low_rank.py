@@ -232,7 +232,7 @@ def test_with_and_without_dense_matrices_the_relaxation_is_the_same(monkeypatch,
 @pytest.mark.slow
 def test_two_thousand_nodes_without_any_dense_matrix():
     g, X = network(2000, 30)
-    task = _sparse.sparse_problem(nareg._operator.penalty(g), signals=X, noise=0.5, fit=None, needs="test")
+    task = _sparse.sparse_problem(nareg._solvers.system.penalty(g), signals=X, noise=0.5, fit=None, needs="test")
     dense = _problem.problem(g, signals=X, noise=0.5, needs="test")
     assert task.published_strength == pytest.approx(dense.published_strength, rel=1e-6)
     d = prony(g, signals=X, noise=0.5)

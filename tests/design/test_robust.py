@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design import node_invariant, robust_fit
 from nareg.design._node import robust_fit as reliability
 from nareg.design._risk.support import probes

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
-from nareg._operator import FilterSystem, penalty
+from nareg._solvers.system import FilterSystem, penalty
 from nareg.design import Sampling, blind, exact, node_invariant, redesign, risk
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 import nareg
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design import blind, estimate_noise, node_invariant
 from nareg.design._node import estimate_noise as noise_module
 from nareg.design._node.node_invariant_large import node_invariant_large

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg._linear.factorization import fill_order
-from nareg._operator import build, penalty
-from nareg.filters import _costs, _elimination, _engines
+from nareg._solvers import costs, elimination, engines
+from nareg._solvers.factorization import fill_order
+from nareg._solvers.system import build, penalty
 from nareg.results import Status
 from tests.helpers import dense_filter
 
@@ -31,10 +31,10 @@ def system(graph, w=30.0):
 )
 def test_the_size_of_a_factor_is_predicted_from_balls(make, rng):
     K = system(make(rng)).K
-    entries, flops = _costs.factor_size(K)
+    entries, flops = costs.factor_size(K)
     order = fill_order(K)
     ordered = sp.csr_array(K[order][:, order])
-    counts = _elimination.column_counts(ordered.indptr, ordered.indices)[0].astype(float)
+    counts = elimination.column_counts(ordered.indptr, ordered.indices)[0].astype(float)
     assert 0.4 < entries / counts.sum() < 2.5
     assert 0.2 < flops / (counts**2).sum() < 5
 
@@ -42,7 +42,7 @@ def test_the_size_of_a_factor_is_predicted_from_balls(make, rng):
 @pytest.mark.parametrize("n", [4_000, 20_000])
 def test_conjugate_gradients_go_on_where_a_factor_fills(n, rng):
     graph = nareg.graphs.power_law(n, mean_degree=8, rng=rng)
-    assert _costs.alternatives(system(graph), 1).multigrid == np.inf
+    assert costs.alternatives(system(graph), 1).multigrid == np.inf
     y = rng.standard_normal(n)
     solution = nareg.filters.denoise(graph, 30.0, y)
     assert solution.method == f"cg (auto: {n} nodes)"
@@ -51,10 +51,10 @@ def test_conjugate_gradients_go_on_where_a_factor_fills(n, rng):
 
 def test_costs_grow_with_signals_and_calls(rng):
     K = system(nareg.graphs.grid((120, 120)))
-    costs = [_costs.alternatives(K, columns) for columns in (1, 4, 16, 64)]
+    costs = [costs.alternatives(K, columns) for columns in (1, 4, 16, 64)]
     assert all(a.direct < b.direct and a.multigrid < b.multigrid for a, b in itertools.pairwise(costs))
-    assert _costs.alternatives(K, 4, calls=30).multigrid > costs[1].multigrid
-    assert 3.5 < _costs.iteration(K.K, 64) / _costs.iteration(K.K, 16) < 4.5
+    assert costs.alternatives(K, 4, calls=30).multigrid > costs[1].multigrid
+    assert 3.5 < costs.iteration(K.K, 64) / costs.iteration(K.K, 16) < 4.5
 
 
 @pytest.mark.parametrize("columns", [1, 3, 20])
@@ -91,8 +91,8 @@ def test_quick_conjugate_gradients_go_on(w, columns, rng):
 
 def test_the_largest_signal_is_the_one_that_is_tried(monkeypatch):
     graph = nareg.graphs.grid((40, 40))
-    monkeypatch.setattr(_engines, "SMALL", 0)
-    monkeypatch.setattr(_engines, "TINY", 0)
+    monkeypatch.setattr(engines, "SMALL", 0)
+    monkeypatch.setattr(engines, "TINY", 0)
     Y = np.zeros((graph.n_nodes, 9))
     Y[::7, 5] = 1.0
     w = np.full(graph.n_nodes, 2.0)
@@ -104,7 +104,7 @@ def test_the_largest_signal_is_the_one_that_is_tried(monkeypatch):
 def test_a_factor_ends_what_multigrid_does_not(monkeypatch, rng):
     """Weights of 1e5 leave conjugate gradients and multigrid with a residual of rounding; a factor is refined."""
     graph = nareg.graphs.grid((80, 80))
-    monkeypatch.setattr(_engines.Outlook, "_alternatives", _costs.Costs(direct=1e-8, multigrid=1e-9))
+    monkeypatch.setattr(engines.Outlook, "_alternatives", costs.Costs(direct=1e-8, multigrid=1e-9))
     y = rng.standard_normal(graph.n_nodes)
     solution = nareg.filters.denoise(graph, 1e6, y)
     assert solution.status is Status.CONVERGED

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
-from nareg._operator import build, penalty
-from nareg.filters import _kernels, _sweeps, multigrid
+from nareg._solvers import kernels, multigrid, sweeps
+from nareg._solvers.system import build, penalty
 from tests.helpers import dense_filter
 
 
@@ -33,16 +33,16 @@ def test_sweeps_solve_with_the_triangles_of_each_chunk(n, columns, chunks, seed)
     lower, upper = np.tril(within, -1) + np.diag(1 / inverse), np.triu(within, 1) + np.diag(1 / inverse)
     B = np.random.default_rng(seed).standard_normal((n, columns))
     X = np.empty_like(B)
-    _sweeps.sweep_down(A.indptr, A.indices, A.data, inverse, bounds, B, X)
+    sweeps.sweep_down(A.indptr, A.indices, A.data, inverse, bounds, B, X)
     np.testing.assert_allclose(X, np.linalg.solve(lower, B), rtol=1e-9, atol=1e-9)
     before = X.copy()
-    _sweeps.sweep_up(A.indptr, A.indices, A.data, inverse, bounds, B, before, X)
+    sweeps.sweep_up(A.indptr, A.indices, A.data, inverse, bounds, B, before, X)
     np.testing.assert_allclose(X, before + np.linalg.solve(upper, B - A @ before), rtol=1e-9, atol=1e-9)
     R = np.empty_like(B)
-    _sweeps.residual(A.indptr, A.indices, A.data, B, X, R)
+    sweeps.residual(A.indptr, A.indices, A.data, B, X, R)
     np.testing.assert_allclose(R, B - A @ X, rtol=1e-9, atol=1e-9)
     E, copy = B.copy(), np.empty_like(B)
-    _sweeps.add_product(A.indptr, A.indices, A.data, X, E, copy)
+    sweeps.add_product(A.indptr, A.indices, A.data, X, E, copy)
     np.testing.assert_allclose(E, B + A @ X, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(copy, E)
 
@@ -52,7 +52,7 @@ def test_loops_of_every_width_give_the_product(columns, rng):
     A = m_matrix(60, 3)
     P = rng.standard_normal((60, columns))
     Q = np.empty_like(P)
-    dots = _kernels.product_and_dot(A.indptr, A.indices, A.data, P, Q)
+    dots = kernels.product_and_dot(A.indptr, A.indices, A.data, P, Q)
     np.testing.assert_allclose(Q, A @ P, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(dots, np.sum(P * Q, axis=0), rtol=1e-12)
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import nareg
+from nareg._solvers import direct, engines, multigrid
 from nareg.errors import AmplificationWarning, InputError, SingularSystemError
-from nareg.filters import _costs, _engines, direct, multigrid, prepare
+from nareg.filters import prepare
 from nareg.results import Status
 from tests.helpers import dense_filter
 
@@ -21,7 +22,7 @@ def smooth_weights(graph):
     return 10 ** (2 * np.arange(graph.n_nodes) / graph.n_nodes)
 
 
-@pytest.mark.parametrize("method", _engines.METHODS)
+@pytest.mark.parametrize("method", engines.METHODS)
 def test_every_call_gives_what_denoise_gives(grid, rng, method):
     w = np.full(grid.n_nodes, 0.3) if method == "recursion" else rng.random(grid.n_nodes) + 0.2
     fit = None if method == "recursion" else rng.random(grid.n_nodes) + 0.1
@@ -55,7 +56,7 @@ def test_one_factor_serves_all_calls(grid, rng, monkeypatch):
 def test_auto_keeps_what_it_makes_where_cg_is_slow(rng, monkeypatch, method):
     grid = nareg.graphs.grid((75, 74))
     costs = {"direct": 1.0, "multigrid": 1.0, method: 1e-9}
-    monkeypatch.setattr(_engines.Outlook, "_alternatives", _costs.Costs(**costs))
+    monkeypatch.setattr(engines.Outlook, "_alternatives", costs.Costs(**costs))
     factors, levels = counted(monkeypatch, direct, "factorize"), counted(monkeypatch, multigrid, "Levels")
     w, y = smooth_weights(grid), rng.standard_normal((grid.n_nodes, 2))
     denoiser = prepare(grid, w)
@@ -89,9 +90,9 @@ def test_gaps_after_a_factor_give_what_interpolate_gives(grid, rng, monkeypatch,
     reference = nareg.filters.interpolate(grid, w, gappy, seen, tol=1e-11)
     before = denoiser.interpolate(gappy, seen)
     denoiser.denoise(y)
-    monkeypatch.setattr(_engines, "SMALL", 0)
-    monkeypatch.setattr(_engines, "TINY", 0)
-    monkeypatch.setattr(_engines, "NEARBY", 60)
+    monkeypatch.setattr(engines, "SMALL", 0)
+    monkeypatch.setattr(engines, "TINY", 0)
+    monkeypatch.setattr(engines, "NEARBY", 60)
     after = denoiser.interpolate(gappy, seen)
     np.testing.assert_allclose(before.x, reference.x, atol=1e-9)
     np.testing.assert_allclose(after.x, reference.x, atol=1e-8)
@@ -115,9 +116,9 @@ def test_many_gaps_are_solved_without_the_factor(grid, rng, monkeypatch):
     seen = rng.random(grid.n_nodes) < 0.5
     denoiser = prepare(grid, 1.0)
     denoiser.denoise(y)
-    monkeypatch.setattr(_engines, "SMALL", 0)
-    monkeypatch.setattr(_engines, "TINY", 0)
-    monkeypatch.setattr(_engines, "NEARBY", 1)
+    monkeypatch.setattr(engines, "SMALL", 0)
+    monkeypatch.setattr(engines, "TINY", 0)
+    monkeypatch.setattr(engines, "NEARBY", 1)
     solution = denoiser.interpolate(y, seen)
     assert solution.method == f"cg (auto: {grid.n_nodes} nodes)"
     np.testing.assert_allclose(solution.x, nareg.filters.interpolate(grid, 1.0, y, seen, method="direct").x, atol=1e-6)

@@ -110,7 +110,7 @@ def test_gradient_in_node_weights(laplacian, groups, graph):
 
 def test_backward_of_the_solve_is_a_solve(graph, monkeypatch):
     """No unrolled graph: the backward pass costs one more solve, and no iterate is kept."""
-    from nareg._linear import conjugate_gradients
+    from nareg._solvers import conjugate_gradients
 
     calls = []
     solve = conjugate_gradients.solve

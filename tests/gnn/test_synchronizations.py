@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 
 from experiments import _gnn_peers as peers  # noqa: E402
 from nareg import datasets, gnn, graphs, herta  # noqa: E402
-from nareg._linear import conjugate_gradients, lanczos  # noqa: E402
-from nareg._linear.lbfgs import Pair, two_loop  # noqa: E402
+from nareg._solvers import conjugate_gradients, lanczos  # noqa: E402
+from nareg._solvers.lbfgs import Pair, two_loop  # noqa: E402
 from nareg.errors import DivergentMethodError, SolverError  # noqa: E402
 from nareg.gnn import networks, training  # noqa: E402
 from nareg.gnn._masked import masked_operator  # noqa: E402

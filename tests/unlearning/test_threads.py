@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import nareg
-from nareg._linear import threads
+from nareg._solvers import threads
 from nareg.errors import BusyError, InputError
 from nareg.unlearning import CertifiedGPR, verify
 from nareg.unlearning.objective import ClassifierObjective

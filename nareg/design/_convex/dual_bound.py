@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from nareg._linear.eigenvalues import extreme_eigenvectors, operator
-from nareg._linear.factorization import Solve, factorize
+from nareg._solvers.eigenvalues import extreme_eigenvectors, operator
+from nareg._solvers.factorization import Solve, factorize
 from nareg.design._convex.quadratic import LowRankPoint
 
 #: All eigenvalues of Z up to here, a sparse factor beyond.

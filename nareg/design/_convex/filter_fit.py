@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.threads import few_threads
+from nareg._solvers.threads import few_threads
 from nareg.design._convex import low_rank
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.rounding import LOW_RANK, dense_omega

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from nareg._linear.threads import ONE_THREAD, one_blas_thread
-from nareg._operator import scale_symmetric
+from nareg._solvers.system import scale_symmetric
+from nareg._solvers.threads import ONE_THREAD, one_blas_thread
 from nareg.design._convex.dual_bound import DualCertificate
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.row_newton import MAX_STEPS, RowNewton

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._operator import scale_symmetric
+from nareg._solvers.system import scale_symmetric
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend, feasible
 from nareg.design._risk.problem import DesignEnd, SignalProblem
 from nareg.design._risk.sparse_problem import principal_direction

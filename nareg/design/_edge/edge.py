@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._linear.threads import few_threads
-from nareg._operator import Penalty, penalty
+from nareg._solvers.backends import SolverBackend, check_solver_backend
+from nareg._solvers.system import Penalty, penalty
+from nareg._solvers.threads import few_threads
 from nareg.design._edge import from_readings, sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.rate_cone import RateCone, certified
@@ -25,7 +26,6 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.rate import checked_rate
 from nareg.errors import InputError, TooLargeError
-from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
@@ -94,7 +94,7 @@ def edge(
         ``numpy.random.default_rng(0)``.
     backend : {"scipy", "torch"} or Torch
         The library of the method for large networks; torch implies that method, needs ``criterion="risk"`` and solves by
-        conjugate gradients, with graph, columns and solutions on its device (:class:`nareg.filters.backends.Torch`).
+        conjugate gradients, with graph, columns and solutions on its device (:class:`nareg.filters.Torch`).
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step of the final descent. Ctrl-C keeps the best S so far.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg._linear.factorization import fill_order, superlu
+from nareg._solvers.factorization import fill_order, superlu
 from nareg.results import symmetric_from_entries
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from nareg._core import checks
-from nareg._linear.held_out import standard_error
-from nareg._operator import Penalty
+from nareg._solvers.held_out import standard_error
+from nareg._solvers.system import Penalty
 from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, patterns
 from nareg.design._edge.newton import cone_status
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nareg._linear.lbfgs import MEMORY, Pair, two_loop
+from nareg._solvers.lbfgs import MEMORY, Pair, two_loop
 
 #: A step is too long where the slope at its end is this many times as steep upward: next to the boundary of the cone.
 OVERSHOOT = 10.0

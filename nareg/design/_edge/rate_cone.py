@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._operator import EPSILON
+from nareg._solvers.system import EPSILON
 from nareg.design._edge.newton import ConeObjective, ConePoint, cone_floor, inverse
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._linear.eigenvalues import extreme_eigenvalue, operator
-from nareg._linear.factorization import factorize
-from nareg._operator import FilterSystem, Penalty
+from nareg._solvers.backends import SolverBackend
+from nareg._solvers.eigenvalues import extreme_eigenvalue, operator
+from nareg._solvers.factorization import factorize
+from nareg._solvers.system import FilterSystem, Penalty
 from nareg._version import __version__
-from nareg.filters.backends import SolverBackend
 from nareg.graph import operator_hash
 from nareg.progress import ProgressCallback
 from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign, symmetric_from_entries

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from nareg._linear.held_out import standard_error
+from nareg._solvers.held_out import standard_error
 from nareg.design._edge.newton import ConeObjective, ConePoint, LikelihoodObjective, Proximal, RiskObjective, cone_floor
 from nareg.design._edge.rate_cone import INSIDE, LOOSE, RateCone, barrier
 from nareg.design._edge.support import Support

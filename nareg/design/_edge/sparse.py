@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._linear.held_out import standard_error, worthwhile
-from nareg._linear.threads import one_blas_thread
-from nareg._operator import Penalty
+from nareg._solvers.held_out import standard_error, worthwhile
+from nareg._solvers.system import Penalty
+from nareg._solvers.threads import one_blas_thread
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL, data_scale

@@ -25,8 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from nareg._linear.factorization import factorize
-from nareg._operator import Penalty
+from nareg._solvers.factorization import factorize
+from nareg._solvers.system import Penalty
 from nareg.design._edge.elimination import Elimination
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.support import Sketch, Support

@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from nareg._core import checks
-from nareg._linear.lbfgs import Pair
+from nareg._solvers.lbfgs import Pair
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.marginal import EqualGaps
 from nareg.design._edge.newton import SMALLEST_PIVOT

@@ -17,8 +17,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nareg._linear.factorization import factorize
-from nareg._operator import FilterSystem, Penalty
+from nareg._solvers import cg
+from nareg._solvers.backends import SolverBackend, Torch, open_torch_edges
+from nareg._solvers.factorization import factorize
+from nareg._solvers.system import FilterSystem, Penalty
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.result import FACTOR_NODES
 from nareg.design._edge.support import Support
@@ -26,8 +28,6 @@ from nareg.design._risk.descent import ValueAndGradient, minimize_between
 from nareg.design._risk.problem import bare_system
 from nareg.design._risk.sampled import ColumnRisk, SampleColumns
 from nareg.errors import SolverError
-from nareg.filters import cg
-from nareg.filters.backends import SolverBackend, Torch, open_torch_edges
 from nareg.results import DesignDetails, Status, symmetric_from_entries
 
 #: Relative residual of iterative solves: with 1e-6 descents end at gradients ten times those that count as converged.

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import spsolve
 
-from nareg._operator import Penalty
+from nareg._solvers.system import Penalty
 from nareg.design._risk.groups import Groups
 from nareg.results import upper_edges
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg._linear.threads import few_threads
+from nareg._solvers.threads import few_threads
 from nareg.design._minmax.criteria import SHARPNESS, Criterion
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import Relaxed, relax, spread_moment

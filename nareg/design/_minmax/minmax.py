@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty
+from nareg._solvers.system import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._minmax.criteria import Criterion, MinmaxOptions, mse_criterion, prony_criterion, saddle_point

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.threads import one_blas_thread
+from nareg._solvers.threads import one_blas_thread
 from nareg.design._convex import low_rank
 from nareg.design._convex.rounding import LOW_RANK, ProgramEnd
 from nareg.design._convex.row_newton import RowNewton

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.optimize import minimize
 
-from nareg._linear.eigenvalues import as_dense, extreme_eigenvectors
+from nareg._solvers.eigenvalues import as_dense, extreme_eigenvectors
 from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, gram, roughness_of
 from nareg.errors import SolverError
 

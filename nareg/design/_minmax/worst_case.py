@@ -23,16 +23,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._linear.eigenvalues import as_dense, extreme_eigenvalue
-from nareg._linear.factorization import factorize
-from nareg._linear.threads import few_threads
-from nareg._operator import FilterSystem, Penalty, build, filter_matrix, penalty
+from nareg._solvers import direct
+from nareg._solvers.eigenvalues import as_dense, extreme_eigenvalue
+from nareg._solvers.factorization import factorize
+from nareg._solvers.system import FilterSystem, Penalty, build, filter_matrix, penalty
+from nareg._solvers.threads import few_threads
 from nareg.design._minmax.lower_bound import search
 from nareg.design._minmax.signal_sets import Ball, Matrix, SignalSet, SmoothBox, checked_uncertainty, gram, signal_set
 from nareg.design._minmax.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
 from nareg.design._risk.problem import fit_weights
 from nareg.errors import InputError, TooLargeError
-from nareg.filters import direct
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty
+from nareg._solvers.backends import SolverBackend, alike_on_all_ranks
+from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.completion import Completion
 from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold, signal_fold
 from nareg.design._node.estimate_noise import estimate_noise
@@ -33,7 +34,6 @@ from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.errors import InputError
-from nareg.filters.backends import SolverBackend, alike_on_all_ranks
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
@@ -87,7 +87,7 @@ def blind(
         sampled solver fills in.
     backend : {"scipy", "torch", "petsc"} or Torch
         The library of the sampled solver's systems; another than SciPy implies that solver. torch keeps graph, columns and
-        solutions on its device (:class:`nareg.filters.backends.Torch` names it). With ``"petsc"`` all ranks of MPI call with
+        solutions on its device (:class:`nareg.filters.Torch` names it). With ``"petsc"`` all ranks of MPI call with
         the same arguments, and get the same weights.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.

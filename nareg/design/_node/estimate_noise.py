@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from scipy.sparse.linalg import lsmr
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty
+from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.gap_patterns import Pattern, kron_reduction, patterns, station_levels
 from nareg.design._node.node_invariant import node_invariant
 from nareg.errors import InputError, SolverError

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty
+from nareg._solvers.backends import SolverBackend, alike_on_all_ranks
+from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.dense_path import DENSE_FOLDS, at_rate, design_dense, signal_fold
 from nareg.design._node.sampled_path import (
     FEWEST,
@@ -35,7 +36,6 @@ from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
-from nareg.filters.backends import SolverBackend, alike_on_all_ranks
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
@@ -93,7 +93,7 @@ def exact(
         Probes of the noise, signals to hold out, and the random generator.
     backend : {"scipy", "torch", "petsc"} or Torch
         The library of the sampled solver's systems; another than SciPy implies that solver. torch keeps graph, columns and
-        solutions on its device (:class:`nareg.filters.backends.Torch` names it). With ``"petsc"`` all ranks of MPI call with
+        solutions on its device (:class:`nareg.filters.Torch` names it). With ``"petsc"`` all ranks of MPI call with
         the same arguments, and get the same weights.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.

@@ -22,7 +22,7 @@ from scipy.linalg import cho_factor, cho_solve, pinvh
 from scipy.sparse.csgraph import connected_components
 
 from nareg._core import checks
-from nareg._operator import Penalty
+from nareg._solvers.system import Penalty
 from nareg.errors import InputError
 from nareg.results import DesignDetails
 

@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.factorization import Factor, factorize
+from nareg._solvers.factorization import Factor, factorize
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DENSE_NODES

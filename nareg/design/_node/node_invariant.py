@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty
+from nareg._solvers.system import Penalty, penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import GappyScalar, gap_details
 from nareg.design._risk.descent import minimize_scale, minimize_widely

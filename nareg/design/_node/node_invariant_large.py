@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from nareg._core import checks
-from nareg._linear.threads import one_blas_thread
-from nareg._operator import Penalty
+from nareg._solvers.system import Penalty
+from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.sampled_path import ARRAYS
 from nareg.design._risk.descent import minimize_between
 from nareg.design._risk.problem import CheckedProblem, DesignEnd, fit_weights

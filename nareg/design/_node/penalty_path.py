@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.held_out import standard_error, worthwhile
+from nareg._solvers.held_out import standard_error, worthwhile
 from nareg.design._node.log_weights import SMALLEST, Coordinates
 from nareg.design._risk.descent import DescentResult, Stationary, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups

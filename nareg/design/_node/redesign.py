@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty
+from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.blind import blind_sampled
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact_sampled

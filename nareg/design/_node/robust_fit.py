@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import erf, exp1
 
 from nareg._core import checks
-from nareg._operator import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
+from nareg._solvers.system import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.estimate_noise import MAD_TO_STD
 from nareg.design._risk.problem import fit_weights
 from nareg.design._risk.support import probes

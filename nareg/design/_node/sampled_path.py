@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from nareg._core import checks
-from nareg._linear.threads import one_blas_thread
-from nareg._operator import Penalty
+from nareg._solvers.backends import SolverBackend, check_solver_backend
+from nareg._solvers.system import Penalty
+from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
 from nareg.design._risk.groups import Groups
@@ -25,7 +26,6 @@ from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.starts import best_single, carried_single
 from nareg.design._risk.support import probes
 from nareg.errors import InputError
-from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import Penalty
+from nareg._solvers.system import Penalty
 from nareg.design._node.gap_patterns import extended_weights, gap_details, reduced_penalty
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.problem import with_details

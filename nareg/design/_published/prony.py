@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
 from nareg.design._convex.quadratic import SupportQuadratic

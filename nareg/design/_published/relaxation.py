@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._linear.threads import few_threads
-from nareg._operator import Penalty, penalty
+from nareg._solvers.system import Penalty, penalty
+from nareg._solvers.threads import few_threads
 from nareg.design import programs
 from nareg.design._convex.filter_fit import FitOptions, dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
 from nareg.design._risk.groups import Groups

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from nareg._linear.threads import few_threads
+from nareg._solvers.threads import few_threads
 from nareg.errors import SolverError
 from nareg.progress import Progress, ProgressCallback
 

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
-from nareg._linear.threads import few_threads
+from nareg._solvers.threads import few_threads
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, interval, report
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem

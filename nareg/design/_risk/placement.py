@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from nareg._core import checks
 from nareg._core.adjacency import node_indices
-from nareg._operator import build, data_term, penalty
+from nareg._solvers.system import build, data_term, penalty
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, WeightsLike

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from nareg._core import checks
-from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
+from nareg._solvers.system import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
 from nareg.design._risk.descent import DescentResult, minimize_scale
 from nareg.design._risk.support import root

@@ -25,8 +25,8 @@ from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
 
 from nareg._core import checks
-from nareg._linear.eigenvalues import extreme_eigenvalue
-from nareg._operator import EPSILON, Penalty, scale_symmetric
+from nareg._solvers.eigenvalues import extreme_eigenvalue
+from nareg._solvers.system import EPSILON, Penalty, scale_symmetric
 from nareg.design._risk.descent import feasible
 from nareg.errors import InputError, SolverError
 from nareg.results import DesignDetails

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import build, data_term, filter_matrix, penalty
+from nareg._solvers.system import build, data_term, filter_matrix, penalty
 from nareg.design._risk.problem import extreme_frequencies, moment, problem, risk_parts
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._operator import FilterSystem, Penalty
+from nareg._solvers.backends import SolverBackend
+from nareg._solvers.system import FilterSystem, Penalty
 from nareg.design._risk import support
 from nareg.design._risk.systems import node_systems
-from nareg.filters.backends import SolverBackend
 
 #: Relative residual of the solves.
 TOL = 1e-6

@@ -17,10 +17,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from nareg._core import checks
-from nareg._linear.eigenvalues import extreme_eigenvalue, operator, start_vector
-from nareg._linear.factorization import factorize
-from nareg._linear.threads import one_blas_thread
-from nareg._operator import Penalty, scale_symmetric
+from nareg._solvers.eigenvalues import extreme_eigenvalue, operator, start_vector
+from nareg._solvers.factorization import factorize
+from nareg._solvers.system import Penalty, scale_symmetric
+from nareg._solvers.threads import one_blas_thread
 from nareg.design._risk.descent import descend_in_steps
 from nareg.design._risk.problem import SignalProblem, checked_fit
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, oracle_columns

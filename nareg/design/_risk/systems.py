@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._operator import Penalty, scale_symmetric
+from nareg._solvers.backends import SolverBackend, open_systems
+from nareg._solvers.sequence import SystemSequence
+from nareg._solvers.system import Penalty, scale_symmetric
 from nareg.design._risk import support
-from nareg.filters._sequence import SystemSequence
-from nareg.filters.backends import SolverBackend, open_systems
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import problem

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design._convex.filter_fit import fit_criterion, open_scale
 from nareg.design._convex.quadratic import gram, linear
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible

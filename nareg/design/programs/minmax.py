@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._core import checks
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design._minmax.criteria import corner_starts, corner_status, smooth_worst, worst_corner
 from nareg.design._minmax.signal_sets import box_bounds
 from nareg.design._risk.descent import DescentResult, ValueAndGradient

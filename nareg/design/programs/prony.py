@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design._convex.quadratic import gram
 from nareg.design._convex.rounding import bound_starts
 from nareg.design._risk.descent import ValueAndGradient

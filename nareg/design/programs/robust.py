@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from nareg._core import checks
-from nareg._operator import Penalty, penalty
+from nareg._solvers.system import Penalty, penalty
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._risk.descent import ValueAndGradient, descend
 from nareg.design._risk.problem import DesignEnd, DesignProblem, local_status, problem

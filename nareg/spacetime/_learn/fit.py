@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg._core import checks
-from nareg._linear.threads import few_threads
+from nareg._solvers.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
 from nareg.io._labeled import takes_tables

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg._core import checks
+from nareg._solvers.backends import SolverBackend, check_solver_backend
 from nareg.errors import InputError
-from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
 from nareg.spacetime._dense.dynamics import Dynamics
 from nareg.spacetime._dense.smoother import robust_pass, run

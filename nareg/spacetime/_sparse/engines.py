@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nareg.filters.backends import SolverBackend, Torch, check_solver_backend, checking_in_step
+from nareg._solvers.backends import SolverBackend, Torch, check_solver_backend, checking_in_step
 from nareg.graph import Graph
 from nareg.spacetime._sparse.fitting import estimate
 from nareg.spacetime._sparse.learning import Memory

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.factorization import Factor, factorize
+from nareg._solvers.factorization import Factor, factorize
 from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries

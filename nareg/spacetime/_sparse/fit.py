@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._linear.threads import one_thread
-from nareg.filters._costs import factor_size
+from nareg._solvers.costs import factor_size
+from nareg._solvers.threads import one_thread
 from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.results import Status

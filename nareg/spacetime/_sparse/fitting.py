@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from nareg.filters.backends import Torch, open_torch_time
+from nareg._solvers.backends import Torch, open_torch_time
 from nareg.graph import Graph
 from nareg.spacetime._learn.cycle_errors import OffsetErrors
 from nareg.spacetime._learn.families import windows_of

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from nareg._core import checks
+from nareg._solvers.costs import factor_size
 from nareg.design import Elimination
 from nareg.errors import SolverError
-from nareg.filters._costs import factor_size
 from nareg.spacetime._sparse.system import TOO_SMALL, Process
 
 #: Powers of the graph: at least the first, below which errors reach several percent, and more while a factor takes few

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg._core import checks
-from nareg._linear.threads import one_thread
-from nareg.filters.backends import SolverBackend
+from nareg._solvers.backends import SolverBackend
+from nareg._solvers.threads import one_thread
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._learn.outliers import ABSURD, deletion_scores, gross
 from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
@@ -73,7 +73,7 @@ class SparseSpaceTimeModel(BaseModel):
             Ignore readings more than five standard deviations from their prediction by all others.
         backend : {"scipy", "torch", "petsc"} or Torch
             Library that solves. ``"torch"`` solves for the mean, on CUDA where there is one; a
-            :class:`~nareg.filters.backends.Torch` has a device and a precision. ``"petsc"`` solves for all on the ranks of
+            :class:`~nareg.filters.Torch` has a device and a precision. ``"petsc"`` solves for all on the ranks of
             ``mpiexec``, which pass the same model and readings, and get the same results.
         progress : callable, optional
             Called with a :class:`~nareg.progress.Progress` per solve: its stage, and the fraction that is done.

@@ -21,7 +21,7 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.factorization import superlu
+from nareg._solvers.factorization import superlu
 from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries

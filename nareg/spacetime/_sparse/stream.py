@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nareg._linear.threads import one_thread
+from nareg._solvers.threads import one_thread
 from nareg.spacetime._model.base_stream import BaseStream, alone
 from nareg.spacetime._sparse.markov import STARTING, MarkovFilter, Separators
 

@@ -17,7 +17,7 @@ import scipy.fft
 import scipy.sparse as sp
 from scipy.linalg import solveh_banded
 
-from nareg._linear.factorization import Factor, factorize
+from nareg._solvers.factorization import Factor, factorize
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
 from nareg.spacetime._sparse.field import GraphField

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import nareg
+from nareg._solvers.backends import Torch
 from nareg.errors import DivergentMethodError, SingularSystemError
 from nareg.filters import denoise
-from nareg.filters.backends import Torch
 from nareg.results import Solution, Status
 from tests.filters.exact import LOST, ExactSystem, graded_systems
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
+from nareg._solvers.backends import Torch
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
-from nareg.filters.backends import Torch
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, load
 from tests.spacetime.large.reference import dense, model_of, process, readings
 

@@ -58,7 +58,7 @@ print(f"rank {rank} done")
 
 FILES = """
 import numpy as np, nareg
-from nareg.filters.backends import Petsc
+from nareg._solvers.backends import Petsc
 for partition in ("none", "ptscotch"):
     for method in ("auto", "cg", "multigrid", "direct"):
         s = nareg.filters.denoise("g.graph", "w.npy", "y.npy", out=f"x-{partition}-{method}.npy", fit="c.npy", method=method,

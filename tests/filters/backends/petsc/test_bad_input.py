@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.filters.backends._petsc.library import refuse_complex
+from nareg._solvers.backends._petsc.library import refuse_complex
 
 SETUP = """
 import os, sys, numpy as np, nareg
@@ -146,7 +146,7 @@ if PETSc.Sys.hasExternalPackage("hypre"):
     print("hypre is there")
 else:
     try:
-        hypre = filters.backends.Petsc(multigrid="hypre")
+        hypre = filters.Petsc(multigrid="hypre")
         filters.denoise("g.graph", "w.npy", "y.npy", out="x.npy", method="multigrid", backend=hypre)
     except errors.InputError as error:
         print(error)

@@ -49,7 +49,7 @@ print("done")
 """
 
 GRADIENTS = """
-from nareg._operator import penalty
+from nareg._solvers.system import penalty
 from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns
 for trial in range(6):
     n = int(rng.integers(4, 40))

@@ -1,0 +1,219 @@
+"""The library that solves a filter system: SciPy with our compiled loops, torch, or PETSc.
+
+Each other backend is a private package beside this file, imported only when it is named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._core import checks
+from nareg._solvers.backends.options import Disk, Petsc, Torch
+from nareg._solvers.engines import Backend, Engines
+from nareg._solvers.iterate import Callback
+from nareg._solvers.system import FilterSystem, Penalty
+from nareg._storage.graph_files import StoredGraph
+from nareg.errors import InputError, MissingDependencyError
+from nareg.progress import ProgressCallback
+from nareg.results import Solution, WeightDesign
+
+if TYPE_CHECKING:
+    from nareg._solvers.backends._petsc.systems import PetscSystems
+    from nareg._solvers.backends._torch import TorchEngines
+    from nareg._solvers.backends._torch._edges import TorchEdges
+    from nareg._solvers.backends._torch._systems import TorchSystems
+    from nareg._solvers.backends._torch._time_system import TimeSystem
+
+__all__ = [
+    "BACKENDS", "BackendLike", "BackendName", "Disk", "Petsc", "SolverBackend", "StoredBackend", "StoredLike", "Torch",
+    "alike_on_all_ranks", "check_solver_backend", "checking", "checking_in_step", "denoise_stored", "is_stored", "open_backend",
+    "open_systems", "open_torch", "open_torch_edges", "open_torch_time", "propagate_stored", "stored_backend",
+]  # fmt: skip
+
+P = ParamSpec("P")
+Design = TypeVar("Design", bound=WeightDesign)
+
+BackendName = Literal["auto", "scipy", "torch", "petsc"]
+BACKENDS = get_args(BackendName)
+BackendLike = BackendName | Torch | Disk | Petsc
+#: A graph in a folder, and what works on one.
+StoredLike = StoredGraph | str | os.PathLike[str]
+StoredBackend = Literal["auto", "petsc"] | Disk | Petsc
+#: Designs have no tensors to tell a library from: it is named.
+SolverBackend = Literal["scipy", "torch", "petsc"] | Torch
+
+
+def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> Backend:
+    """The system in the hands of the library of this name; ``many`` says that many solves follow."""
+    if isinstance(backend, Torch):
+        return open_torch(backend, Engines(system, many=many))
+    if isinstance(backend, Disk):
+        raise InputError("backend is Disk, but the graph is in memory: pass the folder of Graph.save, or backend='auto'.")
+    checks.choice("backend", backend, BACKENDS)
+    if backend == "torch":
+        return open_torch(Torch(), Engines(system, many=many))
+    if backend == "petsc":
+        from nareg._solvers.backends._petsc.engines import PetscEngines
+
+        return PetscEngines(system)
+    return Engines(system, many=many)
+
+
+def open_torch(options: Torch, host: Engines, weights: object = None, fit: object = None) -> TorchEngines:
+    """The system on torch; ``host`` solves on the CPU. Tensors among ``weights`` and ``fit`` may ask for gradients."""
+    with _torch_needed():
+        from nareg._solvers.backends._torch import TorchEngines
+    return TorchEngines(host, options, weights=weights, fit=fit)
+
+
+def open_systems(
+    backend: Literal["torch", "petsc"] | Torch, base: Penalty, c: np.ndarray, *, mesh_like: bool, tol: float
+) -> TorchSystems | PetscSystems:
+    """``C + diag(w) L diag(w)`` for one w after another, as descents need it; the diagonal of L is stored."""
+    if backend == "petsc":
+        from nareg._solvers.backends._petsc.systems import PetscSystems
+
+        return PetscSystems(base, c, mesh_like=mesh_like, tol=tol)
+    with _torch_needed():
+        from nareg._solvers.backends._torch._systems import TorchSystems
+    options = Torch() if isinstance(backend, str) else backend
+    return TorchSystems(base, c, options, mesh_like=mesh_like, tol=tol)
+
+
+def open_torch_edges(
+    c: np.ndarray, i: np.ndarray, j: np.ndarray, order: np.ndarray | None, options: Torch, *, tol: float
+) -> TorchEdges:
+    """``C + S`` for the weights of these edges, one after another, on torch."""
+    with _torch_needed():
+        from nareg._solvers.backends._torch._edges import TorchEdges
+    return TorchEdges(c, i, j, order, options, tol=tol)
+
+
+def open_torch_time(
+    K: sp.csr_array, C: np.ndarray, ends: float, middle: float, beside: float, eigenvalues: np.ndarray, options: Torch
+) -> TimeSystem:
+    """The space-time system of a large network on torch."""
+    with _torch_needed():
+        from nareg._solvers.backends._torch._time_system import TimeSystem
+    return TimeSystem(K, C, ends, middle, beside, eigenvalues, options)
+
+
+@contextmanager
+def _torch_needed() -> Iterator[None]:
+    """Where torch is imported: says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingDependencyError("backend='torch' needs torch: pip install 'nareg[torch]'.") from None
+
+
+def check_solver_backend(backend: SolverBackend) -> str:
+    """The name of a design's library."""
+    if isinstance(backend, Torch):
+        return "torch"
+    checks.choice("backend", backend, get_args(get_args(SolverBackend)[0]))
+    return backend
+
+
+def alike_on_all_ranks(design: Callable[P, Design]) -> Callable[P, Design]:
+    """Decorator of designs that take ``backend``: with PETSc all ranks fail, stop and end together, with the same weights."""
+
+    @wraps(design)
+    def call(*arguments: P.args, **options: P.kwargs) -> Design:
+        with checking_in_step(options.get("backend")) as compared:
+            result = design(*arguments, **options)
+            compared["the weights of the design"] = result.weights
+        return result
+
+    return call
+
+
+def checking_in_step(backend: object) -> AbstractContextManager[dict[str, Any]]:
+    """Long work that all ranks of PETSc's do alike: what fails on one, or Ctrl-C there, ends it on all.
+
+    What is put into the dictionary is compared between ranks at the end.
+    """
+    if backend != "petsc":
+        return nullcontext({})
+    from nareg._solvers.backends._petsc.library import load
+    from nareg._solvers.backends._petsc.steps import in_step
+
+    return in_step(load().comm)
+
+
+def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:
+    """Where a user's input is checked: what fails on one rank of PETSc's fails on all, so that none waits for it.
+
+    What is put into the dictionary is compared between ranks afterwards.
+    """
+    if backend != "petsc":
+        return nullcontext({})
+    from nareg._solvers.backends._petsc.library import load
+    from nareg._solvers.backends._petsc.ranks import agreed
+
+    return agreed(load().comm)
+
+
+def is_stored(graph: object) -> bool:
+    """Whether this names a graph in a folder."""
+    return isinstance(graph, (StoredGraph, str, os.PathLike))
+
+
+def stored_backend(backend: object, out: object) -> Disk | Petsc:
+    """What works on a graph in a folder."""
+    if out is None:
+        raise InputError("graph is in a folder, out is None: name the .npy file for the result.")
+    if isinstance(backend, (Disk, Petsc)):
+        return backend
+    if not isinstance(backend, str) or backend not in ("auto", "petsc"):
+        raise InputError(f"backend is {backend!r}: a graph in a folder takes 'auto', 'petsc', Disk(...) or Petsc(...).")
+    return Petsc() if backend == "petsc" else Disk()
+
+
+def denoise_stored(
+    graph: StoredLike, weights: Any, y: Any, out: str | os.PathLike[str] | None, *, fit: Any, method: str, backend: object,
+    tol: float, max_iterations: int | None, callback: Callback | None,
+) -> Solution:  # fmt: skip
+    """What :func:`nareg.filters.denoise` does with a graph in a folder: read in parts, by this process or by all ranks."""
+    options = stored_backend(backend, out)
+    assert out is not None
+    if isinstance(options, Petsc):
+        from nareg._solvers.backends._petsc import stored
+
+        return stored.denoise(
+            graph, weights, y, out, fit=fit, method=method, options=options, tol=tol, max_iterations=max_iterations,
+            callback=callback,
+        )  # fmt: skip
+    from nareg._solvers.backends import _disk
+
+    checks.choice("method", method, ("auto", "cg"))
+    tol = checks.number("tol", tol, low=0, strict=True)
+    limit = 10_000 if max_iterations is None else checks.integer("max_iterations", max_iterations, low=1)
+    graph = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+    return _disk.denoise(
+        graph, weights, y, out, fit=fit, tol=tol, max_iterations=limit, memory=options.memory, callback=callback
+    )
+
+
+def propagate_stored(
+    graph: StoredLike, x: Any, out: str | os.PathLike[str], coefficients: np.ndarray, *, loops: bool, options: Disk | Petsc,
+    progress: ProgressCallback | None,
+) -> np.ndarray:  # fmt: skip
+    """Polynomials in the normalized adjacency of a graph in a folder, with a self-loop at every node or at isolated ones."""
+    if isinstance(options, Petsc):
+        from nareg._solvers.backends._petsc.propagate import propagate
+
+        return propagate(graph, x, out, coefficients, loops=loops, options=options, progress=progress)
+    from nareg._solvers.backends import _disk
+
+    graph = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+    return _disk.propagate(graph, x, out, coefficients, loops=loops, memory=options.memory, progress=progress)

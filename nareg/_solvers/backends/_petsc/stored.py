@@ -1,0 +1,98 @@
+"""Node-adaptive denoising of files by all ranks."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from nareg._core import checks
+from nareg._solvers.backends._petsc.choice import METHODS, Methods
+from nareg._solvers.backends._petsc.files import parallel_writer, vector_rows
+from nareg._solvers.backends._petsc.layout import NodeLayout
+from nareg._solvers.backends._petsc.library import load
+from nareg._solvers.backends._petsc.matrices import from_adjacency, from_rows, local_range, with_diagonal
+from nareg._solvers.backends._petsc.ranks import agreed, together
+from nareg._solvers.backends.options import Petsc
+from nareg._solvers.engines import allowed
+from nareg._solvers.iterate import Callback
+from nareg._storage.graph_files import StoredGraph
+from nareg._storage.signals import SignalFile, refuse_output
+from nareg.errors import InputError, SingularSystemError
+from nareg.results import Solution, Status
+
+
+def denoise(
+    graph: StoredGraph | str | os.PathLike[str], weights: Any, y: Any, out: str | os.PathLike[str], *, fit: Any, method: str,
+    options: Petsc, tol: float, max_iterations: int | None, callback: Callback | None,
+) -> Solution:  # fmt: skip
+    """What :func:`nareg.filters.denoise` does with a graph on disk by all ranks: each reads and writes its rows."""
+    started = time.perf_counter()
+    comm = load().comm
+    with together(comm):
+        with agreed(comm) as compared:
+            method = options.named(method)
+            checks.choice("method", method, METHODS)
+            tol = checks.number("tol", tol, low=0, strict=True)
+            if max_iterations is not None:
+                max_iterations = checks.integer("max_iterations", max_iterations, low=1)
+            stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+            n = stored.n_nodes
+            refuse_output(out, y, weights, fit)
+            source = SignalFile("y", y, n)
+            compared["graph"] = (n, stored.n_edges)
+            compared["y"] = (source.shape, source.dtype.str)
+            compared["method, backend, tol or max_iterations"] = (method, options, tol, max_iterations)
+        first, last = local_range(n)
+        place = slice(first, last)
+        with agreed(comm):
+            w = vector_rows("weights", weights, n, place)
+            c = np.ones(last - first) if fit is None else vector_rows("fit", fit, n, place)
+            if (c <= 0).any():
+                i = int((c <= 0).argmax())
+                raise SingularSystemError(f"fit[{first + i}] is {c[i]:g}: in files every node needs a data term above 0.")
+            readings = source.rows(place, slice(0, source.n_columns)).astype(np.float64)
+            rhs = c[:, None] * readings
+            del readings
+        layout = NodeLayout(adjacency(stored), options.partition)
+        cut = layout.cut() if comm.size > 1 else 0.0
+        rhs = layout.to_solve(rhs)
+        vectors = []
+        for values in (w, c):
+            vectors.append(layout.A.createVecRight())
+            vectors[-1].array[:] = layout.to_solve(values[:, None])[:, 0]
+        methods = Methods(from_adjacency(layout.A, *vectors))
+        result, label = methods.run(method, rhs, tol=tol, max_iterations=max_iterations, callback=callback)
+        level = allowed(tol)
+        plain, scaled = methods.system.residuals(result.x, rhs, level)
+        if result.status is Status.CONVERGED and not (plain <= level and scaled <= level):
+            result.status = Status.STALLED
+        with parallel_writer(out, source.shape, source.dtype) as write:
+            write(first, layout.to_file(result.x))
+        if comm.size > 1:
+            label = label.replace("PETSc", f"PETSc on {comm.size} ranks, {100 * cut:.3g} % of edges between them")
+        return Solution(
+            x=np.load(out, mmap_mode="r"),
+            status=result.status,
+            method=label + (f" [{result.note}]" if result.note else ""),
+            iterations=result.iterations,
+            residuals=np.array(result.residuals),
+            residual=plain,
+            timings={"total": time.perf_counter() - started},
+        )
+
+
+def adjacency(stored: StoredGraph) -> Any:
+    """The adjacency, each rank reading its own rows."""
+    comm = load().comm
+    n = stored.n_nodes
+    first, last = local_range(n)
+    with agreed(comm):
+        if n < comm.size:
+            raise InputError(f"{stored.path} has {n} nodes, fewer than the {comm.size} ranks: take fewer.")
+        rows = stored.rows(first, last)
+        whole = with_diagonal(first, rows.indptr, rows.indices, rows.weights)
+        del rows
+    return from_rows(n, *whole)

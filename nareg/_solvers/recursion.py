@@ -1,0 +1,143 @@
+"""Distributed recursions: in every round each node receives one number per signal from each neighbor.
+
+* ``jacobi``: ``x_i <- (c_i y_i + w_i sum_j A_ij w_j x_j) / (c_i + w_i^2 d_i)``. Converges for every w and
+  every solvable data term on a graph Laplacian.
+* ``published``: recursion (19), ``x <- y - S x``. Converges only if ``||S|| < 1``, which designed weights
+  rarely meet; refused otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._solvers.eigenvalues import extreme_eigenvalue
+from nareg._solvers.iterate import Callback, Iterates, Monitor, in_blocks
+from nareg._solvers.system import FilterSystem
+from nareg.errors import DivergentMethodError
+from nareg.results import Status
+
+
+def jacobi(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
+    """Jacobi rounds on ``K x = rhs``."""
+    refuse_jacobi(system)
+    return stationary(system, rhs, 1.0 / system.diagonal, tol=tol, max_iterations=max_iterations, callback=callback)
+
+
+def refuse_jacobi(system: FilterSystem) -> None:
+    """Refuse a system on which Jacobi diverges."""
+    if not system.sdd:
+        smallest, largest = scaled_extreme(system, "SA"), scaled_extreme(system, "LA")
+        if not (smallest > 0 and largest < 2):
+            raise DivergentMethodError(
+                f"method='jacobi' diverges on this S (the eigenvalues of D^-1 K reach from {smallest:.4g} to {largest:.4g}, "
+                "they must lie between 0 and 2): use method='cg' or 'chebyshev' if S is positive definite."
+            )
+
+
+def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
+    """Recursion (19) as published."""
+    refuse_published(system)
+    ones = np.ones(system.n_nodes)
+    return stationary(system, rhs, ones, tol=tol, max_iterations=max_iterations, callback=callback)
+
+
+def refuse_published(system: FilterSystem) -> None:
+    """Refuse a system that recursion (19) does not describe, or on which it diverges."""
+    if not np.array_equal(system.c, np.ones_like(system.c)):
+        raise DivergentMethodError(
+            "method='recursion' is equation (19), which has no data-term weights and no missing nodes: "
+            "use method='jacobi' or 'chebyshev'."
+        )
+    norm = spectral_norm(system.S)
+    if norm >= 1:
+        raise DivergentMethodError(
+            f"method='recursion' (equation 19) diverges for these weights: ||S|| = {norm:.4g}, it must be below 1; "
+            + (
+                "use method='jacobi' or 'chebyshev', which send the same messages and always converge."
+                if system.sdd
+                else "use method='chebyshev', which sends the same messages."
+            )
+        )
+
+
+def stationary(
+    system: FilterSystem,
+    rhs: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    *,
+    tol: float,
+    max_iterations: int,
+    callback: Callback | None,
+    coefficients: tuple[float, float] | None = None,
+) -> Iterates:
+    """``x <- x + beta (x - x_before) + alpha D^-1 (rhs - K x)``.
+
+    Without ``coefficients`` alpha = 1 and beta = 0 (a stationary iteration); with the interval
+    ``coefficients = (a, b)`` that holds the spectrum of ``D^-1 K``, the Chebyshev semi-iteration.
+    """
+    order = system.order
+    K, scale = system.K, 1.0 / system.diagonal
+    if order is not None:
+        K, scale, inverse_diagonal = system.ordered_K, scale[order], inverse_diagonal[order]
+
+    def solve_block(B: np.ndarray, _start: np.ndarray | None) -> Iterates:
+        return _rounds(K, B, inverse_diagonal, scale, tol, max_iterations, callback, coefficients)
+
+    return in_blocks(rhs, solve_block, order=order)
+
+
+def _rounds(
+    K: sp.csr_array,
+    B: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    scale: np.ndarray,
+    tol: float,
+    max_iterations: int,
+    callback: Callback | None,
+    coefficients: tuple[float, float] | None,
+) -> Iterates:
+    """The iteration on one block of columns; ``scale`` is the inverse diagonal of K, for its second norm."""
+    from nareg._solvers import kernels  # numba: imported when the first iterative solve needs it
+
+    X, before = np.zeros_like(B), np.zeros_like(B)
+    monitor = Monitor(np.sqrt(kernels.norms(B, scale)[1:]), tol, callback)
+    alpha, beta = 1.0, 0.0
+    if coefficients is not None:
+        center, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2
+        alpha, rho = 1.0 / center, half / center
+    for round_ in range(max_iterations + 1):
+        squares = kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, scale, B, X, before, alpha, beta)
+        # the residual of X is known once the round has computed it: X itself is the answer, not the new point
+        if not monitor.active(squares[1:]).any():
+            return Iterates(X, round_, monitor.history, rounds=round_)
+        if round_ == max_iterations:
+            break
+        X, before = before, X
+        if coefficients is not None:
+            rho_new = 1.0 / (2 * center / half - rho)
+            alpha, beta, rho = 2 * rho_new / half, rho_new * rho, rho_new
+    return Iterates(X, max_iterations, monitor.history, Status.MAX_ITERATIONS, rounds=max_iterations)
+
+
+def spectral_norm(S: sp.csr_array) -> float:
+    """Largest absolute eigenvalue of a symmetric S; Gershgorin's bound where that is below one."""
+    bound = float(np.max(abs(S).sum(axis=1), initial=0.0))
+    if bound < 1:
+        return bound
+    return abs(_extreme(S, "LM"))
+
+
+def scaled_extreme(system: FilterSystem, which: str) -> float:
+    """Extreme eigenvalue of ``D^-1/2 K D^-1/2``: largest (``"LA"``) or smallest (``"SA"``)."""
+    if (system.diagonal <= 0).any():
+        return -np.inf if which == "SA" else np.inf
+    half = sp.diags_array(1.0 / np.sqrt(system.diagonal))
+    return _extreme(sp.csr_array(half @ system.K @ half), which)
+
+
+def _extreme(matrix: sp.csr_array, which: str) -> float:
+    value = extreme_eigenvalue(matrix, which)
+    if value is None:
+        raise DivergentMethodError("the spectrum of this system could not be estimated: use method='cg'.")
+    return value

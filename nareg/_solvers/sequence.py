@@ -1,0 +1,107 @@
+"""Solves with ``K = C + S`` while S changes a little at a time, as in a descent over its weights.
+
+Jacobi-preconditioned CG from the previous solution while that is quick. Where it is not (smooth, large weights)
+and the graph is a mesh, a sparse factor of some earlier K preconditions CG: the weights move little from step to
+step, so that one factorization serves many systems, until it takes too many iterations and is made anew. Where a
+factor would not fit, CG goes on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._solvers import cg
+from nareg._solvers.factorization import Solve, factorize
+from nareg._solvers.iterate import Iterates
+from nareg.errors import SolverError
+from nareg.results import Status
+
+#: Jacobi-CG that has not converged by then is preconditioned by a factor, where one fits.
+PATIENCE = 150
+#: A factor of an earlier K that needs more iterations than this is replaced.
+STALE = 12
+#: Largest mesh-like graph whose factor is formed (about 1.5 GB for nearest neighbors in the plane).
+FACTOR_NODES = 200_000
+#: Largest other graph: a completely filled factor of this size holds 0.3 GB.
+FACTOR_ANY = 6_000
+MAX_ITERATIONS = 20_000
+
+
+def unsolved(tol: float, status: Status) -> str:
+    """What to say where a system of a design was not solved."""
+    return (
+        f"the systems of this design could not be solved to {tol:g} ({status.name}): pass a smaller upper bound, or a data "
+        "term (fit) at more nodes."
+    )
+
+
+class SystemSequence:
+    """Solves ``K x = b`` for one K after another with the same pattern.
+
+    Parameters
+    ----------
+    mesh_like : bool
+        Whether sparse factors of K stay sparse.
+    tol : float
+        Relative residual of every column.
+
+    Attributes
+    ----------
+    iterations, factorizations, columns : int
+        Work done so far: CG iterations times columns, factors, right-hand sides.
+    """
+
+    def __init__(self, n_nodes: int, *, mesh_like: bool, tol: float) -> None:
+        self.tol = tol
+        self.may_factor = n_nodes <= FACTOR_ANY or (mesh_like and n_nodes <= FACTOR_NODES)
+        self.iterations = self.factorizations = self.columns = 0
+        self._K: sp.csr_array | None = None
+        self._factor: Solve | None = None
+        self._fresh = False
+
+    def set_matrix(self, K: sp.csr_array) -> None:
+        """Set the next system."""
+        self._K, self._fresh = K, False
+
+    def forget(self) -> None:
+        """Drop the factor: the next systems are easier."""
+        self._factor = None
+
+    def solve(self, rhs: np.ndarray, x0: np.ndarray | None = None) -> np.ndarray:
+        """Solve for (N, T) right-hand sides, from ``x0`` if given.
+
+        Raises
+        ------
+        SolverError
+            If the residual stays above the tolerance.
+        """
+        self.columns += rhs.shape[1]
+        solution = None
+        if self._factor is None:
+            solution = self._run(rhs, x0, None, PATIENCE if self.may_factor else MAX_ITERATIONS)
+            if solution.status is Status.MAX_ITERATIONS and self.may_factor:
+                self._factorize()
+                solution = None
+        if solution is None:
+            solution = self._run(rhs, x0, self._factor, STALE if not self._fresh else 50)
+            if solution.status is Status.MAX_ITERATIONS and not self._fresh:
+                self._factorize()
+                solution = self._run(rhs, solution.x, self._factor, 50)
+        if solution.status is not Status.CONVERGED:
+            raise SolverError(unsolved(self.tol, solution.status))
+        return solution.x
+
+    def _run(self, rhs: np.ndarray, x0: np.ndarray | None, precondition: cg.Preconditioner | None, limit: int) -> Iterates:
+        assert self._K is not None
+        solution = cg.solve_in_order(self._K, rhs, tol=self.tol, max_iterations=limit, x0=x0, precondition=precondition)
+        self.iterations += solution.iterations * rhs.shape[1]
+        return solution
+
+    def _factorize(self) -> None:
+        assert self._K is not None
+        factor = factorize(self._K, definite=False)
+        if factor is None:
+            raise SolverError("C + S became singular in float64 during the design: pass a smaller upper bound.")
+        self._factor, self._fresh = factor.solve, True
+        self.factorizations += 1
