@@ -51,9 +51,9 @@ def test_conjugate_gradients_go_on_where_a_factor_fills(n, rng):
 
 def test_costs_grow_with_signals_and_calls(rng):
     K = system(nareg.graphs.grid((120, 120)))
-    costs = [costs.alternatives(K, columns) for columns in (1, 4, 16, 64)]
-    assert all(a.direct < b.direct and a.multigrid < b.multigrid for a, b in itertools.pairwise(costs))
-    assert costs.alternatives(K, 4, calls=30).multigrid > costs[1].multigrid
+    of = [costs.alternatives(K, columns) for columns in (1, 4, 16, 64)]
+    assert all(a.direct < b.direct and a.multigrid < b.multigrid for a, b in itertools.pairwise(of))
+    assert costs.alternatives(K, 4, calls=30).multigrid > of[1].multigrid
     assert 3.5 < costs.iteration(K.K, 64) / costs.iteration(K.K, 16) < 4.5
 
 
