@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg._solvers import direct, engines, multigrid
+from nareg._solvers import costs, direct, engines, multigrid
 from nareg.errors import AmplificationWarning, InputError, SingularSystemError
 from nareg.filters import prepare
 from nareg.results import Status
@@ -55,8 +55,8 @@ def test_one_factor_serves_all_calls(grid, rng, monkeypatch):
 @pytest.mark.parametrize("method", ["direct", "multigrid"])
 def test_auto_keeps_what_it_makes_where_cg_is_slow(rng, monkeypatch, method):
     grid = nareg.graphs.grid((75, 74))
-    costs = {"direct": 1.0, "multigrid": 1.0, method: 1e-9}
-    monkeypatch.setattr(engines.Outlook, "_alternatives", costs.Costs(**costs))
+    cheap = {"direct": 1.0, "multigrid": 1.0, method: 1e-9}
+    monkeypatch.setattr(engines.Outlook, "_alternatives", costs.Costs(**cheap))
     factors, levels = counted(monkeypatch, direct, "factorize"), counted(monkeypatch, multigrid, "Levels")
     w, y = smooth_weights(grid), rng.standard_normal((grid.n_nodes, 2))
     denoiser = prepare(grid, w)
