@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from nareg import gnn, graphs
-from nareg._solvers import conjugate_gradients
+from nareg._solvers import cg
 from nareg.gnn import Adjacency, Chebyshev, ConjugateGradients, Perturbation, propagate, series
 from nareg.gnn._operators import adjacency_operator
 from nareg.gnn.ngc import system
@@ -52,7 +52,7 @@ def allocated(call: Callable[[], object]) -> int:
 def exact(adjacency: Adjacency, x: torch.Tensor, lam: float, tol: float) -> tuple[int, float, int, float]:
     """Products and relative error (to the solution, not to x) of CG and Chebyshev."""
     reference = propagate(adjacency, x.double(), lam=lam, solver=ConjugateGradients(1e-10))
-    solved, products = conjugate_gradients.solve(system(adjacency_operator(adjacency, x), lam), x, tol=tol)
+    solved, products = cg.solve_product(system(adjacency_operator(adjacency, x), lam), x, tol=tol)
     expanded = propagate(adjacency, x, lam=lam, solver=Chebyshev(tol))
     size = reference.norm()
     errors = [float((answer.double() - reference).norm() / size) for answer in (solved, expanded)]

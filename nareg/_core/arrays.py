@@ -76,3 +76,25 @@ def empty_like(x: Array) -> Array:
     import torch
 
     return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def namespace(x: Array) -> Any:
+    """The NumPy or the torch module, whose functions take x."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np
+    import torch
+
+    return torch
+
+
+def dots(A: Array, B: Array) -> Array:
+    """The inner products of the columns of two (N, T) arrays, (T,)."""
+    return np.einsum("it,it->t", A, B) if isinstance(A, np.ndarray) else (A * B).sum(0)
+
+
+def ratio(above: Array, below: Array, where: Array = None) -> Array:
+    """``above / below`` where the condition holds (by default: ``below > 0``), zero elsewhere."""
+    where = below > 0 if where is None else where
+    if isinstance(below, np.ndarray):
+        return np.divide(above, below, out=np.zeros_like(below), where=where)
+    return namespace(below).where(where, above / below, 0.0)

@@ -1,5 +1,4 @@
-"""Conjugate gradients on ``K = C + S``, many signals at once (Algorithm 1 of the node-adaptive paper,
-preconditioned).
+"""Conjugate gradients on many columns at once (Algorithm 1 of the node-adaptive paper, preconditioned): the one loop.
 
 The published algorithm is the case without preconditioner. Dividing by the diagonal of K (Jacobi) costs
 nothing and takes the spread of the weights out of the condition number: with weights over three decades on a
@@ -9,18 +8,76 @@ grid of 10^6 nodes about 34 iterations instead of 715.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._core.arrays import dots, empty_like, ratio
 from nareg._solvers.iterate import Callback, Iterates, Monitor, in_blocks
+from nareg._solvers.passes import CompiledPasses, Passes, Product, ProductPasses
 from nareg._solvers.system import FilterSystem
+from nareg.errors import SolverError
 from nareg.results import Status
 
-Preconditioner = Callable[[np.ndarray], np.ndarray]
+Preconditioner = Callable[[Any], Any]
 
 #: Asked after each iteration of the first block, with the largest relative residual of each so far: whether to give up.
 Watch = Callable[[list[float]], bool]
+
+
+def descend(
+    passes: Passes, X: Any, R: Any, P: Any, Q: Any, monitor: Monitor, *, max_iterations: int,
+    precondition: Preconditioner | None = None, natural: bool = False, watch: Watch | None = None,
+) -> None:  # fmt: skip
+    """Move X until the monitor ends it; R is its residual, P is zero, Q is spare. All four are changed in place.
+
+    Each column has its own step lengths, and a column that is done takes none. Jacobi preconditioning, by the passes' diagonal,
+    unless another is passed; ``natural`` judges by its norm ``R^T M^-1 R``.
+    """
+
+    def turn(squares: Any, before: Any = None) -> Any:
+        """Record the residual and turn the direction to it; ``R^T M^-1 R``, which ``before`` was the last time."""
+        nonlocal P
+        Z = None if precondition is None else precondition(R)
+        rz = squares[0] if Z is None else dots(R, Z)
+        monitor.record(rz[None] if natural else squares[1:])
+        beta = 0 * rz if before is None else ratio(rz, before, monitor.active)
+        if Z is None:
+            passes.turn(R, P, beta)
+        else:
+            P *= beta
+            P += Z
+        return rz
+
+    rz = turn(passes.squares(R))
+    for iteration in range(max_iterations + 1):
+        if monitor.ended(iteration, max_iterations):
+            return
+        if watch is not None and iteration and watch(monitor.records):
+            monitor.status = Status.MAX_ITERATIONS
+            return
+        curvature = passes.product(P, Q)
+        monitor.fail(~(curvature > 0))
+        # the condition keeps 0 / 0 out of columns that are done, and of those that are zero
+        rz = turn(passes.step(X, R, P, Q, ratio(rz, curvature, monitor.active)), rz)
+
+
+def solve_block(
+    passes: Passes, B: Any, *, tol: float, max_iterations: int, callback: Callback | None = None, x0: Any = None,
+    precondition: Preconditioner | None = None, watch: Watch | None = None,
+) -> Iterates:  # fmt: skip
+    """Solve ``K X = B`` for one block of columns, from ``x0`` or zero."""
+    P, Q = B * 0.0, empty_like(B)
+    if x0 is None:
+        X, R = B * 0.0, B * 1.0
+    else:
+        X = x0 * 1.0
+        passes.product(X, Q)
+        R = B - Q
+    monitor = Monitor(passes.squares(B)[1:] ** 0.5, tol, callback)
+    descend(passes, X, R, P, Q, monitor, max_iterations=max_iterations, precondition=precondition, watch=watch)
+    return monitor.iterates(X)
 
 
 def solve(
@@ -36,8 +93,7 @@ def solve(
 ) -> Iterates:
     """Solve ``K x = rhs`` for (N, T) ``rhs``; Jacobi preconditioning unless another is passed.
 
-    Stops when every column has ``||rhs - K x|| <= tol ||rhs||``, also after scaling by the diagonal of K. Each
-    column has its own step lengths, and a converged column is frozen.
+    Stops when every column has ``||rhs - K x|| <= tol ||rhs||``, also after scaling by the diagonal of K.
     """
     order = system.order if precondition is None else None
     return solve_in_order(
@@ -72,58 +128,66 @@ def solve_in_order(
     diagonal = K.diagonal()
     if (diagonal <= 0).any():
         return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
-    inverse_diagonal = 1.0 / diagonal
+    passes = CompiledPasses(K, 1.0 / diagonal)
     watches = iter([watch])  # the first block alone is watched
 
-    def solve_block(B: np.ndarray, start: np.ndarray | None) -> Iterates:
-        return _solve_block(K, inverse_diagonal, B, tol, max_iterations, callback, start, precondition, next(watches, None))
+    def solve_one(B: np.ndarray, start: np.ndarray | None) -> Iterates:
+        return solve_block(
+            passes, B, tol=tol, max_iterations=max_iterations, callback=callback, x0=start, precondition=precondition,
+            watch=next(watches, None),
+        )  # fmt: skip
 
-    return in_blocks(rhs, solve_block, order=order, x0=x0, first_only=watch is not None)
+    return in_blocks(rhs, solve_one, order=order, x0=x0, first_only=watch is not None)
 
 
-def _solve_block(
-    K: sp.csr_array,
-    inverse_diagonal: np.ndarray,
-    B: np.ndarray,
+def solve_product(
+    product: Product,
+    B: Any,
+    *,
     tol: float,
-    max_iterations: int,
-    callback: Callback | None,
-    x0: np.ndarray | None,
-    precondition: Preconditioner | None,
-    watch: Watch | None,
-) -> Iterates:
-    from nareg._solvers import kernels  # numba: imported when the first iterative solve needs it
+    inverse_diagonal: Any = None,
+    max_products: int = 2000,
+    check_every: int | None = None,
+) -> tuple[Any, int]:
+    """Solve ``K X = B`` for a product and (N, F) B, NumPy or torch, until every column has ``||B - K X|| <= tol ||B||``.
 
-    X = np.zeros_like(B) if x0 is None else x0.copy()
-    R = B - K @ X if x0 is not None else B.copy()
-    Q = np.empty_like(B)
-    monitor = Monitor(np.sqrt(kernels.norms(B, inverse_diagonal)[1:]), tol, callback)
-    norms = kernels.norms(R, inverse_diagonal)
-    active = monitor.active(norms[1:])
-    P = R * inverse_diagonal[:, None] if precondition is None else precondition(R)
-    rz = norms[0] if precondition is None else np.einsum("it,it->t", R, P)
-    for iteration in range(1, max_iterations + 1):
-        if not active.any():
-            return Iterates(X, iteration - 1, monitor.history)
-        curvature = kernels.product_and_dot(K.indptr, K.indices, K.data, P, Q)
-        if not (curvature[active] > 0).all():
-            return Iterates(X, iteration - 1, monitor.history, Status.INDEFINITE)
-        # a frozen column has step 0; the guards keep 0 / 0 out of converged and zero columns
-        alpha = np.divide(rz, curvature, out=np.zeros_like(rz), where=active)
-        norms = kernels.step_and_norms(X, R, P, Q, inverse_diagonal, alpha)
-        active = active & monitor.active(norms[1:])
-        if watch is not None and active.any() and watch(monitor.history):
-            return Iterates(X, iteration, monitor.history, Status.MAX_ITERATIONS)
-        if precondition is None:
-            rz_new = norms[0]
-            beta = np.divide(rz_new, rz, out=np.zeros_like(rz), where=active)
-            kernels.new_direction(R, P, inverse_diagonal, beta)
-        else:
-            Z = precondition(R)
-            rz_new = np.einsum("it,it->t", R, Z)
-            beta = np.divide(rz_new, rz, out=np.zeros_like(rz), where=active)
-            P *= beta
-            P += Z
-        rz = rz_new
-    status = Status.MAX_ITERATIONS if active.any() else Status.CONVERGED
-    return Iterates(X, max_iterations, monitor.history, status)
+    Columns are scaled to one first: squares of very small or large ones would leave float32. What counts is the residual of X
+    itself: where the recurred one has drifted away from it the iteration starts again there. ``inverse_diagonal``, (N, 1), is
+    the Jacobi preconditioner. ``check_every``: see :class:`Monitor`; X does not depend on it.
+
+    Returns
+    -------
+    X, products : array, int
+        The solution, and how many products it took.
+
+    Raises
+    ------
+    SolverError
+        If the residual stays above the tolerance, or K is not positive definite in this precision.
+    """
+    if B.shape[1] == 0:
+        return B * 1.0, 0
+    passes = ProductPasses(product, inverse_diagonal)
+    peak = abs(B).max(0) if isinstance(B, np.ndarray) else B.abs().amax(0)
+    peak = peak + (peak == 0)
+    B = B / peak
+    norms = passes.squares(B)[1:] ** 0.5
+    X, R, spare, products, worst = B * 0.0, B * 1.0, empty_like(B), 0, np.inf
+    while True:
+        monitor = Monitor(norms, tol, every=check_every)
+        descend(passes, X, R, B * 0.0, spare, monitor, max_iterations=max_products - products)
+        if monitor.status is Status.INDEFINITE:
+            raise SolverError("the system is not positive definite in this precision: pass float64 features, or a larger tol.")
+        passes.product(X, spare)
+        R = B - spare
+        products += monitor.iterations + 1
+        residual = float(ratio(passes.squares(R)[1:] ** 0.5, norms).max())
+        if residual <= 1.5 * tol:
+            X *= peak
+            return X, products
+        if products >= max_products or not residual < 0.5 * worst:
+            raise SolverError(
+                f"conjugate gradients reached a residual of {residual:.1e} instead of tol = {tol:g} in {products} products: "
+                "take a larger tol, smaller weights, or float64."
+            )
+        worst = residual

@@ -38,9 +38,8 @@ def solve(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: 
     return stationary(
         system,
         rhs,
-        1.0 / system.diagonal,
         tol=tol,
         max_iterations=max_iterations,
         callback=callback,
-        coefficients=(low, max(high, low * (1 + 1e-12))),
+        interval=(low, max(high, low * (1 + 1e-12))),
     )

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from nareg._core.arrays import is_tensor, namespace, ratio
 from nareg.results import Status
 
 #: ``callback(iteration, largest relative residual)``; raising KeyboardInterrupt in it stops the solve.
 Callback = Callable[[int, float], None]
+
+
+def check_every(array: Any) -> int:
+    """Iterations between two looks at the columns that are left, for arrays that lie where this one does."""
+    return 1 if not is_tensor(array) or array.device.type == "cpu" else ON_DEVICE
 
 
 @dataclass(frozen=True)
@@ -25,9 +32,9 @@ class Stop:
 
 @dataclass
 class Iterates:
-    """The point reached, how many iterations it took and the largest relative residual after each."""
+    """The point reached, how many iterations it took and the largest relative residual after each; NumPy or torch."""
 
-    x: np.ndarray
+    x: Any
     iterations: int
     residuals: list[float] = field(default_factory=list)
     status: Status = Status.CONVERGED
@@ -38,26 +45,70 @@ class Iterates:
     reached: tuple[float, float] | None = None
 
 
-@dataclass
 class Monitor:
     """Records the residual history, calls the callback, and decides when to stop.
 
-    A column is done when both its residual and its residual scaled by the diagonal are below the tolerance.
+    A column is done when all its residuals are below the tolerance: the plain one, and usually that over the diagonal. Flags
+    stay on the device of the norms, (k, T) of the right-hand side. The host reads them now and then, as ``every`` says.
+    ``frozen`` says that a method leaves a column alone once it is done. Where it does not, a residual may rise again.
     """
 
-    norms: np.ndarray  # (2, T): of the right-hand side, and of the same over the diagonal
-    tol: float
-    callback: Callback | None
-    history: list[float] = field(default_factory=list)
+    def __init__(
+        self, norms: Any, tol: Any, callback: Callback | None = None, *, frozen: bool = True, every: int | None = None
+    ) -> None:
+        self._norms, self._tol, self._callback, self._frozen = norms, tol, callback, frozen
+        self._every = every or check_every(norms)
+        self._reported = 0
+        #: The largest plain residual at the start and after each iteration, on the device.
+        self.records: list[Any] = []
+        self.active = norms[0] >= 0
+        self.failed = norms[0] < 0
+        self.status: Status | None = None
 
-    def active(self, squared: np.ndarray) -> np.ndarray:
-        """Columns above the tolerance, from the squared norms (2, T); zero columns are done before they start."""
-        relative = np.divide(np.sqrt(squared), self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
-        self.history.append(float(relative[0].max(initial=0.0)))
-        if self.callback is not None:
-            self.callback(len(self.history) - 1, self.history[-1])
-        return ~(relative <= self.tol).all(axis=0)  # NaN counts as active
+    @property
+    def iterations(self) -> int:
+        """Steps after which a residual was recorded."""
+        return len(self.records) - 1
 
+    def record(self, squares: Any) -> None:
+        """Take in the squares (k, T) of the residual after a step."""
+        relative = ratio(squares**0.5, self._norms)
+        above = ~(relative <= self._tol).all(0)  # NaN counts as active
+        self.active = self.active & above if self._frozen else above
+        self.records.append(relative[0].max())
+
+    def fail(self, columns: Any) -> None:
+        """Give up those of these columns that are not done."""
+        self.failed = self.failed | (self.active & columns)
+        self.active = self.active & ~self.failed
+
+    def ended(self, iteration: int, limit: int) -> bool:
+        """Whether the iteration ends here: every column is done, or one has failed, or this is the last."""
+        if iteration < limit and iteration % self._every:
+            return False
+        seen = int(self.active.any() + 2 * self.failed.any())  # one number, so that a device is waited for once
+        if self._callback is not None:
+            for value in self.history(self._reported):
+                self._callback(self._reported, value)
+                self._reported += 1
+        if seen == 1 and iteration < limit:
+            return False
+        self.status = Status.INDEFINITE if seen >= 2 else Status.MAX_ITERATIONS if seen else Status.CONVERGED
+        return True
+
+    def history(self, first: int = 0) -> list[float]:
+        """The records from this one on, in one copy from the device."""
+        history: list[float] = namespace(self._norms).stack(self.records[first:]).tolist() if self.records[first:] else []
+        return history
+
+    def iterates(self, x: Any) -> Iterates:
+        """What an iteration that has ended returns."""
+        assert self.status is not None
+        return Iterates(x, self.iterations, self.history(), self.status)
+
+
+#: Iterations between two looks at the flags of a device, for which the host waits; on the CPU a look costs nothing.
+ON_DEVICE = 8
 
 #: Columns solved together: enough to amortize the gather of a row, few enough to bound the scratch memory.
 BLOCK = 16

@@ -8,20 +8,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers.eigenvalues import extreme_eigenvalue
 from nareg._solvers.iterate import Callback, Iterates, Monitor, in_blocks
+from nareg._solvers.passes import CompiledPasses, RoundPasses
 from nareg._solvers.system import FilterSystem
 from nareg.errors import DivergentMethodError
-from nareg.results import Status
 
 
 def jacobi(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Jacobi rounds on ``K x = rhs``."""
     refuse_jacobi(system)
-    return stationary(system, rhs, 1.0 / system.diagonal, tol=tol, max_iterations=max_iterations, callback=callback)
+    return stationary(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback)
 
 
 def refuse_jacobi(system: FilterSystem) -> None:
@@ -38,8 +40,7 @@ def refuse_jacobi(system: FilterSystem) -> None:
 def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Recursion (19) as published."""
     refuse_published(system)
-    ones = np.ones(system.n_nodes)
-    return stationary(system, rhs, ones, tol=tol, max_iterations=max_iterations, callback=callback)
+    return stationary(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback, scaled=False)
 
 
 def refuse_published(system: FilterSystem) -> None:
@@ -64,60 +65,55 @@ def refuse_published(system: FilterSystem) -> None:
 def stationary(
     system: FilterSystem,
     rhs: np.ndarray,
-    inverse_diagonal: np.ndarray,
     *,
     tol: float,
     max_iterations: int,
     callback: Callback | None,
-    coefficients: tuple[float, float] | None = None,
+    interval: tuple[float, float] | None = None,
+    scaled: bool = True,
 ) -> Iterates:
-    """``x <- x + beta (x - x_before) + alpha D^-1 (rhs - K x)``.
+    """``x <- x + beta (x - x_before) + alpha D^-1 (rhs - K x)``; D = I unless ``scaled``.
 
-    Without ``coefficients`` alpha = 1 and beta = 0 (a stationary iteration); with the interval
-    ``coefficients = (a, b)`` that holds the spectrum of ``D^-1 K``, the Chebyshev semi-iteration.
+    Without ``interval`` alpha = 1 and beta = 0 (a stationary iteration); with one that holds the spectrum of ``D^-1 K``, the
+    Chebyshev semi-iteration.
     """
     order = system.order
-    K, scale = system.K, 1.0 / system.diagonal
-    if order is not None:
-        K, scale, inverse_diagonal = system.ordered_K, scale[order], inverse_diagonal[order]
+    diagonal = system.diagonal if order is None else system.diagonal[order]
+    passes = CompiledPasses(system.K if order is None else system.ordered_K, 1.0 / diagonal)
 
     def solve_block(B: np.ndarray, _start: np.ndarray | None) -> Iterates:
-        return _rounds(K, B, inverse_diagonal, scale, tol, max_iterations, callback, coefficients)
+        return rounds(passes, B, tol=tol, max_iterations=max_iterations, callback=callback, interval=interval, scaled=scaled)
 
     return in_blocks(rhs, solve_block, order=order)
 
 
-def _rounds(
-    K: sp.csr_array,
-    B: np.ndarray,
-    inverse_diagonal: np.ndarray,
-    scale: np.ndarray,
-    tol: float,
-    max_iterations: int,
-    callback: Callback | None,
-    coefficients: tuple[float, float] | None,
-) -> Iterates:
-    """The iteration on one block of columns; ``scale`` is the inverse diagonal of K, for its second norm."""
-    from nareg._solvers import kernels  # numba: imported when the first iterative solve needs it
+def rounds(
+    passes: RoundPasses, B: Any, *, tol: float, max_iterations: int, callback: Callback | None, x0: Any = None,
+    interval: tuple[float, float] | None = None, scaled: bool = True,
+) -> Iterates:  # fmt: skip
+    """The iteration on one block of columns.
 
-    X, before = np.zeros_like(B), np.zeros_like(B)
-    monitor = Monitor(np.sqrt(kernels.norms(B, scale)[1:]), tol, callback)
-    alpha, beta = 1.0, 0.0
-    if coefficients is not None:
-        center, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2
+    Its coefficients depend on the interval alone, so that the host waits for a device only to see whether all columns are done.
+    """
+    X = B * 0.0 if x0 is None else x0 * 1.0
+    before = X * 1.0
+    monitor = Monitor(passes.squares(B)[1:] ** 0.5, tol, callback, frozen=False)
+    alpha, beta, center, half, rho = 1.0, 0.0, 1.0, 0.0, 0.0
+    if interval is not None:
+        center, half = sum(interval) / 2, (interval[1] - interval[0]) / 2
         alpha, rho = 1.0 / center, half / center
     for round_ in range(max_iterations + 1):
-        squares = kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, scale, B, X, before, alpha, beta)
+        monitor.record(passes.relax(B, X, before, alpha, beta, scaled=scaled)[1:])
         # the residual of X is known once the round has computed it: X itself is the answer, not the new point
-        if not monitor.active(squares[1:]).any():
-            return Iterates(X, round_, monitor.history, rounds=round_)
-        if round_ == max_iterations:
+        if monitor.ended(round_, max_iterations):
             break
         X, before = before, X
-        if coefficients is not None:
+        if interval is not None:
             rho_new = 1.0 / (2 * center / half - rho)
             alpha, beta, rho = 2 * rho_new / half, rho_new * rho, rho_new
-    return Iterates(X, max_iterations, monitor.history, Status.MAX_ITERATIONS, rounds=max_iterations)
+    result = monitor.iterates(X)
+    result.rounds = result.iterations
+    return result
 
 
 def spectral_norm(S: sp.csr_array) -> float:

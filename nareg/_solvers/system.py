@@ -19,6 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from nareg._core import checks
+from nareg._core.arrays import ratio
 from nareg._core.sparse_checks import whole_sparse
 from nareg._solvers.eigenvalues import extreme_eigenvalue
 from nareg._storage.graph_files import StoredGraph
@@ -256,9 +257,9 @@ class FilterSystem:
         else:
             left = self.K @ x
             np.subtract(rhs, left, out=left)
-        return _ratio(np.einsum("it,it->t", left, left), below[0]), _ratio(
-            np.einsum("it,it,i->t", left, left, squared), below[1]
-        )
+        above = np.array([np.einsum("it,it->t", left, left), np.einsum("it,it,i->t", left, left, squared)])
+        plain, scaled = np.sqrt(ratio(above, below))
+        return plain, scaled
 
     def residual_of_parts(self, x: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         """``rhs - C x - diag(w) L diag(w) x``, right to rounding however small C is beside the rest."""
@@ -274,11 +275,6 @@ class FilterSystem:
             twofold.residual(P.indptr, P.indices, P.data, high, low, w, self.c, B, X, np.zeros_like(X), U, V, R)
             left[:, some] = R
         return left
-
-
-def _ratio(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Root of left over right, zero where right is."""
-    return np.sqrt(np.divide(left, right, out=np.zeros_like(right), where=right > 0))
 
 
 def filter_matrix(system: FilterSystem, *, what: str) -> np.ndarray:

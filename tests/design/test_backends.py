@@ -158,12 +158,13 @@ def test_ctrl_c_keeps_the_best_weights(torch, field, kind):
 
 def test_a_step_reads_as_often_for_many_columns_as_for_few(torch, monkeypatch):
     """On an accelerator all columns go together, and one flag is read in eight iterations."""
-    from nareg._solvers.backends._torch import _device, _matrix, _monitor
+    from nareg._solvers import iterate
+    from nareg._solvers.backends._torch import _device, _matrix
     from nareg._solvers.backends._torch._passes import DevicePasses
     from tests.synchronizations import Synchronizations
 
     monkeypatch.setattr(_matrix, "passes_of", DevicePasses)
-    monkeypatch.setattr(_monitor, "check_every", lambda device: 8)
+    monkeypatch.setattr(iterate, "check_every", lambda array: 8)
     monkeypatch.setattr(_device, "BLOCK", 1000)
     rng = np.random.default_rng(5)
     graph = nareg.graphs.grid((20, 20))

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nareg
+from nareg._solvers import iterate
 from nareg._solvers.backends import Torch
 from nareg.errors import AmplificationWarning, InputError, TooLargeError
 from nareg.filters import denoise, interpolate, prepare
@@ -214,7 +215,7 @@ class Synchronizations(TorchDispatchMode):
 @pytest.mark.parametrize("method", ["cg", "multigrid", "jacobi", "chebyshev"])
 @pytest.mark.parametrize("every", [1, 8])
 def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, monkeypatch):
-    monkeypatch.setitem(_device.CHECK_EVERY, "cpu", every)
+    monkeypatch.setattr(iterate, "check_every", lambda array: every)
     monkeypatch.setattr(_engines, "on_host", lambda device, dtype: False)
     monkeypatch.setattr(_solver, "passes_of", DevicePasses)
     y = torch.tensor(rng.standard_normal((grid.n_nodes, 3)))
@@ -311,7 +312,7 @@ def test_tensors_on_the_cpu_get_the_choices_of_arrays(rng):
 
 @pytest.mark.parametrize("where", ["arrays", "device"])
 def test_the_callback_gets_every_iteration(where, grid, rng, monkeypatch):
-    monkeypatch.setitem(_device.CHECK_EVERY, "cpu", 5)
+    monkeypatch.setattr(iterate, "check_every", lambda array: 5)
     seen = []
     y = torch.tensor(rng.standard_normal(grid.n_nodes))
     with solving_on(where):

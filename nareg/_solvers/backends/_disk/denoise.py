@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from nareg._core.arrays import ratio
+from nareg._solvers import cg
 from nareg._solvers.backends._disk import kernels
 from nareg._solvers.backends._disk.streaming import column_blocks
 from nareg._solvers.backends._disk.system import SMALLEST, StoredSystem, system
-from nareg._solvers.iterate import Callback
+from nareg._solvers.iterate import Callback, Monitor
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.signals import ColumnBlock, NodeVectors, SignalFile, refuse_output, signal_writer
 from nareg.results import Solution, Status
@@ -91,11 +93,11 @@ class _Block:
     def solve(self, tol: float, max_iterations: int) -> tuple[int, list[float], Status, float]:
         """Iterations, history of the residual, status, and the residual of the estimate in float64."""
         unit = self._start()
-        sizes = np.sqrt(self._norms()[1:]) * unit
+        sizes = np.sqrt(_Passes(self._system).squares(self._R)[1:]) * unit
         if self._system.leaves_some:
             self._residual(unit)
-        norms = self._norms()
-        relative = _ratio(np.sqrt(norms[1:]) * unit, sizes)
+        norms = _Passes(self._system).squares(self._R)
+        relative = ratio(np.sqrt(norms[1:]) * unit, sizes)
         history, iterations, previous = [float(relative[0].max())], 0, np.inf
         while tol < relative.max() <= PROGRESS * previous and iterations < max_iterations:
             previous = float(relative.max())
@@ -107,14 +109,14 @@ class _Block:
                 self._R.store(place, R)
             unit = unit * factor
             targets = np.maximum(0.5 * tol, REDUCTION * relative)
-            residuals = self._conjugate_gradients(_ratio(unit, sizes), targets, max_iterations - iterations)
+            residuals = self._conjugate_gradients(ratio(unit, sizes), targets, max_iterations - iterations)
             history += residuals
             iterations += len(residuals)
             for place in self._U.pieces():
                 self._U.store(place, self._U.rows(place) + unit * self._increment.rows(place))
             self._residual(unit)
-            norms = self._norms()
-            relative = _ratio(np.sqrt(norms[1:]) * unit, sizes)
+            norms = _Passes(self._system).squares(self._R)
+            relative = ratio(np.sqrt(norms[1:]) * unit, sizes)
         reached = float(relative.max())
         if reached <= max(2 * tol, 1e-12):
             status = Status.CONVERGED
@@ -164,44 +166,17 @@ class _Block:
 
         ``scale`` makes norms of R relative to those of the right-hand side; a column ends when both are below ``targets``.
         """
-        s, diagonal, edges, P = self._system.s, self._system.diagonal, self._system.edges, self._P
-        norms = self._norms()
-        active = (np.sqrt(norms[1:]) * scale > targets).any(axis=0)
-        P[:] = 0.0
-        for place in self._R.pieces():
-            kernels.direction(s[place], self._R.rows(place), P[place], np.zeros(P.shape[1]))
-            self._increment.store(place, np.zeros(P[place].shape, np.float32))
-        history: list[float] = []
-        while active.any() and len(history) < max_iterations:
-            curvature = np.zeros(P.shape[1])
-            for place, Q in edges.products(P):
-                curvature += kernels.finish_product(s[place], SMALLEST, P[place], Q)
-                self._Q.store(place, Q)
-            active &= curvature > 0  # else rounding is all that is left
-            squared = norms[0]
-            # a column that has ended takes no step; the guards keep 0 / 0 out of it
-            alpha = np.divide(squared, curvature, out=np.zeros_like(squared), where=active)
-            norms = np.zeros_like(norms)
-            for place in self._R.pieces():
-                U, R = self._increment.rows(place), self._R.rows(place)
-                norms += kernels.step(U, R, P[place], self._Q.rows(place), diagonal[place], alpha)
-                self._increment.store(place, U)
-                self._R.store(place, R)
-            relative = np.sqrt(norms[1:]) * scale
-            history.append(float(relative[0].max()))
-            self._report(history[-1])
-            active &= (relative > targets).any(axis=0)
-            beta = np.divide(norms[0], squared, out=np.zeros_like(squared), where=active)
-            for place in self._R.pieces():
-                kernels.direction(s[place], self._R.rows(place), P[place], beta)
-        return history
+        self._P[:] = 0.0
+        for place in self._increment.pieces():
+            self._increment.store(place, np.zeros(self._P[place].shape, np.float32))
+        monitor = _SinglePrecision(ratio(1.0, scale), targets, self._reported)
+        passes = _Passes(self._system)
+        cg.descend(passes, self._increment, self._R, self._P, self._Q, monitor, max_iterations=max_iterations)
+        return monitor.history(1)
 
-    def _norms(self) -> np.ndarray:
-        """Squared norms of R's columns: see ``kernels.norms``."""
-        total = np.zeros((3, self._P.shape[1]))
-        for place in self._R.pieces():
-            total += kernels.norms(self._R.rows(place), self._system.diagonal[place])
-        return total
+    def _reported(self, step: int, residual: float) -> None:
+        if step:  # the first is the last of before
+            self._report(residual)
 
     def _residual(self, unit: np.ndarray) -> None:
         """``R = D^-1/2 (c y - c U / w - w L U) / unit``, computed in float64."""
@@ -227,6 +202,38 @@ class _Block:
                 self._R.store(place, R)
 
 
-def _ratio(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Left over right, zero where right is."""
-    return np.divide(left, right, out=np.zeros_like(right), where=right > 0)
+class _SinglePrecision(Monitor):
+    """A column that meets no positive curvature ends: rounding is all that is left there."""
+
+    def fail(self, columns: np.ndarray) -> None:
+        self.active &= ~columns
+
+
+class _Passes:
+    """Of :func:`cg.descend` over vectors in pieces, with P in memory; ``squares`` as ``kernels.norms`` has them."""
+
+    def __init__(self, system: StoredSystem) -> None:
+        self._system = system
+
+    def squares(self, R: NodeVectors) -> np.ndarray:
+        return sum(kernels.norms(R.rows(place), self._system.diagonal[place]) for place in R.pieces())  # type: ignore[return-value]
+
+    def product(self, P: np.ndarray, Q: NodeVectors) -> np.ndarray:
+        dots = np.zeros(P.shape[1])
+        for place, rows in self._system.edges.products(P):
+            dots += kernels.finish_product(self._system.s[place], SMALLEST, P[place], rows)
+            Q.store(place, rows)
+        return dots
+
+    def step(self, X: NodeVectors, R: NodeVectors, P: np.ndarray, Q: NodeVectors, alpha: np.ndarray) -> np.ndarray:
+        squares = np.zeros((3, alpha.size))
+        for place in R.pieces():
+            x, r = X.rows(place), R.rows(place)
+            squares += kernels.step(x, r, P[place], Q.rows(place), self._system.diagonal[place], alpha)
+            X.store(place, x)
+            R.store(place, r)
+        return squares
+
+    def turn(self, R: NodeVectors, P: np.ndarray, beta: np.ndarray) -> None:
+        for place in R.pieces():
+            kernels.direction(self._system.s[place], R.rows(place), P[place], beta)

@@ -14,21 +14,11 @@ import torch
 from nareg._core import checks as _checks
 from nareg.errors import InputError, TooLargeError
 
-#: Reading a flag makes the host wait for an accelerator, so that it is done once in so many iterations. On the CPU it costs
-#: nothing.
-CHECK_EVERY = {"cpu": 1}
-CHECK_EVERY_ELSEWHERE = 8
-
 #: Columns solved together on the CPU, whose caches more would leave; an accelerator takes all.
 BLOCK = 16
 
 #: Largest index that fits the narrow type, which halves the bytes of a sparse product's indices.
 NARROW = 2**31 - 1
-
-
-def check_every(device: torch.device) -> int:
-    """Iterations between two reads of the convergence flags."""
-    return CHECK_EVERY.get(device.type, CHECK_EVERY_ELSEWHERE)
 
 
 def resolve(device: Any) -> torch.device:

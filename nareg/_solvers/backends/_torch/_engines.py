@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import torch
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, is_tensor
 from nareg._solvers.backends._torch._device import csr, floating, on_device, resolve
-from nareg._solvers.backends._torch._monitor import DeviceIterates
 from nareg._solvers.backends._torch._solver import Solver
 from nareg._solvers.backends.options import Torch
 from nareg._solvers.engines import Engines, checked_run, without_underflow
@@ -85,28 +85,25 @@ class TorchEngines:
             return result, f"{label} [torch, {device}]"
         with torch.no_grad():
             reached, label, residuals = self._solve(on_device(rhs, device), Stop(method, tol, max_iterations, callback), dtype)
-        x = reached.x.cpu().numpy()
-        label = f"{label} [torch, {device}]"
-        return Iterates(
-            x, reached.iterations, reached.residuals, reached.status, self._rounds(method, reached), reached.note, residuals
-        ), label
+        reached = replace(reached, x=reached.x.cpu().numpy(), rounds=self._rounds(method, reached), reached=residuals)
+        return reached, f"{label} [torch, {device}]"
 
     @staticmethod
-    def _rounds(method: str, reached: DeviceIterates) -> int | None:
+    def _rounds(method: str, reached: Iterates) -> int | None:
         return reached.iterations if method in ("jacobi", "chebyshev", "recursion") else None
 
-    def _solve(self, rhs: torch.Tensor, stop: Stop, dtype: torch.dtype) -> tuple[DeviceIterates, str, tuple[float, float]]:
+    def _solve(self, rhs: torch.Tensor, stop: Stop, dtype: torch.dtype) -> tuple[Iterates, str, tuple[float, float]]:
         if on_host(rhs.device, dtype):
             return self._solve_on_host(rhs, stop)
         return self.solver(rhs.device).solve(
             rhs, stop.method, tol=stop.tol, max_iterations=stop.max_iterations, callback=stop.callback, dtype=dtype
         )
 
-    def _solve_on_host(self, rhs: torch.Tensor, stop: Stop) -> tuple[DeviceIterates, str, tuple[float, float]]:
+    def _solve_on_host(self, rhs: torch.Tensor, stop: Stop) -> tuple[Iterates, str, tuple[float, float]]:
         columns, unit = without_underflow(rhs.detach().numpy())
         result, label, residuals = checked_run(self._host, columns, stop)
         x = torch.from_numpy(result.x if unit is None else result.x * unit)
-        return DeviceIterates(x, result.iterations, result.residuals, result.status, result.note), label, residuals
+        return replace(result, x=x), label, residuals
 
     def takes(self, y: Any) -> bool:
         """Whether the answer for these readings is a tensor."""
@@ -149,7 +146,7 @@ class TorchEngines:
         n, device = self.system.n_nodes, y.device
         short = y.dtype in SHORT and device.type != "cpu"
         dtype = self._dtype or (torch.float32 if short else torch.float64)
-        outcome: list[tuple[DeviceIterates, str, tuple[float, float]]] = []
+        outcome: list[tuple[Iterates, str, tuple[float, float]]] = []
 
         def forward(rhs: torch.Tensor) -> torch.Tensor:
             outcome.append(self._solve(rhs.contiguous(), stop, dtype))

@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg._solvers.backends._torch import _cg
+from nareg._solvers import cg
 from nareg._solvers.backends._torch import _device as on
-from nareg._solvers.backends._torch._cg import Preconditioner
-from nareg._solvers.backends._torch._monitor import DeviceIterates
-from nareg._solvers.backends._torch._passes import Passes, passes_of
+from nareg._solvers.backends._torch._passes import DevicePasses, HostPasses, passes_of
 from nareg._solvers.backends._torch._solver import CORRECTIONS, SINGLE_ITERATIONS, SINGLE_TOL
 from nareg._solvers.backends.options import Torch
+from nareg._solvers.cg import Preconditioner
+from nareg._solvers.iterate import Iterates
 from nareg.errors import InputError
 from nareg.results import Status
 
@@ -45,7 +45,7 @@ class ChangingMatrix:
         diagonal = values[self.diagonal]
         self.positive = bool(((diagonal > 0) & torch.isfinite(diagonal)).all())
         self.inverse_diagonal = 1.0 / diagonal
-        self._passes: dict[torch.dtype, Passes] = {}
+        self._passes: dict[torch.dtype, DevicePasses | HostPasses] = {}
 
     def blocks(self, n_columns: int) -> Iterator[slice]:
         """Columns that are worked on together: few for the caches of a CPU, else all."""
@@ -64,10 +64,10 @@ class ChangingMatrix:
 
     def run(
         self, B: torch.Tensor, x0: torch.Tensor | None, *, tol: float, limit: int, precondition: Preconditioners
-    ) -> DeviceIterates:
+    ) -> Iterates:
         """CG in float64, or in float32 on what is left over in float64 until that meets the tolerance."""
         if not self.positive:
-            return DeviceIterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE)
+            return Iterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE)
         steps = 0
         if self._dtype is torch.float32:
             reached = self._corrected(B, x0, tol, limit, precondition)
@@ -86,14 +86,14 @@ class ChangingMatrix:
         tol: float,
         limit: int,
         precondition: Preconditioners,
-    ) -> DeviceIterates:
+    ) -> Iterates:
         if dtype not in self._passes:
             self._passes[dtype] = passes_of(on.as_dtype(self.matrix, dtype), self.inverse_diagonal.to(dtype))
-        return _cg.solve(self._passes[dtype], B, tol=tol, max_iterations=limit, x0=x0, precondition=precondition(dtype))
+        return cg.solve_block(self._passes[dtype], B, tol=tol, max_iterations=limit, x0=x0, precondition=precondition(dtype))
 
     def _corrected(
         self, B: torch.Tensor, x0: torch.Tensor | None, tol: float, limit: int, precondition: Preconditioners
-    ) -> DeviceIterates:
+    ) -> Iterates:
         """Solves in float32 for the residual in float64; STALLED where they do not help."""
         x = torch.zeros_like(B) if x0 is None else x0
         d, steps, before, now = self.inverse_diagonal[:, None], 0, np.inf, np.inf
@@ -102,7 +102,7 @@ class ChangingMatrix:
             R = torch.addmm(B, self.matrix, x, alpha=-1)
             now = float(torch.where(norms > 0, torch.stack([R, d * R]).norm(dim=1) / norms, 0.0).amax())
             if now <= tol or steps >= limit:
-                return DeviceIterates(x, steps, [now], Status.CONVERGED if now <= tol else Status.MAX_ITERATIONS)
+                return Iterates(x, steps, [now], Status.CONVERGED if now <= tol else Status.MAX_ITERATIONS)
             if not now <= 0.5 * before:
                 break
             before, unit = now, R.abs().amax(0)
@@ -111,7 +111,7 @@ class ChangingMatrix:
             most = min(limit - steps, SINGLE_ITERATIONS)
             part = self._iterate((R / unit).float(), None, torch.float32, goal, most, precondition)
             x, steps = x + unit * part.x.double(), steps + part.iterations
-        return DeviceIterates(x, steps, [now], Status.STALLED)
+        return Iterates(x, steps, [now], Status.STALLED)
 
 
 def dots(A: torch.Tensor, B: torch.Tensor) -> np.ndarray:

@@ -8,48 +8,18 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from types import ModuleType
-from typing import Protocol
 
-import numpy as np
+import scipy.sparse as sp
 import torch
+
+from nareg._solvers.passes import CompiledPasses
 
 #: Nodes from which on kernels are compiled for an accelerator, which takes a second or two once.
 MANY = 20_000
 
 
-class Passes(Protocol):
-    """``K``, its inverse diagonal (N, 1) as ``D^-1``, and the passes that iterations are made of.
-
-    ``squares`` are ``V^T D^-1 V``, ``V^T V`` and ``V^T D^-2 V`` of each column, (3, T).
-    """
-
-    K: torch.Tensor
-    inverse_diagonal: torch.Tensor
-
-    def squares(self, V: torch.Tensor) -> torch.Tensor:
-        """Of V."""
-
-    def product(self, P: torch.Tensor, Q: torch.Tensor) -> torch.Tensor:
-        """``Q = K P``; returns the columns' ``P^T Q``."""
-
-    def step(self, X: torch.Tensor, R: torch.Tensor, P: torch.Tensor, Q: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
-        """``X += alpha P``, ``R -= alpha Q``; returns the squares of R. Overwrites Q."""
-
-    def turn(self, R: torch.Tensor, P: torch.Tensor, beta: torch.Tensor) -> None:
-        """``P = D^-1 R + beta P``."""
-
-    def relax(
-        self, B: torch.Tensor, X: torch.Tensor, before: torch.Tensor, alpha: float, beta: float, *, scaled: bool
-    ) -> torch.Tensor:
-        """``before = X + beta (X - before) + alpha D^-1 (B - K X)``, the next point; returns the squares of ``B - K X``.
-
-        D = I unless ``scaled``. The first square may be left out.
-        """
-
-
 class DevicePasses:
-    """One torch operation at a time."""
+    """One torch operation at a time, with the sums of :class:`CompiledPasses`."""
 
     def __init__(self, K: torch.Tensor, inverse_diagonal: torch.Tensor) -> None:
         self.K, self.inverse_diagonal = K, inverse_diagonal[:, None]
@@ -89,32 +59,29 @@ class HostPasses:
     """Compiled loops on the tensors' own memory."""
 
     def __init__(self, K: torch.Tensor, inverse_diagonal: torch.Tensor) -> None:
-        self.K, self.inverse_diagonal = K, inverse_diagonal[:, None]
-        self._matrix = K.crow_indices().numpy(), K.col_indices().numpy(), K.values().numpy()
-        self._d = inverse_diagonal.numpy()
+        n = K.shape[0]
+        parts = K.values().numpy(), K.col_indices().numpy(), K.crow_indices().numpy()
+        self._host = CompiledPasses(sp.csr_array(parts, shape=(n, n)), inverse_diagonal.numpy())
 
     def squares(self, V: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(_kernels().norms(V.numpy(), self._d))
+        return torch.from_numpy(self._host.squares(V.numpy()))
 
     def product(self, P: torch.Tensor, Q: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(_kernels().product_and_dot(*self._matrix, P.numpy(), Q.numpy()))
+        return torch.from_numpy(self._host.product(P.numpy(), Q.numpy()))
 
     def step(self, X: torch.Tensor, R: torch.Tensor, P: torch.Tensor, Q: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
-        arrays = (V.numpy() for V in (X, R, P, Q))
-        return torch.from_numpy(_kernels().step_and_norms(*arrays, self._d, alpha.numpy()))
+        return torch.from_numpy(self._host.step(*(V.numpy() for V in (X, R, P, Q, alpha))))
 
     def turn(self, R: torch.Tensor, P: torch.Tensor, beta: torch.Tensor) -> None:
-        _kernels().new_direction(R.numpy(), P.numpy(), self._d, beta.numpy())
+        self._host.turn(R.numpy(), P.numpy(), beta.numpy())
 
     def relax(
         self, B: torch.Tensor, X: torch.Tensor, before: torch.Tensor, alpha: float, beta: float, *, scaled: bool
     ) -> torch.Tensor:
-        d = self._d if scaled else np.ones_like(self._d)
-        arrays = (V.numpy() for V in (B, X, before))
-        return torch.from_numpy(_kernels().relax(*self._matrix, d, self._d, *arrays, alpha, beta))
+        return torch.from_numpy(self._host.relax(B.numpy(), X.numpy(), before.numpy(), alpha, beta, scaled=scaled))
 
 
-def passes_of(K: torch.Tensor, inverse_diagonal: torch.Tensor) -> Passes:
+def passes_of(K: torch.Tensor, inverse_diagonal: torch.Tensor) -> DevicePasses | HostPasses:
     """The passes for the device of K."""
     if K.device.type == "cpu":
         return HostPasses(K, inverse_diagonal)
@@ -130,9 +97,3 @@ def _passes_on(device: torch.device) -> type[DevicePasses]:
     from nareg._solvers.backends._torch import _fused
 
     return _fused.FusedPasses if _fused.compiles(device) else DevicePasses
-
-
-def _kernels() -> ModuleType:
-    from nareg._solvers import kernels  # numba: imported when the first iterative solve needs it
-
-    return kernels

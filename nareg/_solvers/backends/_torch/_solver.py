@@ -10,14 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from nareg._solvers import cg as conjugate_gradients
 from nareg._solvers import chebyshev, multigrid, recursion
-from nareg._solvers.backends._torch import _cg, _lanczos, _stationary
+from nareg._solvers.backends._torch import _lanczos
 from nareg._solvers.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
-from nareg._solvers.backends._torch._monitor import DeviceIterates
 from nareg._solvers.backends._torch._multigrid import Cycle
-from nareg._solvers.backends._torch._passes import Passes, passes_of
+from nareg._solvers.backends._torch._passes import DevicePasses, HostPasses, passes_of
 from nareg._solvers.engines import MAX_ITERATIONS, allowed, definite
-from nareg._solvers.iterate import Callback
+from nareg._solvers.iterate import Callback, Iterates
 from nareg._solvers.system import FilterSystem
 from nareg.errors import TooLargeError
 from nareg.results import Status
@@ -45,7 +45,7 @@ class Solver:
         self.system, self.device, self._generator = system, device, generator
         self._slow = False
         self._matrices: dict[torch.dtype, torch.Tensor] = {}
-        self._passes: dict[torch.dtype, Passes] = {}
+        self._passes: dict[torch.dtype, DevicePasses | HostPasses] = {}
         self._cycles: dict[torch.dtype, Cycle] = {}
 
     @cached_property
@@ -134,10 +134,10 @@ class Solver:
         max_iterations: int | None,
         callback: Callback | None,
         dtype: torch.dtype,
-    ) -> tuple[DeviceIterates, str, tuple[float, float]]:
+    ) -> tuple[Iterates, str, tuple[float, float]]:
         """Solve by the method of this name; its label, and the recomputed residuals of x: plain, and over the diagonal."""
         if self._indefinite:
-            return DeviceIterates(torch.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method, (1.0, 1.0)
+            return Iterates(torch.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method, (1.0, 1.0)
         width = BLOCK if self.device.type == "cpu" else rhs.shape[1]
         with enough_memory(self.device, columns_bytes(rhs.shape[0], min(width, rhs.shape[1]))):
             B = (rhs if self._order is None else rhs[self._order]).contiguous()
@@ -161,7 +161,7 @@ class Solver:
             result.x = x
         return result, label, reached
 
-    def _passes_in(self, dtype: torch.dtype) -> Passes:
+    def _passes_in(self, dtype: torch.dtype) -> DevicePasses | HostPasses:
         """The passes over K in this dtype."""
         if dtype not in self._passes:
             self._passes[dtype] = passes_of(self.matrix(dtype), self.inverse_diagonal.to(dtype))
@@ -177,13 +177,13 @@ class Solver:
         if self._ordered.rounds_away(x.abs().amax(0).cpu().numpy(), right.sqrt().cpu().numpy(), level):
             R = on_device(self._ordered.residual_of_parts(x.cpu().numpy(), rhs.cpu().numpy()), self.device)
         else:
-            R = torch.addmm(rhs, passes.K, x, alpha=-1)
+            R = torch.addmm(rhs, self.matrix(torch.float64), x, alpha=-1)
         plain, scaled = torch.where(right > 0, passes.squares(R)[1:] / right, 0.0).sqrt().amax(1).tolist()
         return plain, scaled
 
     def _run(
         self, method: str, B: torch.Tensor, tol: float, limit: int | None, callback: Callback | None, dtype: torch.dtype
-    ) -> tuple[DeviceIterates, str]:
+    ) -> tuple[Iterates, str]:
         """One block of columns in float64, or in float32 with corrections."""
         if method == "direct" or (method == "auto" and B.shape[0] <= SMALL):
             return self._direct(B, tol), "direct" if method == "direct" else f"direct (auto: {B.shape[0]} nodes)"
@@ -191,17 +191,17 @@ class Solver:
             return self._iterate(method, B, torch.float64, tol, limit, callback)
         return self._corrected(method, B, tol, limit, callback)
 
-    def _direct(self, B: torch.Tensor, tol: float) -> DeviceIterates:
+    def _direct(self, B: torch.Tensor, tol: float) -> Iterates:
         factor = self._cholesky
         if factor is None:
-            return DeviceIterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE)
+            return Iterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE)
         x = torch.cholesky_solve(B, factor)
         x += torch.cholesky_solve(torch.addmm(B, self.matrix(torch.float64), x, alpha=-1), factor)
-        return DeviceIterates(x, 0, [self.residuals(x, B, tol)[0]], Status.CONVERGED, note="dense Cholesky")
+        return Iterates(x, 0, [self.residuals(x, B, tol)[0]], Status.CONVERGED, note="dense Cholesky")
 
     def _corrected(
         self, method: str, B: torch.Tensor, tol: float, limit: int | None, callback: Callback | None
-    ) -> tuple[DeviceIterates, str]:
+    ) -> tuple[Iterates, str]:
         """Solves in float32 for the residual in float64, until that meets the tolerance; in float64 where they do not help."""
         x, R = torch.zeros_like(B), B
         steps, history, before = 0, [1.0], np.inf
@@ -221,9 +221,9 @@ class Solver:
                 callback(steps, plain)
             now = float(np.maximum(plain, scaled))  # NaN, if one is
             if now <= tol:
-                return DeviceIterates(x, steps, history, Status.CONVERGED, note), f"{label}, float32 corrected by float64"
+                return Iterates(x, steps, history, Status.CONVERGED, note=note), f"{label}, float32 corrected by float64"
             if limit is not None and steps >= limit:
-                return DeviceIterates(x, steps, history, Status.MAX_ITERATIONS, note), f"{label}, float32 corrected by float64"
+                return Iterates(x, steps, history, Status.MAX_ITERATIONS, note=note), f"{label}, float32 corrected by float64"
             if not now <= 0.5 * before:
                 break
             before = now
@@ -236,12 +236,14 @@ class Solver:
     def _iterate(
         self, method: str, B: torch.Tensor, dtype: torch.dtype, tol: float, limit: int | None, callback: Callback | None,
         x0: torch.Tensor | None = None,
-    ) -> tuple[DeviceIterates, str]:  # fmt: skip
+    ) -> tuple[Iterates, str]:  # fmt: skip
         """One iterative solve in this dtype."""
         passes = self._passes_in(dtype)
 
-        def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> DeviceIterates:
-            result = _cg.solve(passes, B, tol=tol, max_iterations=steps, callback=callback, x0=start, precondition=cycle)
+        def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> Iterates:
+            result = conjugate_gradients.solve_block(
+                passes, B, tol=tol, max_iterations=steps, callback=callback, x0=start, precondition=cycle
+            )
             result.note = "" if cycle is None else cycle.note
             return result
 
@@ -256,20 +258,20 @@ class Solver:
         if method == "chebyshev":
             low, high = self._interval
             if low <= 0:
-                return DeviceIterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE), method
+                return Iterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE), method
             interval = low, max(high, low * (1 + 1e-6))  # one point (all weights zero) would divide by zero
         elif method == "jacobi":
             recursion.refuse_jacobi(self._ordered)
         else:
             recursion.refuse_published(self._ordered)
-        result = _stationary.solve(
+        result = recursion.rounds(
             passes, B, tol=tol, max_iterations=limit, callback=callback, x0=x0, interval=interval, scaled=method != "recursion"
         )
         return result, method
 
     def _auto(
-        self, cg: Callable[..., DeviceIterates], dtype: torch.dtype, limit: int, x0: torch.Tensor | None
-    ) -> tuple[DeviceIterates, str]:
+        self, cg: Callable[..., Iterates], dtype: torch.dtype, limit: int, x0: torch.Tensor | None
+    ) -> tuple[Iterates, str]:
         """Conjugate gradients, then multigrid where they are slow on a mesh; multigrid at once in later calls."""
         n = self.system.n_nodes
         may_switch = self._coupled and limit > PATIENCE and multigrid.refusal(self.system) is None
@@ -299,9 +301,9 @@ def _unit(B: torch.Tensor) -> torch.Tensor | None:
     return torch.exp2(exponent.clamp(-1000, 1000).to(B.dtype))
 
 
-def _joined(parts: list[DeviceIterates]) -> DeviceIterates:
+def _joined(parts: list[Iterates]) -> Iterates:
     """Blocks of columns side by side: the slowest block's history, the first failure."""
     slowest = max(parts, key=lambda part: part.iterations)
     failed = [part.status for part in parts if part.status is not Status.CONVERGED]
     status = failed[0] if failed else Status.CONVERGED
-    return DeviceIterates(torch.cat([part.x for part in parts], 1), slowest.iterations, slowest.residuals, status, slowest.note)
+    return replace(slowest, x=torch.cat([part.x for part in parts], 1), status=status)

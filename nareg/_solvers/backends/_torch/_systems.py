@@ -12,9 +12,9 @@ import torch
 from nareg._solvers import multigrid
 from nareg._solvers.backends._torch._device import on_device
 from nareg._solvers.backends._torch._matrix import ChangingMatrix, dots
-from nareg._solvers.backends._torch._monitor import DeviceIterates
 from nareg._solvers.backends._torch._multigrid import Cycle
 from nareg._solvers.backends.options import Torch
+from nareg._solvers.iterate import Iterates
 from nareg._solvers.level_sequence import LevelSequence
 from nareg._solvers.system import FilterSystem, Penalty, scale_symmetric
 
@@ -73,7 +73,7 @@ class TorchSystems(LevelSequence):
         out: np.ndarray = total.cpu().numpy()
         return out
 
-    def _run(self, rhs: torch.Tensor, x0: torch.Tensor | None, limit: int) -> DeviceIterates:
+    def _run(self, rhs: torch.Tensor, x0: torch.Tensor | None, limit: int) -> Iterates:
         reached = self._K.run(rhs, x0, tol=self.tol, limit=limit, precondition=self._cycle)
         self.iterations += reached.iterations * rhs.shape[1]
         return reached

@@ -11,8 +11,11 @@ import scipy.fft
 import scipy.sparse as sp
 import torch
 
-from nareg._solvers.backends._torch._device import as_dtype, check_every, csr, enough_memory, floating, on_device, resolve
+from nareg._solvers import cg
+from nareg._solvers.backends._torch._device import as_dtype, csr, enough_memory, floating, on_device, resolve
 from nareg._solvers.backends.options import Torch
+from nareg._solvers.iterate import Monitor
+from nareg._solvers.passes import ProductPasses
 from nareg.errors import SolverError
 
 #: Steps of conjugate gradients in all, and the residual after which iterations in float32 are corrected in float64.
@@ -69,22 +72,23 @@ class TimeSystem:
                 )
 
     def _descend(self, R: torch.Tensor, goal: float) -> tuple[torch.Tensor, int]:
-        """Solution of ``A X = R`` to a relative residual, and the steps taken. The host looks once in a few steps."""
-        X, Z = torch.zeros_like(R), self._precondition(R)
-        P, rz = Z.clone(), (R * Z).sum()
-        enough = goal**2 * rz
-        every = check_every(self.device)
-        for step in range(1, LONGEST + 1):
-            Q = self._product(P)
-            alpha = rz / (P * Q).sum()
-            X += alpha * P
-            R = R - alpha * Q
-            Z = self._precondition(R)
-            before, rz = rz, (R * Z).sum()
-            if step % every == 0 and bool(rz <= enough):
-                break
-            P = Z + rz / before * P
-        return X, step
+        """Solution of ``A X = R`` to a relative residual, and the steps taken."""
+
+        def product(P: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+            return out.copy_(self._product(P.view_as(R)).reshape(-1, 1))
+
+        def precondition(V: torch.Tensor) -> torch.Tensor:
+            return self._precondition(V.view_as(R)).reshape(-1, 1)
+
+        # all numbers are one column
+        R = R.clone(memory_format=torch.contiguous_format)
+        column = R.view(-1, 1)
+        X, P, Q = (torch.zeros_like(column) for _ in range(3))
+        monitor = Monitor(column.new_full((1, 1), self._size(R)), goal)
+        cg.descend(
+            ProductPasses(product), X, column, P, Q, monitor, max_iterations=LONGEST, precondition=precondition, natural=True
+        )
+        return X.view_as(R), monitor.iterations
 
     def _product(self, X: torch.Tensor) -> torch.Tensor:
         K, C, diagonal, _, _ = self.parts[X.dtype]
