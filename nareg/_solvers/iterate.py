@@ -57,12 +57,12 @@ class Monitor:
         self, norms: Any, tol: Any, callback: Callback | None = None, *, frozen: bool = True, every: int | None = None
     ) -> None:
         self._norms, self._tol, self._callback, self._frozen = norms, tol, callback, frozen
-        self._every = every or check_every(norms)
+        self._every, self._where = every or check_every(norms), norms > 0
         self._reported = 0
         #: The largest plain residual at the start and after each iteration, on the device.
         self.records: list[Any] = []
         self.active = norms[0] >= 0
-        self.failed = norms[0] < 0
+        self.failed: Any = None
         self.status: Status | None = None
 
     @property
@@ -72,21 +72,23 @@ class Monitor:
 
     def record(self, squares: Any) -> None:
         """Take in the squares (k, T) of the residual after a step."""
-        relative = ratio(squares**0.5, self._norms)
+        relative = ratio(squares**0.5, self._norms, self._where)
         above = ~(relative <= self._tol).all(0)  # NaN counts as active
         self.active = self.active & above if self._frozen else above
         self.records.append(relative[0].max())
 
     def fail(self, columns: Any) -> None:
         """Give up those of these columns that are not done."""
-        self.failed = self.failed | (self.active & columns)
-        self.active = self.active & ~self.failed
+        failed = self.active & columns
+        self.failed = failed if self.failed is None else self.failed | failed
+        self.active = self.active & ~columns
 
     def ended(self, iteration: int, limit: int) -> bool:
         """Whether the iteration ends here: every column is done, or one has failed, or this is the last."""
         if iteration < limit and iteration % self._every:
             return False
-        seen = int(self.active.any() + 2 * self.failed.any())  # one number, so that a device is waited for once
+        left = self.active.any()
+        seen = int(left if self.failed is None else left + 2 * self.failed.any())  # one number: a device is waited for once
         if self._callback is not None:
             for value in self.history(self._reported):
                 self._callback(self._reported, value)
