@@ -52,7 +52,7 @@ def allocated(call: Callable[[], object]) -> int:
 def exact(adjacency: Adjacency, x: torch.Tensor, lam: float, tol: float) -> tuple[int, float, int, float]:
     """Products and relative error (to the solution, not to x) of CG and Chebyshev."""
     reference = propagate(adjacency, x.double(), lam=lam, solver=ConjugateGradients(1e-10))
-    solved, products = cg.solve_product(system(adjacency_operator(adjacency, x), lam), x, tol=tol)
+    solved, products = cg.solve_exactly(system(adjacency_operator(adjacency, x), lam), x, tol=tol)
     expanded = propagate(adjacency, x, lam=lam, solver=Chebyshev(tol))
     size = reference.norm()
     errors = [float((answer.double() - reference).norm() / size) for answer in (solved, expanded)]

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from nareg._core.arrays import dots, empty_like, ratio
 from nareg._solvers.iterate import Callback, Iterates, Monitor, in_blocks
-from nareg._solvers.passes import CompiledPasses, Passes, Product, ProductPasses
+from nareg._solvers.passes import CompiledPasses, Passes
 from nareg._solvers.system import FilterSystem
 from nareg.errors import SolverError
 from nareg.results import Status
@@ -140,20 +140,14 @@ def solve_in_order(
     return in_blocks(rhs, solve_one, order=order, x0=x0, first_only=watch is not None)
 
 
-def solve_product(
-    product: Product,
-    B: Any,
-    *,
-    tol: float,
-    inverse_diagonal: Any = None,
-    max_products: int = 2000,
-    check_every: int | None = None,
+def solve_exactly(
+    passes: Passes, B: Any, *, tol: float, max_products: int = 2000, check_every: int | None = None
 ) -> tuple[Any, int]:
-    """Solve ``K X = B`` for a product and (N, F) B, NumPy or torch, until every column has ``||B - K X|| <= tol ||B||``.
+    """Solve ``K X = B`` for (N, F) B, NumPy or torch, until the residual of X itself is small in every column.
 
-    Columns are scaled to one first: squares of very small or large ones would leave float32. What counts is the residual of X
-    itself: where the recurred one has drifted away from it the iteration starts again there. ``inverse_diagonal``, (N, 1), is
-    the Jacobi preconditioner. ``check_every``: see :class:`Monitor`; X does not depend on it.
+    Columns are scaled to one first: squares of very small or large ones would leave float32. Where the recurred residual has
+    drifted away from that of X, which is ``B - K X``, the iteration starts again there. ``check_every``: see :class:`Monitor`;
+    X does not depend on it.
 
     Returns
     -------
@@ -167,7 +161,6 @@ def solve_product(
     """
     if B.shape[1] == 0:
         return B * 1.0, 0
-    passes = ProductPasses(product, inverse_diagonal)
     peak = abs(B).max(0) if isinstance(B, np.ndarray) else B.abs().amax(0)
     peak = peak + (peak == 0)
     B = B / peak
@@ -188,6 +181,6 @@ def solve_product(
         if products >= max_products or not residual < 0.5 * worst:
             raise SolverError(
                 f"conjugate gradients reached a residual of {residual:.1e} instead of tol = {tol:g} in {products} products: "
-                "take a larger tol, smaller weights, or float64."
+                "take a larger tol, smaller weights (lam), or float64."
             )
         worst = residual

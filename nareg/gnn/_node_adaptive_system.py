@@ -9,6 +9,7 @@ import torch
 
 from nareg._core.arrays import as_numpy
 from nareg._solvers import cg
+from nareg._solvers.passes import ProductPasses
 from nareg.errors import InputError
 from nareg.gnn._autograd import Slope, Solve
 from nareg.gnn._learned import LearnedAdjacency
@@ -59,7 +60,7 @@ class NodeAdaptiveSystem:
             return out.mul_(v).add_(P)
 
         scale = 1 / (1 + v**2 * self._diagonal)
-        solution: torch.Tensor = cg.solve_product(product, B, tol=tol, inverse_diagonal=scale)[0]
+        solution: torch.Tensor = cg.solve_exactly(ProductPasses(product, scale), B, tol=tol)[0]
         return solution
 
     def gradients(self, Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nareg._solvers import cg
-from nareg._solvers.passes import Product
+from nareg._solvers.passes import ProductPasses
 from nareg.gnn import _operators, series
 from nareg.gnn._operators import Operator, adjacency_operator
 from nareg.gnn.adjacency import Adjacency
@@ -38,7 +38,7 @@ def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
         return linear(x, M, lambda op, X: _operators.clenshaw(op, X, coefficients))
 
     def solved(op: Operator, X: Any) -> Any:
-        return cg.solve_product(system(op, lam), X, tol=solver.tol)[0]
+        return cg.solve_exactly(system(op, lam), X, tol=solver.tol)[0]
 
     if adjacency.is_symmetric:
         return linear(x, M, solved)
@@ -72,9 +72,9 @@ def _learned(adjacency: Any, x: Any, *, lam: float, solver: Solver) -> Any:
     )
 
 
-def system(M: Operator, lam: float) -> Product:
+def system(M: Operator, lam: float) -> ProductPasses:
     """``K = (1 + lam) I - lam M``."""
-    return lambda P, out: M.multiply_add(P, P, -lam, 1 + lam, out)
+    return ProductPasses(lambda P, out: M.multiply_add(P, P, -lam, 1 + lam, out))
 
 
 def polynomial(adjacency: Adjacency, x: Any, weights: Any) -> Any:

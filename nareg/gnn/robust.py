@@ -62,7 +62,7 @@ def rngc(
     if isinstance(x, np.ndarray):
         if isinstance(solver, Neumann):
             return _operators.neumann(M, x, lam=lam, order=solver.order)
-        return cg.solve_product(system(M, lam), x, tol=solver.tol)[0]
+        return cg.solve_exactly(system(M, lam), x, tol=solver.tol)[0]
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
     parameters, slopes = [U], [slope]
@@ -73,7 +73,7 @@ def rngc(
         return PerturbedSeries.apply(x, M, slopes, lam, solver.order, *parameters)
 
     def solve(B: Any) -> Any:
-        return cg.solve_product(system(M, lam), B, tol=solver.tol)[0]
+        return cg.solve_exactly(system(M, lam), B, tol=solver.tol)[0]
 
     of_system = [lambda Y, Z, p, of_M=of_M: -lam * of_M(Y, Z, p) for of_M in slopes]
     return Solve.apply(x, solve, solve, of_system, *parameters)

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from nareg._solvers import cg, lanczos
 from nareg._solvers.approximate_cholesky import ApproximateCholesky
+from nareg._solvers.passes import CompiledPasses
 from nareg.errors import SolverError
 
 #: Columns per block.
@@ -26,7 +27,7 @@ LANCZOS, MARGIN = 20, 1.1
 TYPICAL, WORTH = 10.0, 5.0
 #: How often the ends of the spectrum are moved apart before a solve is given up.
 WIDENED = 8
-MAX_ITERATIONS = 100_000
+MAX_PRODUCTS = 100_000
 
 
 def steps(condition: float, tol: float) -> int:
@@ -103,35 +104,17 @@ class DiagonalIteration:
     """``H^-1 B`` for float64 arrays, with H's diagonal for a preconditioner."""
 
     def __init__(self, H: sp.csr_array) -> None:
-        self.H = H
+        self._passes = CompiledPasses(H, 1.0 / H.diagonal())
 
     def solve(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
         """The solution to a residual of ``tol`` times the length of every column, and the products of H with one column."""
         X, products = np.empty_like(B), 0
         for first in range(0, B.shape[1], BLOCK):
             columns = slice(first, first + BLOCK)
-            X[:, columns], count = self._solve_block(np.ascontiguousarray(B[:, columns]), tol)
-            products += count
+            block = np.ascontiguousarray(B[:, columns])
+            X[:, columns], count = cg.solve_exactly(self._passes, block, tol=tol, max_products=MAX_PRODUCTS)
+            products += count * block.shape[1]
         return X, products
-
-    def _solve_block(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
-        """Repeated for what is left where rounding has led the recurred residual astray."""
-        size = np.linalg.norm(B, axis=0)
-        X, R, goal, products, worst = np.zeros_like(B), B, tol, 0, math.inf
-        while True:
-            result = cg.solve_in_order(self.H, R, tol=goal, max_iterations=MAX_ITERATIONS)
-            X += result.x
-            R = B - self.H @ X
-            products += (result.iterations + 1) * B.shape[1]
-            residual = float((np.linalg.norm(R, axis=0) / np.where(size > 0, size, 1.0)).max(initial=0.0))
-            if residual <= 1.5 * tol:
-                return X, products
-            if not residual < 0.5 * worst:
-                raise SolverError(
-                    f"conjugate gradients reached a residual of {residual:.1e} instead of tol = {tol:g}: take a larger tol, "
-                    "or a smaller lam."
-                )
-            worst, goal = residual, tol / residual
 
 
 class Iterative:

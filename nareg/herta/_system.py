@@ -23,6 +23,7 @@ import torch
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
 from nareg._solvers import cg, eigenvalues
+from nareg._solvers.passes import ProductPasses
 from nareg._solvers.system import penalty
 from nareg.errors import InputError
 from nareg.gnn import _operators, series
@@ -254,7 +255,7 @@ class System:
             self.products += products
             return torch.as_tensor(X, dtype=self.dtype)
         max_products = 1000 + 2 * self.degree(tol)
-        return cg.solve_product(self.product, B, tol=tol, inverse_diagonal=self._jacobi, max_products=max_products)[0]
+        return cg.solve_exactly(ProductPasses(self.product, self._jacobi), B, tol=tol, max_products=max_products)[0]
 
 
 class Unrolled(System):

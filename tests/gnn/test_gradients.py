@@ -112,8 +112,8 @@ def test_gradient_in_node_weights(laplacian, groups, graph):
 def test_backward_of_the_solve_is_a_solve(graph, monkeypatch):
     """No unrolled graph: the backward pass costs one more solve, and no iterate is kept."""
     calls = []
-    solve = cg.solve_product
-    monkeypatch.setattr(cg, "solve_product", lambda *a, **k: calls.append(1) or solve(*a, **k))
+    solve = cg.solve_exactly
+    monkeypatch.setattr(cg, "solve_exactly", lambda *a, **k: calls.append(1) or solve(*a, **k))
     module = NodeAdaptiveConv(3, 3, n_nodes=18).double()
     out = module(leaf(18, 3), graph)
     assert len(calls) == 1

@@ -11,6 +11,7 @@ from experiments import _gnn_peers as peers  # noqa: E402
 from nareg import datasets, gnn, graphs, herta  # noqa: E402
 from nareg._solvers import cg, lanczos  # noqa: E402
 from nareg._solvers.lbfgs import Pair, two_loop  # noqa: E402
+from nareg._solvers.passes import ProductPasses  # noqa: E402
 from nareg.errors import DivergentMethodError, SolverError  # noqa: E402
 from nareg.gnn import networks, training  # noqa: E402
 from nareg.gnn._masked import masked_operator  # noqa: E402
@@ -140,7 +141,7 @@ class TestConjugateGradients:
         K, B, T, Y = self.system(np.random.default_rng(seed))
         jacobi = 1 / T.diagonal()[:, None]
         solutions = [
-            cg.solve_product(lambda P, out: torch.mm(T, P, out=out), Y, tol=1e-9, inverse_diagonal=jacobi, check_every=k)
+            cg.solve_exactly(ProductPasses(lambda P, out: torch.mm(T, P, out=out), jacobi), Y, tol=1e-9, check_every=k)
             for k in (1, 3, 8)
         ]
         for X, products in solutions:
@@ -149,15 +150,15 @@ class TestConjugateGradients:
         exact = np.linalg.solve(K, B)
         lengths = np.linalg.norm(B, axis=0)
         assert (np.linalg.norm(solutions[2][0].numpy() - exact, axis=0) <= 2e-9 * lengths + 1e-300).all()
-        host = cg.solve_product(lambda P, out: np.matmul(K, P, out=out), B, tol=1e-9, check_every=8)[0]
+        host = cg.solve_exactly(ProductPasses(lambda P, out: np.matmul(K, P, out=out)), B, tol=1e-9, check_every=8)[0]
         assert (np.linalg.norm(host - exact, axis=0) <= 2e-9 * lengths + 1e-300).all()
 
     def test_one_look_in_eight_steps(self):
         _, _, T, Y = self.system(np.random.default_rng(0))
         for every in (1, 8):
             with Synchronizations() as seen:
-                _, products = cg.solve_product(
-                    lambda P, out: torch.mm(T, P, out=out), Y, tol=1e-6, check_every=every, max_products=4000
+                _, products = cg.solve_exactly(
+                    ProductPasses(lambda P, out: torch.mm(T, P, out=out)), Y, tol=1e-6, check_every=every, max_products=4000
                 )
             assert products > 50
             assert seen.count <= products / every + 4
@@ -166,8 +167,11 @@ class TestConjugateGradients:
     def test_an_indefinite_system_is_refused(self, every):
         T = torch.diag(torch.tensor([1.0, 2.0, -1.0, 3.0] * 5, dtype=torch.float64))
         with pytest.raises(SolverError, match="not positive definite"):
-            cg.solve_product(
-                lambda P, out: torch.mm(T, P, out=out), torch.ones((20, 3), dtype=T.dtype), tol=1e-8, check_every=every
+            cg.solve_exactly(
+                ProductPasses(lambda P, out: torch.mm(T, P, out=out)),
+                torch.ones((20, 3), dtype=T.dtype),
+                tol=1e-8,
+                check_every=every,
             )
 
 
