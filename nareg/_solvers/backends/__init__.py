@@ -60,7 +60,7 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
     if backend == "torch":
         return open_torch(Torch(), Engines(system, many=many))
     if backend == "petsc":
-        from nareg._solvers.backends._petsc.engines import PetscEngines
+        from nareg._solvers.backends._petsc.choice import PetscEngines
 
         return PetscEngines(system)
     return Engines(system, many=many)
@@ -145,7 +145,7 @@ def checking_in_step(backend: object) -> AbstractContextManager[dict[str, Any]]:
     if backend != "petsc":
         return nullcontext({})
     from nareg._solvers.backends._petsc.library import load
-    from nareg._solvers.backends._petsc.steps import in_step
+    from nareg._solvers.backends._petsc.ranks import in_step
 
     return in_step(load().comm)
 
@@ -210,7 +210,7 @@ def propagate_stored(
 ) -> np.ndarray:  # fmt: skip
     """Polynomials in the normalized adjacency of a graph in a folder, with a self-loop at every node or at isolated ones."""
     if isinstance(options, Petsc):
-        from nareg._solvers.backends._petsc.propagate import propagate
+        from nareg._solvers.backends._petsc.stored import propagate
 
         return propagate(graph, x, out, coefficients, loops=loops, options=options, progress=progress)
     from nareg._solvers.backends import _disk

@@ -16,8 +16,8 @@ import scipy.fft
 
 from nareg._solvers.backends._petsc.library import load
 from nareg._solvers.backends._petsc.matrices import local_range
+from nareg._solvers.backends._petsc.ranks import roll_call
 from nareg._solvers.backends._petsc.rows import Exchange, RowMatrix, gathered, shared, total
-from nareg._solvers.backends._petsc.steps import roll_call
 from nareg.graph import Graph
 from nareg.spacetime._sparse.likelihood import log_likelihood
 from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, TimePreconditioner

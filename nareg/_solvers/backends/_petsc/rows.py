@@ -15,7 +15,7 @@ from nareg._solvers.backends._petsc.choice import all_rows
 from nareg._solvers.backends._petsc.factor import product
 from nareg._solvers.backends._petsc.library import load
 from nareg._solvers.backends._petsc.matrices import from_rows, local_range, range_of
-from nareg._solvers.backends._petsc.steps import meeting
+from nareg._solvers.backends._petsc.ranks import meeting
 
 Item = TypeVar("Item")
 

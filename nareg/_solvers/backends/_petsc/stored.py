@@ -1,4 +1,4 @@
-"""Node-adaptive denoising of files by all ranks."""
+"""Denoising and propagation of files by all ranks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._solvers.backends._petsc.choice import METHODS, Methods
+from nareg._solvers.backends._petsc.factor import dense
 from nareg._solvers.backends._petsc.files import parallel_writer, vector_rows
 from nareg._solvers.backends._petsc.layout import NodeLayout
 from nareg._solvers.backends._petsc.library import load
@@ -21,6 +22,7 @@ from nareg._solvers.iterate import Callback
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.signals import SignalFile, refuse_output
 from nareg.errors import InputError, SingularSystemError
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Solution, Status
 
 
@@ -96,3 +98,48 @@ def adjacency(stored: StoredGraph) -> Any:
         whole = with_diagonal(first, rows.indptr, rows.indices, rows.weights)
         del rows
     return from_rows(n, *whole)
+
+
+def propagate(
+    graph: StoredGraph | str | os.PathLike[str], x: Any, out: str | os.PathLike[str], coefficients: np.ndarray, *, loops: bool,
+    options: Petsc, progress: ProgressCallback | None,
+) -> np.ndarray:  # fmt: skip
+    """What :func:`nareg.gnn.propagate` does with a graph on disk by all ranks."""
+    comm = load().comm
+    with together(comm):
+        with agreed(comm) as compared:
+            stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+            refuse_output(out, x)
+            source = SignalFile("x", x, stored.n_nodes)
+            compared["graph"] = (stored.n_nodes, stored.n_edges)
+            compared["x"] = (source.shape, source.dtype.str)
+            compared["weights, normalization or backend"] = (coefficients, loops, options)
+        first, last = local_range(stored.n_nodes)
+        with agreed(comm):
+            features = source.rows(slice(first, last), slice(0, source.n_columns)).astype(np.float64)
+        layout = NodeLayout(adjacency(stored), options.partition)
+        A = normalized(layout.A, loops)
+        X = layout.to_solve(features)
+        Z = dense(coefficients[-1] * X, stored.n_nodes)
+        product = None
+        for k, a in enumerate(coefficients[-2::-1], start=1):
+            product = A.matMult(Z, result=product)  # Horner's step: Z <- A~ Z + a X
+            Z.getDenseArray()[:] = product.getDenseArray() + a * X
+            Z.assemble()
+            if progress is not None:
+                progress(Progress("products", k, coefficients.size - 1, k / (coefficients.size - 1)))
+        with parallel_writer(out, source.shape, source.dtype) as write:
+            write(first, layout.to_file(np.array(Z.getDenseArray())))
+        return np.load(out, mmap_mode="r")
+
+
+def normalized(A: Any, loops: bool) -> Any:
+    """``A~`` from the adjacency with a stored zero diagonal, in its place."""
+    degrees = A.getRowSum()
+    loop = degrees.copy()
+    loop.array[:] = 1.0 if loops else degrees.array == 0
+    degrees.axpy(1.0, loop)
+    A.setDiagonal(loop)
+    degrees.array[:] = 1.0 / np.sqrt(degrees.array)
+    A.diagonalScale(degrees, degrees)
+    return A
