@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from nareg.design._convex import criteria as _corners
 from nareg.design._convex import filter_fit as _filter_fit
-from nareg.design._minmax import criteria as _corners
 from nareg.design._risk import problem as _problem
 from nareg.design.programs.prony import criterion
 from nareg.errors import InputError

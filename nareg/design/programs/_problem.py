@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,11 +14,11 @@ from scipy.sparse.csgraph import connected_components
 from nareg._core import checks
 from nareg.design._convex.dual_bound import proven_bound
 from nareg.design._convex.rounding import rank_one
+from nareg.design._convex.solving import Optimum, run, solver_name
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem
 from nareg.design.programs._cliques import MatrixInequality
 from nareg.design.programs._omega import CONES, Omega
-from nareg.design.programs._solving import Ending, run, solver_name
 from nareg.errors import InputError
 from nareg.results import DesignDetails
 
@@ -37,19 +37,6 @@ class Point:
     value: float
     #: Gradient in S of the coordinates C^1/2 x.
     slope: np.ndarray
-
-
-@dataclass(frozen=True)
-class Optimum:
-    """The solved program: its matrices, its value and how the solver ended."""
-
-    omega: np.ndarray
-    value: float
-    ending: Ending
-    #: The filter in the coordinates C^1/2 x, where the program has one.
-    H: np.ndarray | None = None
-    #: The proven lower bound, where there is one.
-    proof: DesignDetails = field(default_factory=DesignDetails)
 
 
 class ConvexProblem(ABC):

@@ -8,9 +8,10 @@ import numpy as np
 
 from nareg._core import checks
 from nareg.design._convex.rounding import round_and_refine, scaled_by_mse
+from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.problem import DesignEnd, local_status
-from nareg.design.programs._problem import ConvexProblem, Optimum
+from nareg.design.programs._problem import ConvexProblem
 from nareg.design.programs._rank_one import Rounded, round_within
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from nareg.design._convex.solving import Optimum, run
 from nareg.design._risk.descent import feasible
-from nareg.design.programs._problem import ConvexProblem, Optimum
-from nareg.design.programs._solving import run
+from nareg.design.programs._problem import ConvexProblem
 from nareg.errors import InputError, SolverError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status

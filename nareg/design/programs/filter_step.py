@@ -10,10 +10,10 @@ import numpy as np
 
 from nareg._solvers.system import penalty
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import problem
 from nareg.design._risk.support import half
-from nareg.design.programs._problem import Optimum
 from nareg.design.programs._program import Program
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign

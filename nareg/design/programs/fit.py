@@ -12,10 +12,11 @@ from nareg._core import checks
 from nareg._solvers.system import penalty
 from nareg.design._convex.filter_fit import fit_criterion, open_scale
 from nareg.design._convex.quadratic import gram, linear
+from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.design._risk.support import root
-from nareg.design.programs._problem import Optimum, Point
+from nareg.design.programs._problem import Point
 from nareg.design.programs._program import Program
 from nareg.results import Status
 from nareg.typing import ArrayLike, GraphLike

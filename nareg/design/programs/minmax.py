@@ -10,11 +10,12 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._solvers.system import penalty
-from nareg.design._minmax.criteria import corner_starts, corner_status, smooth_worst, worst_corner
-from nareg.design._minmax.signal_sets import box_bounds
+from nareg.design._convex.criteria import corner_starts, corner_status, smooth_worst, worst_corner
+from nareg.design._convex.signal_sets import box_bounds
+from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult, ValueAndGradient
 from nareg.design._risk.problem import DesignProblem, problem
-from nareg.design.programs._problem import Optimum, Point
+from nareg.design.programs._problem import Point
 from nareg.design.programs._program import Program
 from nareg.design.programs.filter_step import FilterProgram
 from nareg.errors import InputError

@@ -28,9 +28,9 @@ from nareg._solvers.eigenvalues import as_dense, extreme_eigenvalue
 from nareg._solvers.factorization import factorize
 from nareg._solvers.system import FilterSystem, Penalty, build, filter_matrix, penalty
 from nareg._solvers.threads import few_threads
-from nareg.design._minmax.lower_bound import search
-from nareg.design._minmax.signal_sets import Ball, Matrix, SignalSet, SmoothBox, checked_uncertainty, gram, signal_set
-from nareg.design._minmax.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
+from nareg.design._convex.lower_bound import search
+from nareg.design._convex.signal_sets import Ball, Matrix, SignalSet, SmoothBox, checked_uncertainty, gram, signal_set
+from nareg.design._convex.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
 from nareg.design._risk.problem import fit_weights
 from nareg.errors import InputError, TooLargeError
 from nareg.results import WeightDesign

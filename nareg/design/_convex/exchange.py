@@ -1,7 +1,7 @@
 """First-order min-max: an exchange of worst second moments.
 
 The inner maximum is taken over second moments, ``max tr(B X B^T)`` over the relaxed set of
-:mod:`nareg.design._minmax.worst_case`, whose value is the certified bound; every worst moment ``X = F F^T`` becomes a scenario,
+:mod:`nareg.design._convex.worst_case`, whose value is the certified bound; every worst moment ``X = F F^T`` becomes a scenario,
 and the weights descend on the smooth maximum over the scenarios. A moment holds many worst signals at once, so that a few
 rounds do what single vertices would need hundreds for.
 """
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nareg._solvers.threads import few_threads
-from nareg.design._minmax.criteria import SHARPNESS, Criterion
-from nareg.design._minmax.signal_sets import SignalSet
-from nareg.design._minmax.upper_bound import Relaxed, relax, spread_moment
+from nareg.design._convex.criteria import SHARPNESS, Criterion
+from nareg.design._convex.signal_sets import SignalSet
+from nareg.design._convex.upper_bound import Relaxed, relax, spread_moment
 from nareg.design._risk.descent import descend, feasible
 from nareg.design._risk.groups import Groups
 from nareg.progress import ProgressCallback

@@ -1,6 +1,6 @@
 """Prony's criterion for the worse of the two corners of a box, as published (32): the program, then weights.
 
-The convex program is solved by a low-rank factor and duality over the corners (:mod:`nareg.design._minmax.corner_program`).
+The convex program is solved by a low-rank factor and duality over the corners (:mod:`nareg.design._convex.corner_program`).
 Weights then descend at rank one from several starts, and the
 best of them to the point where the corners balance.
 """
@@ -15,9 +15,7 @@ import scipy.sparse as sp
 
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._convex import low_rank
-from nareg.design._convex.rounding import LOW_RANK, ProgramEnd
-from nareg.design._convex.row_newton import RowNewton
-from nareg.design._minmax.corner_program import (
+from nareg.design._convex.corner_program import (
     EXTREME,
     CornerSolution,
     corner_values,
@@ -26,7 +24,9 @@ from nareg.design._minmax.corner_program import (
     minimize_worst_corner,
     mixture,
 )
-from nareg.design._minmax.criteria import MinmaxOptions, both_vanish, corner_starts, corner_status, smooth_worst, worst_corner
+from nareg.design._convex.criteria import MinmaxOptions, both_vanish, corner_starts, corner_status, smooth_worst, worst_corner
+from nareg.design._convex.rounding import LOW_RANK, ProgramEnd
+from nareg.design._convex.row_newton import RowNewton
 from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignEnd, SignalProblem

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, affine, bounded_minimum, gram, quadratic_form
-from nareg.design._minmax.upper_bound import Relaxed
+from nareg.design._convex.signal_sets import Matrix, Product, SignalSet, affine, bounded_minimum, gram, quadratic_form
+from nareg.design._convex.upper_bound import Relaxed
 
 
 def search(

@@ -1,6 +1,6 @@
 """Min-max designs over a whole set of signals: the box, the smooth box, the ball.
 
-First order by an exchange (:mod:`nareg.design._minmax.exchange`), or the same certified bound as a semidefinite program
+First order by an exchange (:mod:`nareg.design._convex.exchange`), or the same certified bound as a semidefinite program
 and then the exchange from its rounded weights.
 
 The bound is jointly convex in (Omega, d, mu). With T, the box coordinates,
@@ -18,19 +18,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg.design._convex.criteria import MinmaxOptions, mse_criterion, prony_criterion
+from nareg.design._convex.exchange import ExchangeResult, exchanges, relaxed_bound
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.rounding import rank_one, scaled_by_mse
-from nareg.design._minmax.criteria import MinmaxOptions, mse_criterion, prony_criterion
-from nareg.design._minmax.exchange import ExchangeResult, exchanges, relaxed_bound
-from nareg.design._minmax.signal_sets import SignalSet
-from nareg.design._minmax.upper_bound import spread_moment
-from nareg.design._minmax.worst_case import WorstCase, examine
+from nareg.design._convex.signal_sets import SignalSet
+from nareg.design._convex.solving import Optimum, run
+from nareg.design._convex.upper_bound import spread_moment
+from nareg.design._convex.worst_case import WorstCase, examine
 from nareg.design._risk.descent import feasible, minimize_scale
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignEnd, DesignProblem, with_details
 from nareg.design._risk.support import half
-from nareg.design.programs._problem import Optimum
-from nareg.design.programs._solving import run
 from nareg.errors import TooLargeError
 from nareg.results import DesignDetails, Status, WeightDesign
 
