@@ -20,14 +20,14 @@ import numpy as np
 from nareg._core import checks
 from nareg._solvers.system import Penalty, penalty
 from nareg.design import programs
+from nareg.design._convex.corners import prony_over_corners
 from nareg.design._convex.criteria import Criterion, MinmaxOptions, mse_criterion, prony_criterion, saddle_point
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.over_sets import mse_over_set, prony_over_set
-from nareg.design._convex.prony_corners import prony_over_corners
 from nareg.design._convex.signal_sets import SignalSet, Uncertainty, checked_uncertainty, signal_set
 from nareg.design._convex.solving import solver_name
 from nareg.design._convex.worst_case import FILTER_NODES, examine, filter_size
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import DesignProblem, problem, with_details
 from nareg.design._risk.sparse_problem import sparse_problem
 from nareg.errors import InputError

@@ -18,11 +18,10 @@ from nareg._core import checks
 from nareg._solvers.system import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
+from nareg.design._convex.low_rank import LOW_RANK, ProgramEnd, bound_starts, zero_level
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import LOW_RANK, ProgramEnd, bound_starts, zero_level
 from nareg.design._convex.solving import solver_name
-from nareg.design._risk.descent import feasible
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups, feasible
 from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status, problem, with_details
 from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sparse_problem import principal_direction, sparse_problem

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.design import _minmax
-from nareg.design import minmax
-from nareg.design._convex.corner_program import find_zero
+from nareg.design import _minmax, minmax
+from nareg.design._convex.corners import find_zero
 from nareg.design._convex.criteria import worst_corner
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status

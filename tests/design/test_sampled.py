@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import nareg
 from nareg._solvers.system import FilterSystem, penalty
 from nareg.design import Sampling, blind, exact, node_invariant, redesign, risk
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns
 from nareg.design._risk.support import probes

@@ -10,10 +10,9 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from nareg.design._convex.filter_fit import lyapunov
-from nareg.design._convex.rounding import bound_starts, zero_level
+from nareg.design._convex.low_rank import bound_starts, zero_level
 from nareg.design._convex.signal_sets import Matrix
-from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import DescentResult, Groups, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, SignalProblem, local_status
 from nareg.progress import ProgressCallback
 from nareg.results import Status

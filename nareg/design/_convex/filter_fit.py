@@ -21,10 +21,9 @@ import scipy.sparse as sp
 
 from nareg._solvers.threads import few_threads
 from nareg.design._convex import low_rank
+from nareg.design._convex.low_rank import LOW_RANK, dense_omega
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import LOW_RANK, dense_omega
-from nareg.design._risk.descent import ValueAndGradient, feasible
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products

@@ -22,7 +22,7 @@ from nareg.design._edge.rate_cone import RateCone, certified
 from nareg.design._edge.result import EdgeOptions, pack
 from nareg.design._edge.sparse_risk import EdgeRisk
 from nareg.design._edge.support import Support, support_of
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.rate import checked_rate
 from nareg.errors import InputError, TooLargeError

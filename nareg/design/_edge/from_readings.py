@@ -20,10 +20,10 @@ from scipy.optimize import minimize
 from nareg._core import checks
 from nareg._solvers.held_out import standard_error
 from nareg._solvers.system import Penalty
+from nareg.design._edge.cone import cone_status
+from nareg.design._edge.dense import data_scale
 from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, patterns
-from nareg.design._edge.newton import cone_status
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
-from nareg.design._edge.shrinkage import data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support

@@ -25,7 +25,7 @@ from typing import Protocol
 
 import numpy as np
 
-from nareg.design._edge.newton import ConePoint, cone_floor, inverse
+from nareg.design._edge.cone import ConePoint, cone_floor, inverse
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton

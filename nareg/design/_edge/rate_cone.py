@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers.system import EPSILON
-from nareg.design._edge.newton import ConeObjective, ConePoint, cone_floor, inverse
+from nareg.design._edge.cone import ConeObjective, ConePoint, cone_floor, inverse
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult

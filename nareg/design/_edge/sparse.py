@@ -17,9 +17,9 @@ from nareg._core import checks
 from nareg._solvers.held_out import standard_error, worthwhile
 from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
-from nareg.design._edge.lbfgs import ConeDescent
+from nareg.design._edge.cone import ConeDescent
+from nareg.design._edge.dense import PROXIMAL, data_scale
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
-from nareg.design._edge.shrinkage import PROXIMAL, data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES, EdgeRisk
 from nareg.design._edge.support import Support

@@ -21,7 +21,7 @@ from nareg._solvers import cg
 from nareg._solvers.backends import SolverBackend, Torch, open_torch_edges
 from nareg._solvers.factorization import factorize
 from nareg._solvers.system import FilterSystem, Penalty
-from nareg.design._edge.lbfgs import ConeDescent
+from nareg.design._edge.cone import ConeDescent
 from nareg.design._edge.result import FACTOR_NODES
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import ValueAndGradient, minimize_between

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import spsolve
 
 from nareg._solvers.system import Penalty
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.results import upper_edges
 
 #: ``A Z`` and Z of random probes with ``E Z Z^T = I``, so that ``A = E (A Z) Z^T``.

@@ -18,7 +18,7 @@ from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.completion import Completion
 from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold, signal_fold
 from nareg.design._node.estimate_noise import estimate_noise
-from nareg.design._node.gap_patterns import gap_details
+from nareg.design._node.gap_patterns import GivenPerNode, gap_details, without_silent
 from nareg.design._node.penalty_path import Fold
 from nareg.design._node.sampled_path import (
     SampledOptions,
@@ -28,8 +28,7 @@ from nareg.design._node.sampled_path import (
     chosen_solver,
     design_sampled,
 )
-from nareg.design._node.silent_stations import GivenPerNode, without_silent
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns

@@ -12,8 +12,7 @@ import numpy as np
 
 from nareg.design._node.log_weights import SMALLEST, LimitedLogWeights, LogWeights, log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath
-from nareg.design._risk.descent import DescentResult, Stationary, descend_between
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import DescentResult, Groups, Stationary, descend_between
 from nareg.design._risk.problem import DesignEnd, DesignProblem
 from nareg.design._risk.rate import MARGIN, NodeRate
 from nareg.design._risk.sampled import squares

@@ -28,8 +28,7 @@ from nareg.design._node.sampled_path import (
     chosen_solver,
     design_sampled,
 )
-from nareg.design._risk.descent import DescentResult, descend
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import DescentResult, Groups, descend
 from nareg.design._risk.newton import polish
 from nareg.design._risk.problem import DENSE_NODES, STATIONARY, DesignEnd, problem
 from nareg.design._risk.rate import NodeRate, checked_rate

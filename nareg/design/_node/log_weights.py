@@ -23,8 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers.factorization import Factor, factorize
-from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups, ValueAndGradient
 from nareg.design._risk.problem import DENSE_NODES
 from nareg.design._risk.rate import NodeRate
 

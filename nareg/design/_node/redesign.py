@@ -13,7 +13,7 @@ from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact_sampled
 from nareg.design._node.penalty_path import Warm
 from nareg.design._node.sampled_path import SampledOptions, Sampling
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign

@@ -19,7 +19,7 @@ from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import CheckedProblem, DesignEnd, checked_fit
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk

@@ -15,9 +15,8 @@ from nareg.design._convex.signal_sets import box_bounds
 from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult, ValueAndGradient
 from nareg.design._risk.problem import DesignProblem, problem
-from nareg.design.programs._problem import Point
-from nareg.design.programs._program import Program
-from nareg.design.programs.filter_step import FilterProgram
+from nareg.design.programs._program import Point, Program
+from nareg.design.programs.relaxation import FilterProgram
 from nareg.errors import InputError
 from nareg.results import Status
 from nareg.typing import ArrayLike, GraphLike

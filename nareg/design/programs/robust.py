@@ -20,7 +20,7 @@ from nareg.design._risk.descent import ValueAndGradient, descend
 from nareg.design._risk.problem import DesignEnd, DesignProblem, local_status, problem
 from nareg.design._risk.support import half
 from nareg.design.programs._program import Program
-from nareg.design.programs.filter_step import FilterProgram
+from nareg.design.programs.relaxation import FilterProgram
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.design._risk.rate import checked_rate
-from nareg.design.programs._cliques import MatrixInequality
+from nareg.design.programs._omega import MatrixInequality
 from nareg.design.programs._program import Program
 from nareg.errors import InputError
 

@@ -1,22 +1,25 @@
-"""Step one of the relaxation (29): the filter with the smallest true error, tied to Omega by a matrix inequality."""
+"""The relaxation of the true error: the filter of step one (29), and the weights closest to it, step two (30)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from nareg._core import checks
 from nareg._solvers.system import penalty
-from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._convex.filter_fit import FitOptions, fit_criterion, fit_weights_to, open_scale
+from nareg.design._convex.quadratic import gram, linear
 from nareg.design._convex.solving import Optimum
-from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.problem import problem
-from nareg.design._risk.support import half
-from nareg.design.programs._program import Program
+from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
+from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.support import half, root
+from nareg.design.programs._program import Point, Program
 from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.results import Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 
@@ -134,3 +137,125 @@ class FilterProgram(Program):
         options = FitOptions("auto", self.method, details, {"build": self.build_seconds, "sdp": ending.seconds}, progress)
         design = fit_weights_to(self.task, optimum.H, self.lower, self.upper, options)
         return design if ending.status.ok else replace(design, status=ending.status)
+
+
+def fit(
+    graph: GraphLike,
+    *,
+    target: ArrayLike,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    cone: str = "cliques",
+) -> Program:
+    """Build the fit (30) of weights to a filter as a cvxpy problem.
+
+    ``min ||H (I + S) - I||_F^2 + ||(I + S) H - I||_F^2`` over PSD Omega with ``Omega_ii >= lower_i``, a bound that (30) drops.
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) operator
+    target : (N, N) array
+        The symmetric filter H to come close to.
+    signals : (N,) or (N, T) array, optional
+        Clean training signals: where (30) leaves the scale of the weights open, their error decides.
+    second_moment : (N, N) array, optional
+        ``E[x x^T]``; exactly one of the two.
+    noise : number, (N,) or (N, N) array
+        Noise variance(s) or covariance.
+    lower, upper : number or (N,) array, optional
+        Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14).
+    fit : None, "noise" or (N,) array
+        Data term c; the target is then a filter of the coordinates ``C^1/2 x``.
+    cone : {"cliques", "dense"}
+        Omega by its entries on the graph, or as an N x N variable.
+
+    Returns
+    -------
+    Program
+
+    References
+    ----------
+    Yang, Coutino, Leus, Isufi 2021, equation (30).
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> x = np.linspace(1, 2, 9)
+    >>> H = np.outer(x, x) / (x @ x + 0.5)
+    >>> nareg.design.programs.fit(g, target=H, signals=x, noise=0.5).solve().status.name
+    'CONVERGED'
+    """
+    base = penalty(graph)
+    make = partial(problem, base, fit=fit, needs="relaxation", noise_required=True)
+    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "target": target}
+    return FitProgram(make, data, lower, upper, cone)
+
+
+class FitProgram(Program):
+    """``min 2 ||H (I + S) - I||_F^2``, (30)."""
+
+    title = "Relaxation, step two: the fit (30)"
+    method = "relaxation"
+    formula = (
+        "minimize    ||H (I + S) - I||^2 + ||(I + S) H - I||^2,  S = Omega o L\nsubject to  Omega PSD,  Omega_ii >= lower_i"
+    )
+
+    def __init__(self, make: Callable[..., DesignProblem], data: dict[str, Any], lower: Any, upper: Any, cone: str) -> None:
+        self._make_problem = make
+        super().__init__(self._with_target, data, lower, upper, cone)
+
+    def _with_target(self, target: Any, **data: Any) -> DesignProblem:
+        task = self._make_problem(**data)
+        checks.psd_matrix("target", target, task.n_nodes)
+        return task
+
+    @property
+    def target(self) -> np.ndarray:
+        """The filter to come close to."""
+        return checks.psd_matrix("target", self._data["target"], self.task.n_nodes)
+
+    def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
+        import cvxpy as cp
+
+        m = self._omega.rows.size
+        self.parameters["root"] = cp.Parameter((m, m), name="root")
+        self.parameters["slope"] = cp.Parameter(m, name="slope")
+        self.parameters["constant"] = cp.Parameter(name="constant")
+        z = self._omega.unit_entries
+        quadratic = cp.sum_squares(self.parameters["root"] @ z) + self.parameters["slope"] @ z
+        return quadratic + self.parameters["constant"], [], []
+
+    def _data_parameters(self) -> None:
+        H, L, step = self.target, self.white_L, self._omega.unit
+        P = H @ H
+        G = 2 * gram(L, P) * step**2
+        self.unit = float(np.abs(G).max()) or 1.0
+        F = root(G / self.unit)
+        self.parameters["root"].value = np.pad(F, ((0, len(G) - len(F)), (0, 0)))
+        self.parameters["slope"].value = 4 * linear(L, P - H) * step / self.unit
+        self.parameters["constant"].value = 2 * float(np.sum((H - np.eye(len(H))) ** 2)) / self.unit
+
+    def _point(self, omega: np.ndarray) -> Point:
+        H, identity = self.target, np.eye(self.task.n_nodes)
+        E = H @ (identity + omega * self.white_L) - identity
+        slope = 2 * H @ E
+        return Point(2 * float(np.sum(E**2)), slope + slope.T)
+
+    def objective(self) -> ValueAndGradient:
+        """(30) at rank one."""
+        return fit_criterion(self.task.L, self.target)
+
+    def _scaled(self, w: np.ndarray, scale: str) -> tuple[np.ndarray, float]:
+        task, half = self.task, np.sqrt(self.task.c)
+        low, high = self.lower / task.c, self.upper / task.c
+        factor = open_scale(task.whitened().mse_along, self.objective(), w / half, low, high)
+        return feasible(factor * w, self.lower, self.upper), factor
+
+    def _status(self, result: DescentResult, optimum: Optimum) -> Status:
+        proven = optimum.value <= result.value * (1 + 1e-5)
+        return local_status(result, optimum.ending.status if proven else Status.INACCURATE)
