@@ -25,7 +25,6 @@ from nareg.design._convex.low_rank import LOW_RANK, dense_omega
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._risk.descent import Groups, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status
-from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
@@ -152,8 +151,8 @@ def fit_dense(
     white = task.whitened()
     with few_threads(task.n_nodes):
         candidates = {
-            "inverse principal signal": inverse_signal(white, high / task.c),
-            "best scalar": best_scalar(white, low / task.c, high / task.c)[0],
+            "inverse principal signal": white.inverse_signal(high / task.c),
+            "best scalar": white.best_scalar(low / task.c, high / task.c),
         }
     return fit_low_rank(task, step, candidates, white.mse_along, (low, high), groups, options)
 

@@ -42,7 +42,7 @@ from nareg.design._convex.signal_sets import (
     signal_set,
 )
 from nareg.design._convex.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
-from nareg.design._risk.problem import fit_weights
+from nareg.design._risk.problem import fit_weights, positive_fit
 from nareg.errors import InputError, TooLargeError
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
@@ -238,10 +238,7 @@ def worst_case(
         fit = weights.fit if isinstance(weights, WeightDesign) else None
     system = build(base, weights, fit_weights(fit, Sigma, n))
     if criterion == "prony":
-        if (system.c <= 0).any():
-            i = int(np.argmin(system.c))
-            raise InputError(f"fit[{i}] is {system.c[i]:g}: criterion='prony' needs a positive data term at every node.")
-        return examine(sp.csr_array(sp.diags_array(system.c**-0.5) @ system.S), U, rng=rng)
+        return examine(sp.csr_array(sp.diags_array(positive_fit(system.c, "criterion='prony'") ** -0.5) @ system.S), U, rng=rng)
     filter_size(n)
     assert Sigma is not None
     H = filter_matrix(system, what="the worst case")

@@ -41,7 +41,6 @@ from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton
 from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignProblem
 from nareg.design._risk.rate import NodeRate
-from nareg.design._risk.starts import best_scalar
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
 
@@ -149,7 +148,7 @@ def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray, c
     """Risks for a training second moment."""
     low, high = task.squared_bounds(None, None, default_lower=None)
     promise = None if cone is None else NodeRate(task.base, task.c, INSIDE * cone.rate, low, high)
-    w, _ = best_scalar(task, low, high, np.inf if promise is None else promise.largest_single)
+    w = task.best_scalar(low, high, np.inf if promise is None else promise.largest_single)
     strength = float(np.min(w)) ** 2
     values, vectors = task.spectrum
     null = values <= 1e-9 * values[-1]

@@ -22,7 +22,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
 from scipy.optimize import brentq
 
-from nareg.design._node.gap_patterns import GappyScalar, Pattern, patterns
+from nareg.design._node.gap_patterns import Pattern, patterns
+from nareg.design._node.node_invariant import ScalarCriteria
 from nareg.design._risk.descent import minimize_scale
 from nareg.design._risk.problem import extreme_frequencies
 
@@ -143,7 +144,7 @@ def _prior(L: np.ndarray, Y: np.ndarray, seen: np.ndarray, rng: np.random.Genera
     values, vectors = eigh(L)
     values = np.maximum(values, 0.0)
     first, last = extreme_frequencies(values)
-    scalar = GappyScalar(L, np.ones(n), Y, seen, None, rng)
+    scalar = ScalarCriteria(L, np.ones(n), Y, seen, None, rng)
     strength, _ = minimize_scale(scalar.gcv, 1e-4 / last, 1e4 / first)
     residual, trace = scalar.sums(strength)
     count = seen.sum(axis=1)

@@ -16,7 +16,6 @@ from nareg.design._risk.descent import DescentResult, Groups, Stationary, descen
 from nareg.design._risk.problem import DesignEnd, DesignProblem
 from nareg.design._risk.rate import MARGIN, NodeRate
 from nareg.design._risk.sampled import squares
-from nareg.design._risk.starts import best_scalar
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 
@@ -56,8 +55,8 @@ def design_dense(
     """The path of penalties on dense matrices."""
     low, high = (groups.expand(bound) for bound in groups.bounds(*bounds))
     promise = None if rate is None else NodeRate(task.base, task.c, rate, low, high)
-    start, start_risk = best_scalar(task, low, high, np.inf if promise is None else promise.largest_single)
-    path = PenaltyPath(task.base.L, log_weights(start, low, high, groups, promise), start, start_risk, groups, progress)
+    start = task.best_scalar(low, high, np.inf if promise is None else promise.largest_single)
+    path = PenaltyPath(task.base.L, log_weights(start, low, high, groups, promise), start, task.mse(start), groups, progress)
     end = path.follow(task.mse_and_gradient, folds)
     w, promised = (end.w, DesignDetails()) if promise is None else promise.certified(end.w, task.mse)
     return task.pack(
@@ -100,7 +99,8 @@ def at_rate(
 ) -> EndAtRate:  # fmt: skip
     """From the design without a rate, which is the answer where it has the rate already, and from other starts."""
     reached = {"design without a rate": free}
-    scalar, scalar_risk = best_scalar(task, promise.low, promise.high, promise.largest_single)
+    scalar = task.best_scalar(promise.low, promise.high, promise.largest_single)
+    scalar_risk = task.mse(scalar)
     if status is Status.INTERRUPTED or promise.estimate(groups.expand(free.w)) > promise.rate * (1 - MARGIN):
         starts = {"best scalar": groups.reduce_start(scalar), "design without a rate": free.w}
         starts |= {f"given {i}": groups.reduce_start(start) for i, start in enumerate(given)}

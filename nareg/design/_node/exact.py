@@ -33,7 +33,6 @@ from nareg.design._risk.newton import polish
 from nareg.design._risk.problem import DENSE_NODES, STATIONARY, DesignEnd, problem
 from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
-from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
@@ -156,8 +155,7 @@ def exact(
             for trained, left_out in sampling.split(X.shape[1], DENSE_FOLDS)
         ]
         return design_dense("exact", task, folds, (low, high), tied, progress=progress, rate=rate)
-    w_scalar, scalar_risk = best_scalar(task, low, high)
-    candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
+    candidates = {"best scalar": task.best_scalar(low, high), "inverse principal signal": task.inverse_signal(high)}
     candidates |= {f"given {i}": start for i, start in enumerate(extra)}
     reached: dict[str, DescentResult] = {}
     objective, bounds = tied.tied(task.mse_and_gradient), tied.bounds(low, high)
@@ -173,7 +171,7 @@ def exact(
     status = Status.CONVERGED if negligible or best.gradient_norm < STATIONARY else Status.MAX_ITERATIONS
     if any(d.message == "interrupted" for d in reached.values()):
         status = Status.INTERRUPTED
-    w, details = tied.expand(best.w), DesignDetails(best_scalar_risk=scalar_risk)
+    w, details = tied.expand(best.w), DesignDetails(best_scalar_risk=task.mse(candidates["best scalar"]))
     if rate is not None:
         promise = NodeRate(task.base, task.c, rate, *map(tied.expand, bounds))
         end = at_rate(task, promise, tied, best, status, extra, progress)

@@ -23,7 +23,6 @@ from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import CheckedProblem, DesignEnd, checked_fit
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
-from nareg.design._risk.starts import best_single, carried_single
 from nareg.design._risk.support import probes
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
@@ -174,9 +173,9 @@ def design_sampled(method: str, task: SampledTask, details: DesignDetails | None
     clock = [time.perf_counter()]
     promise = None if rate is None else NodeRate(base, c, rate, low, high)
     if warm is None:
-        start = best_single(risk, columns, low, high, np.inf if promise is None else promise.largest_single)
+        start = risk.best_single(columns, low, high, np.inf if promise is None else promise.largest_single)
     else:
-        start = carried_single(risk, columns, low, high, warm.scalar)
+        start = risk.carried_single(columns, low, high, warm.scalar)
     coordinates = log_weights(start, low, high, groups, promise)
     path = PenaltyPath(base.L, coordinates, start, risk.value(start, columns), groups, options.progress)
     clock.append(time.perf_counter())

@@ -26,6 +26,7 @@ from nareg._solvers.backends import SolverBackend, open_systems
 from nareg._solvers.sequence import SystemSequence
 from nareg._solvers.system import Penalty, scale_symmetric
 from nareg.design._risk import support
+from nareg.design._risk.descent import descend_in_steps, feasible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +114,10 @@ def node_systems(backend: SolverBackend, base: Penalty, c: np.ndarray, *, mesh_l
 
 #: Relative residual of the solves.
 TOL = 1e-6
+#: Largest and smallest single weight tried, times the one that weighs a node's data and its edges alike.
+SINGLE_RANGE = (1e-8, 1e4)
+#: Columns on which the single weight is chosen: its risk has one unknown, a few signals decide it.
+SINGLE_COLUMNS = 32
 
 
 @dataclass
@@ -223,6 +228,31 @@ class SampledRisk(ColumnRisk):
         gradient = np.empty_like(w)
         gradient[self.order] = -2.0 * slope
         return float(values.sum()) + columns.constant, gradient
+
+    @property
+    def balanced_weight(self) -> float:
+        """The weight that weighs a typical node's data and its edges alike."""
+        return float(np.sqrt(self.c.mean() / self.L.diagonal().mean()))
+
+    def best_single(self, columns: SampleColumns, low: np.ndarray, high: np.ndarray, largest: float = np.inf) -> np.ndarray:
+        """The single weight up to ``largest`` with the smallest risk, moved into the bounds node by node."""
+        subset, ones = columns.subset(SINGLE_COLUMNS), np.ones(low.size)
+        middle = min(self.balanced_weight, largest)
+
+        def value(log_w: float) -> float:
+            return self.value(feasible(np.exp(log_w) * ones, low, high), subset)
+
+        first, last = np.log(np.minimum(middle * np.array(SINGLE_RANGE), largest))
+        log_w = descend_in_steps(value, float(np.log(middle)), first, last, accuracy=0.01)
+        self.systems.forget()  # single weights beyond the best may have needed a factor that the design does not
+        return feasible(np.exp(log_w) * ones, low, high)
+
+    def carried_single(self, columns: SampleColumns, low: np.ndarray, high: np.ndarray, scalar: float) -> np.ndarray:
+        """An earlier single weight, or the best one where half or twice the earlier one is better."""
+        subset = columns.subset(SINGLE_COLUMNS)
+        near = [feasible(np.full(low.size, factor * scalar), low, high) for factor in (1.0, 0.5, 2.0)]
+        values = [self.value(w, subset) for w in near]
+        return near[0] if scalar > 0 and values[0] <= min(values) else self.best_single(columns, low, high)
 
     def _forward(self, columns: SampleColumns) -> tuple[np.ndarray, Any, Any]:
         """Summands of the risk, filtered columns and their distance from the targets."""
