@@ -34,7 +34,7 @@ from nareg.design._node.gap_patterns import station_levels as station_levels
 from nareg.design._node.node_invariant import RULES, node_invariant
 from nareg.design._node.redesign import redesign
 from nareg.design._node.robust_fit import RobustFit, robust_fit
-from nareg.design._node.sampled_path import Sampling
+from nareg.design._node.selection import Sampling
 from nareg.design._prony import prony
 from nareg.design._relaxation import relaxation
 from nareg.design._risk.placement import Placement, placement

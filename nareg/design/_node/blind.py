@@ -16,18 +16,21 @@ from nareg._core import checks
 from nareg._solvers.backends import SolverBackend, alike_on_all_ranks
 from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.completion import Completion
-from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold, signal_fold
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.gap_patterns import GivenPerNode, gap_details, without_silent
 from nareg.design._node.penalty_path import Fold
-from nareg.design._node.sampled_path import (
-    SampledOptions,
-    SampledTask,
+from nareg.design._node.selection import (
+    DENSE_FOLDS,
+    NodeOptions,
     Sampling,
     checked_problem,
     chosen_solver,
+    dense_risk,
+    design_on_path,
     design_sampled,
-)
+    moment_fold,
+    signal_fold,
+)  # fmt: skip
 from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit
 from nareg.design._risk.rate import checked_rate
@@ -122,10 +125,9 @@ def blind(
     """
     base = penalty(graph)
     n = base.n_nodes
-    rate = checked_rate(rate)
-    solver = chosen_solver(solver, backend)
+    rate, solver = checked_rate(rate), chosen_solver(solver, backend)
     sampling = (sampling or Sampling()).started()
-    tied = Groups(groups, n)
+    options = NodeOptions(lower, upper, Groups(groups, n), sampling, progress, backend, rate)
     Y, seen = checks.measurements(measurements, observed, n)
     if seen is not None:
         checks.dense_size("the blind design with gaps", n, copies=6, alternative="pass times at which all stations read")
@@ -137,8 +139,8 @@ def blind(
                     f"rate is {rate:g} and {int((~live).sum())} stations have no reading at all: leave them out "
                     "(graph.subgraph), or pass rate=None."
                 )
-            options = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
-            return without_silent(blind, base, Y, seen, given, options)
+            same = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
+            return without_silent(blind, base, Y, seen, given, same)
     independent = noise is None or np.ndim(noise) < 2
     if solver == "sampled" and not independent:
         raise InputError(
@@ -158,8 +160,7 @@ def blind(
     if seen is not None:
         details |= gap_details(base, seen)
     if sampled:
-        sampled_options = SampledOptions(lower, upper, tied, sampling, progress, backend, rate)
-        return blind_sampled(base, Y, Sigma, fit, sampled_options, details, completion)
+        return blind_sampled(base, Y, Sigma, fit, options, details, completion)
     c = checked_fit(base, fit, Sigma)
 
     def task_for(R: np.ndarray) -> DesignProblem:
@@ -170,7 +171,6 @@ def blind(
 
     T = Y.shape[1] if completion is None else completion.n_times
     task = task_for(moment(np.arange(T)))
-    low, high = task.squared_bounds(lower, upper, default_lower=None)
 
     def fold(trained: np.ndarray, left_out: np.ndarray) -> Fold:
         train = task_for(moment(trained))
@@ -179,7 +179,7 @@ def blind(
         return signal_fold(train, Y[:, left_out], task.covariance_with_filtered, constant=-power)
 
     folds = [fold(*parts) for parts in sampling.split(T, DENSE_FOLDS)]
-    return design_dense("blind", task, folds, (low, high), tied, progress=progress, rate=rate, details=details)
+    return design_on_path("blind", task, dense_risk(task), folds, options, lambda: details)
 
 
 def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) -> float:
@@ -189,7 +189,7 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 
 
 def blind_sampled(
-    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, options: SampledOptions, details: DesignDetails,
+    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, options: NodeOptions, details: DesignDetails,
     completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
@@ -200,4 +200,4 @@ def blind_sampled(
         readings = Y[:, times] if completion is None else completion.draw(options.sampling.generator, times)
         return blind_columns(readings, variance, task.c, Z)
 
-    return design_sampled("blind", SampledTask(task, columns, T, True, options), details)
+    return design_sampled("blind", task, columns, T, options, details=details)

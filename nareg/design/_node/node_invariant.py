@@ -145,7 +145,7 @@ def node_invariant(
         R = Y @ Y.T / Y.shape[1] - checks.covariance(Sigma)
         if np.trace(R) <= 0:
             raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    c = positive_fit(fit_weights(fit, Sigma, n), "one weight")
+    c = positive_fit(fit_weights(fit, Sigma, n), "a single weight")
     task = DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
     strength, objective, at_bound = _choose(task, rule, Y, seen, generator)
     details: DesignDetails = {"strength": strength, "at_search_bound": at_bound}

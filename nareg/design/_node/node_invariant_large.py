@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from nareg._core import checks
 from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
-from nareg.design._node.sampled_path import ARRAYS
+from nareg.design._node.selection import ARRAYS
 from nareg.design._risk.descent import minimize_between
 from nareg.design._risk.problem import CheckedProblem, DesignEnd, fit_weights, positive_fit
 from nareg.design._risk.sampled import SINGLE_RANGE, SampleColumns, SampledRisk, blind_columns, oracle_columns
@@ -71,7 +71,7 @@ def node_invariant_large(
 ) -> WeightDesign:
     """The rule's weight from (N, T) signals ("oracle") or readings (the others), without dense matrices."""
     n = base.n_nodes
-    c = positive_fit(fit_weights(fit, variance, n), "one weight")
+    c = positive_fit(fit_weights(fit, variance, n), "a single weight")
     task = CheckedProblem(base, variance, c, None if fit is None else c)
     if not base.L.nnz:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")

@@ -1,6 +1,6 @@
-"""Exact and blind designs from sample columns, on networks of any size: nothing here is N x N.
+"""How exact and blind designs draw probes and hold out data, on dense matrices or from sample columns.
 
-How designs draw random probes and hold out data.
+With sample columns nothing is N x N, on networks of any size. On dense matrices noise and gaps may be of any kind.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
-from nareg.design._risk.descent import Groups
-from nareg.design._risk.problem import CheckedProblem, DesignEnd, checked_fit
+from nareg.design._risk.descent import Groups, ValueAndGradient
+from nareg.design._risk.problem import CheckedProblem, DesignEnd, DesignProblem, checked_fit
 from nareg.design._risk.rate import NodeRate
-from nareg.design._risk.sampled import SampleColumns, SampledRisk
+from nareg.design._risk.sampled import SampleColumns, SampledRisk, squares
 from nareg.design._risk.support import probes
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
@@ -99,9 +99,9 @@ class Sampling:
 
 Solver = Literal["auto", "dense", "sampled"]
 
-#: Folds where the caller names no number: on networks of this solver's size one judges as well as four
+#: Folds where the caller names no number. On networks of the sampled solver's size one judges as well as four
 #: (``python benchmarks/selection.py``), and takes a third of the time.
-SAMPLED_FOLDS = 1
+DENSE_FOLDS, SAMPLED_FOLDS = 4, 1
 #: Relative residual of the solves in the final fit: with looser ones line searches end above that gradient.
 FINAL_TOL = 1e-8
 #: Arrays of one number per node and column that are in memory at once: columns, targets, both solutions, CG's own.
@@ -109,8 +109,8 @@ ARRAYS = 7
 
 
 @dataclass(frozen=True)
-class SampledOptions:
-    """How a design from sample columns is made, whatever its data."""
+class NodeOptions:
+    """How a design of node weights is made, whatever its data."""
 
     lower: Any
     upper: Any
@@ -121,17 +121,42 @@ class SampledOptions:
     rate: float | None = None
     warm: Warm | None = None
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a design reports of them."""
+        return {} if self.rate is None else {"rate": self.rate}
+
 
 @dataclass(frozen=True)
-class SampledTask:
-    """A checked problem, and the columns of its risk for any of the times and probes."""
+class PathRisk:
+    """The risk on all data, the best single weight between bounds and up to a largest one, and what computes them."""
 
-    problem: CheckedProblem
-    columns: Callable[[np.ndarray, np.ndarray], SampleColumns]
-    n_times: int
-    #: False: the risk of all columns is minimized, without a penalty.
-    hold_out: bool
-    options: SampledOptions
+    value: Callable[[np.ndarray], float]
+    value_and_gradient: ValueAndGradient
+    best_single: Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+    solver: str
+
+
+def dense_risk(task: DesignProblem) -> PathRisk:
+    """That of N x N matrices."""
+    return PathRisk(task.mse, task.mse_and_gradient, task.best_scalar, "L-BFGS-B (scipy)")
+
+
+def signal_fold(
+    train: DesignProblem, held_out: np.ndarray, noise_part: Callable[[np.ndarray], float], constant: float = 0.0
+) -> Fold:
+    """Signals or readings (N, T) held out: the distance of each from its filtered self, and the noise's part of the risk."""
+
+    def values(w: np.ndarray) -> np.ndarray:
+        H = train.filter_matrix(w)[1]
+        return np.append(squares(H @ held_out - held_out) / held_out.shape[1], noise_part(H))
+
+    return Fold(train.mse_and_gradient, values, held_out.shape[1] + 1, held_out.shape[1], constant)
+
+
+def moment_fold(train: DesignProblem, held_out: DesignProblem) -> Fold:
+    """A second moment held out: one number per fold."""
+    return Fold(train.mse_and_gradient, lambda w: np.array([held_out.mse(w)]), 1, 1)
 
 
 def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
@@ -158,74 +183,78 @@ def checked_problem(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sam
     return CheckedProblem(base, variance, c, None if fit is None else c)
 
 
-@one_blas_thread
-def design_sampled(method: str, task: SampledTask, details: DesignDetails | None = None) -> WeightDesign:
-    """Best single weight, search on held-out columns, fit on all."""
-    options, base, c = task.options, task.problem.base, task.problem.c
-    groups, sampling, warm, rate = options.groups, options.sampling, options.warm, options.rate
-    low, high = task.problem.squared_bounds(options.lower, options.upper, default_lower=None)
+def design_on_path(
+    method: str, problem: CheckedProblem, risk: PathRisk, folds: list[Fold] | None, options: NodeOptions,
+    details: Callable[[], DesignDetails], settings: dict[str, Any] | None = None,
+) -> WeightDesign:  # fmt: skip
+    """Best single weight, search for the penalty on held-out data, fit on all."""
+    groups, rate, warm = options.groups, options.rate, options.warm
+    low, high = problem.squared_bounds(options.lower, options.upper, default_lower=None)
     # nodes that share a weight share its bounds, and start together
     low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
-    risk = SampledRisk(base, c, options.backend)
-    Z = probes(base.L, sampling.n_probes, sampling.generator)
-    folds = _folds(task, risk, Z) if task.hold_out else None
-    columns = risk.arranged(task.columns(np.arange(task.n_times), Z))
     clock = [time.perf_counter()]
-    promise = None if rate is None else NodeRate(base, c, rate, low, high)
-    if warm is None:
-        start = risk.best_single(columns, low, high, np.inf if promise is None else promise.largest_single)
-    else:
-        start = risk.carried_single(columns, low, high, warm.scalar)
+    promise = None if rate is None else NodeRate(problem.base, problem.c, rate, low, high)
+    start = risk.best_single(low, high, np.inf if promise is None else promise.largest_single)
     coordinates = log_weights(start, low, high, groups, promise)
-    path = PenaltyPath(base.L, coordinates, start, risk.value(start, columns), groups, options.progress)
+    path = PenaltyPath(problem.base.L, coordinates, start, risk.value(start), groups, options.progress)
     clock.append(time.perf_counter())
+    end = path.follow(risk.value_and_gradient, folds, warm)
+    w, promised = (end.w, DesignDetails()) if promise is None else promise.certified(end.w, risk.value)
+    clock.append(time.perf_counter())
+    reported: DesignDetails = {**path.details(), **promised, **details()}
+    return problem.pack(
+        method, w, risk.value(w), (low, high), DesignEnd(end.status, risk.solver, end.message, end.gradient_norm, reported),
+        timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
+        settings={**(settings or {}), **options.settings},
+    )  # fmt: skip
+
+
+@one_blas_thread
+def design_sampled(
+    method: str, problem: CheckedProblem, columns_of: Callable[[np.ndarray, np.ndarray], SampleColumns], n_times: int,
+    options: NodeOptions, *, hold_out: bool = True, details: DesignDetails | None = None,
+) -> WeightDesign:  # fmt: skip
+    """The design from sample columns: of any of the times and probes. Not held out: the risk of all is minimized as it is."""
+    base, sampling, warm = problem.base, options.sampling, options.warm
+    risk = SampledRisk(base, problem.c, options.backend)
+    systems = risk.systems
+    Z = probes(base.L, sampling.n_probes, sampling.generator)
+    parts = sampling.split(n_times, SAMPLED_FOLDS) if hold_out else []
+    others = probes(base.L, sampling.n_probes, sampling.generator) if parts else Z
+    folds = [
+        _sampled_fold(risk, risk.arranged(columns_of(trained, Z)), risk.arranged(columns_of(left_out, others)))
+        for trained, left_out in parts
+    ]
+    columns = risk.arranged(columns_of(np.arange(n_times), Z))
 
     def all_columns(w: np.ndarray) -> tuple[float, np.ndarray]:
-        risk.systems.tol = FINAL_TOL
+        systems.tol = FINAL_TOL
         return risk.value_and_gradient(w, columns)
 
-    end = path.follow(all_columns, folds, warm)
-    w, promised = end.w, DesignDetails()
-    if promise is not None:
-        w, promised = promise.certified(w, partial(risk.value, columns=columns))
-    clock.append(time.perf_counter())
-    solves: dict[str, float] = {
-        "columns": risk.systems.columns,
-        "iterations per column": risk.systems.iterations / max(risk.systems.columns, 1),
-        "factorizations": risk.systems.factorizations,
-        "tolerance": risk.systems.tol,
-    }
-    details = {**path.details(), **promised, "solves": solves, **(details or {})}
-    solver = "L-BFGS-B (scipy) on sampled risk" + risk.systems.label
-    return task.problem.pack(
-        method,
-        w,
-        risk.value(w, columns),
-        (low, high),
-        DesignEnd(end.status, solver, end.message, end.gradient_norm, details),
-        timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
-        settings={"solver": "sampled", "n_probes": sampling.n_probes, **({} if rate is None else {"rate": rate})},
-    )
+    def best_single(low: np.ndarray, high: np.ndarray, largest: float) -> np.ndarray:
+        if warm is not None:
+            return risk.carried_single(columns, low, high, warm.scalar)
+        return risk.best_single(columns, low, high, largest)
+
+    def reported() -> DesignDetails:
+        solves: dict[str, float] = {
+            "columns": systems.columns,
+            "iterations per column": systems.iterations / max(systems.columns, 1),
+            "factorizations": systems.factorizations,
+            "tolerance": systems.tol,
+        }
+        return {"solves": solves, **(details or {})}
+
+    solver = "L-BFGS-B (scipy) on sampled risk" + systems.label
+    path_risk = PathRisk(partial(risk.value, columns=columns), all_columns, best_single, solver)
+    settings = {"solver": "sampled", "n_probes": sampling.n_probes}
+    return design_on_path(method, problem, path_risk, folds if hold_out else None, options, reported, settings)
 
 
-def _folds(task: SampledTask, risk: SampledRisk, Z: np.ndarray) -> list[Fold]:
+def _sampled_fold(risk: SampledRisk, train: SampleColumns, held_out: SampleColumns) -> Fold:
     """Columns to train on and held out, for other probes."""
-    sampling = task.options.sampling
-    parts = sampling.split(task.n_times, SAMPLED_FOLDS)
-    if not parts:
-        return []
-    others = probes(task.problem.base.L, sampling.n_probes, sampling.generator)
-    folds = []
-    for trained, left_out in parts:
-        train, held_out = risk.arranged(task.columns(trained, Z)), risk.arranged(task.columns(left_out, others))
-        n_summands = held_out.inputs.shape[1] + (0 if held_out.sure is None else held_out.sure.shape[1])
-        folds.append(
-            Fold(
-                partial(risk.value_and_gradient, columns=train),
-                partial(risk.column_values, columns=held_out),
-                n_summands,
-                held_out.n_signals,
-                held_out.constant,
-            )
-        )
-    return folds
+    n_summands = held_out.inputs.shape[1] + (0 if held_out.sure is None else held_out.sure.shape[1])
+    return Fold(
+        partial(risk.value_and_gradient, columns=train), partial(risk.column_values, columns=held_out),
+        n_summands, held_out.n_signals, held_out.constant,
+    )  # fmt: skip
