@@ -39,7 +39,7 @@ from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton
-from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignProblem
+from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, DesignProblem
 from nareg.design._risk.rate import NodeRate
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
@@ -336,7 +336,7 @@ class DenseDesign:
         outcome = replace(self, task=task)._solve(
             None if X is None else X / np.sqrt(unit), amount, None if progress is None else in_given_unit
         )
-        details = outcome.details.copy()
+        details = outcome.end.details.copy()
         for name in CRITERION_VALUES:
             if name in details and (value := details[name]) is not None:
                 details[name] = self._given(value, unit)
@@ -344,9 +344,7 @@ class DenseDesign:
             details["held_out_error"] *= unit
         # a filter's S has no unit; where there is no noise, S is the precision matrix
         factor = 1.0 if self.by_risk else likelihood_scale(self.task) / (unit * likelihood_scale(task))
-        return replace(
-            outcome, entries=factor * outcome.entries, objective=self._given(outcome.objective, unit), details=details
-        )
+        return replace(outcome, objective=self._given(outcome.objective, unit)).reported(details, factor=factor)
 
     def _given(self, value: float, unit: float) -> float:
         """A value of the criterion in the unit of the signals as they were given."""
@@ -380,15 +378,11 @@ class DenseDesign:
         if choice.interrupted:
             status = Status.INTERRUPTED
         scale = 1.0 if self.by_risk else likelihood_scale(self.task)
-        return EdgeOutcome(
-            entries=scale * self.support.entries(point.u),
-            objective=point.value,
-            status=status,
-            solver="damped Newton" + (", projected" if self.nonnegative else ""),
-            message=message,
-            gradient_norm=None if keeps_single else reached.gradient_norm,
-            details=self._details(family, choice, point, scalar, reached, keeps_single),
-        )
+        solver = "damped Newton" + (", projected" if self.nonnegative else "")
+        gradient = None if keeps_single else reached.gradient_norm
+        details = self._details(family, choice, point, scalar, reached, keeps_single)
+        end = DesignEnd(status, solver, message, gradient, details)
+        return EdgeOutcome(scale * self.support.entries(point.u), point.value, end)
 
     def _status(self, reached: DescentResult, value: float) -> Status:
         """How the descent ended."""

@@ -10,7 +10,7 @@ weight, of any strength.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,13 +22,13 @@ from nareg._solvers.held_out import standard_error
 from nareg._solvers.system import Penalty
 from nareg.design._edge.cone import cone_status
 from nareg.design._edge.dense import data_scale
-from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, patterns
+from nareg.design._edge.marginal import EqualGaps, MarginalObjective, patterns
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.problem import STATIONARY, checked_fit
+from nareg.design._risk.problem import STATIONARY, DesignEnd, checked_fit
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
@@ -47,6 +47,9 @@ ROUGH, FINAL = 1e-3, 0.1 * STATIONARY
 KAPPA, KAPPA_SCATTER = 1e-3, 1.5
 #: Smallest of these: the matrix stays far from singular in float64.
 LEAST_KAPPA = 1e-5
+
+#: The marginal likelihood f of some readings, by dense matrices or sparse factors.
+Marginal = MarginalObjective | SparseMarginal
 
 
 @dataclass(frozen=True)
@@ -132,15 +135,11 @@ class FromReadings:
             "iterations": steps,
         }
         status = Status.NO_IMPROVEMENT if end is None else cone_status(end)
-        return EdgeOutcome(
-            entries=self.support.entries(start if end is None else end.w),
-            objective=min(first, last),
-            status=Status.INTERRUPTED if interrupted else status,
-            solver=f"proximal steps, {data.label}" + (", projected" if self.nonnegative else ""),
-            message="the best kappa I + beta L is kept" if end is None else _message(choice.amount),
-            gradient_norm=None if end is None else end.gradient_norm,
-            details=details,
-        )
+        solver = f"proximal steps, {data.label}" + (", projected" if self.nonnegative else "")
+        message = "the best kappa I + beta L is kept" if end is None else _message(choice.amount)
+        gradient = None if end is None else end.gradient_norm
+        ended = DesignEnd(Status.INTERRUPTED if interrupted else status, solver, message, gradient, details)
+        return EdgeOutcome(self.support.entries(start if end is None else end.w), min(first, last), ended)
 
     def _two_parameters(self, data: Marginal) -> np.ndarray:
         """The best ``kappa I + beta L``, with the belief about kappa."""
@@ -246,5 +245,4 @@ def design(
     task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, options.nonnegative, likelihood)
     outcome = task.solve(options.shrink, options.progress)
     scale = data_scale(c, variance) / unit
-    details: DesignDetails = {**outcome.details, "noise_power": float(variance.sum())}
-    return replace(outcome, entries=scale * outcome.entries, details=details), c, None if fit is None else c
+    return outcome.reported({"noise_power": float(variance.sum())}, factor=scale), c, None if fit is None else c

@@ -172,7 +172,7 @@ class Barrier:
 
 def certified(outcome: EdgeOutcome, cone: RateCone) -> EdgeOutcome:
     """The outcome with what its certificate says of the rate, recomputed from its entries."""
-    return replace(outcome, details={**outcome.details, **cone.certified(outcome.entries)})
+    return outcome.reported(cone.certified(outcome.entries))
 
 
 def barrier(objective: ConeObjective, cone: RateCone, start: np.ndarray, part: float) -> Barrier:

@@ -59,6 +59,38 @@ class DesignEnd:
     relaxed_objective: float | None = None
 
 
+def packed(
+    base: Penalty,
+    weights: np.ndarray,
+    objective: float,
+    end: DesignEnd,
+    *,
+    smallest: float,
+    violation: float = 0.0,
+    **rest: Any,
+) -> WeightDesign:
+    """The design with its certificate; ``rest`` are further fields of :class:`WeightDesign`."""
+    certificate = DesignCertificate(
+        smallest_eigenvalue=smallest,
+        violation=violation,
+        solver=end.solver,
+        solver_status=end.solver_status,
+        relaxed_objective=end.relaxed_objective,
+        gradient_norm=end.gradient_norm,
+        details=end.details,
+    )
+    return WeightDesign(
+        weights=weights,
+        objective=float(objective),
+        status=end.status,
+        certificate=certificate,
+        penalty=base.L,
+        graph_hash=operator_hash(base.L),
+        version=__version__,
+        **{"omega": None, **rest},
+    )
+
+
 @dataclass(frozen=True)
 class CheckedProblem:
     """A design problem on a network of any size, checked, in float64."""
@@ -125,28 +157,13 @@ class CheckedProblem:
         below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
         above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
         violation = float(max(below.max(), above.max(), 0.0))
-        return WeightDesign(
-            weights=w,
-            objective=float(objective),
-            status=Status.INACCURATE if violation > 1e-9 and end.status.ok else end.status,
-            certificate=DesignCertificate(
-                smallest_eigenvalue=smallest,
-                violation=violation,
-                solver=end.solver,
-                solver_status=end.solver_status,
-                relaxed_objective=end.relaxed_objective,
-                gradient_norm=end.gradient_norm,
-                details=end.details,
-            ),
-            method=method,
-            penalty=base.L,
-            fit=self.fit,
-            omega=omega,
+        status = Status.INACCURATE if violation > 1e-9 and end.status.ok else end.status
+        return packed(
+            base, w, objective, replace(end, status=status),
+            smallest=smallest, violation=violation, method=method, fit=self.fit, omega=omega,
             timings={**(timings or {}), "total": time.perf_counter() - self.started},
             settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
-            graph_hash=operator_hash(base.L),
-            version=__version__,
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
