@@ -22,7 +22,7 @@ from nareg._solvers.system import Penalty, penalty
 from nareg.design import programs
 from nareg.design._convex.corners import prony_over_corners
 from nareg.design._convex.criteria import Criterion, MinmaxOptions, mse_criterion, prony_criterion, saddle_point
-from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._convex.filter_fit import fit_weights_to
 from nareg.design._convex.over_sets import mse_over_set, prony_over_set
 from nareg.design._convex.signal_sets import SignalSet, Uncertainty, checked_uncertainty, signal_set
 from nareg.design._convex.solving import solver_name
@@ -185,8 +185,11 @@ def _mse_over_corners(
     started = time.perf_counter()
     H, details = _filter_of_corners(task, data["signals"])
     timings = {"step one": time.perf_counter() - started}
-    fit_options = FitOptions(options.solver, "min-max (corners, mse)", details, timings, options.progress)
-    return fit_weights_to(task, H, *bounds, fit_options, options.groups), mse_criterion(task)
+    design = fit_weights_to(task, H, bounds, options.progress, options.groups)
+    design = with_details(
+        design, details, method="min-max (corners, mse)", timings=timings, settings={"solver": options.solver}
+    )
+    return design, mse_criterion(task)
 
 
 def _filter_of_corners(task: DesignProblem, signals: np.ndarray) -> tuple[np.ndarray, DesignDetails]:

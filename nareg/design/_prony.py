@@ -160,9 +160,7 @@ def _at_rate(
     error = task.mse if scale == "mse" and task.Sigma is not None else lambda w: criterion(w / half)[0]
     w, promised = promise.certified(design.weights, error)
     details: DesignDetails = {**promised, "constraint_violation": 0.0}
-    return with_details(
-        design, details, weights=w, objective=criterion(w / half)[0], settings={**design.settings, "rate": rate}
-    )
+    return with_details(design, details, weights=w, objective=criterion(w / half)[0], settings={"rate": rate})
 
 
 def _by_low_rank(

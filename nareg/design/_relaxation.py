@@ -23,7 +23,7 @@ from nareg._core import checks
 from nareg._solvers.system import Penalty, penalty
 from nareg._solvers.threads import few_threads
 from nareg.design import programs
-from nareg.design._convex.filter_fit import FitOptions, dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
+from nareg.design._convex.filter_fit import dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
 from nareg.design._convex.solving import solver_name
 from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem, with_details
@@ -112,7 +112,7 @@ def relaxation(
         return _by_low_rank(task, task.published_bounds(lower, upper), tied, solver, progress)
     dense = problem(base, **data, needs="relaxation", noise_required=True)
     dense.refuse_extreme("relaxation")
-    low, high = dense.published_bounds(lower, upper)
+    bounds = dense.published_bounds(lower, upper)
     started = time.perf_counter()
     with few_threads(dense.n_nodes):
         step = dense_step_one(dense.whitened())
@@ -121,8 +121,9 @@ def relaxation(
     if reference:  # step one is not the solver's, for (30) magnifies what an SDP solver leaves in H
         program = programs.fit(base.L, target=step.matrix, **data, lower=lower, upper=upper)
         design = program.solve(None if solver == "sdp" else solver, progress=progress)
-        return with_details(design, details, timings={**timings, **design.timings})
-    return fit_dense(dense, step, low, high, tied, FitOptions(solver, "relaxation", details, timings, progress))
+        return with_details(design, details, timings=timings)
+    design = fit_dense(dense, step, bounds, tied, progress)
+    return with_details(design, details, timings=timings, settings={"solver": solver})
 
 
 def _by_low_rank(
@@ -137,8 +138,8 @@ def _by_low_rank(
     u = principal_direction(A)
     inverse = np.where(u < 0, -1.0, 1.0) / np.maximum(np.abs(u), 1e-6 * np.abs(u).max())  # no division by zero
     candidates = {"inverse principal signal": inverse, "best scalar": task.best_scalar(*bounds) / half}
-    options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
-    return fit_low_rank(task, step, candidates, lambda w: task.mse_along(half * w), bounds, groups, options)
+    design = fit_low_rank(task, step, candidates, lambda w: task.mse_along(half * w), bounds, groups, progress)
+    return with_details(design, {"symmetric_limit": step.value}, timings=timings, settings={"solver": solver})
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from nareg._solvers.threads import few_threads
 from nareg.design._convex.criteria import SHARPNESS, Criterion, MinmaxOptions, mse_criterion, prony_criterion
-from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._convex.filter_fit import fit_weights_to
 from nareg.design._convex.low_rank import rank_one, scaled_by_mse
 from nareg.design._convex.signal_sets import SignalSet
 from nareg.design._convex.solving import Optimum, run
@@ -234,18 +234,18 @@ def mse_over_set(
     task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, options: MinmaxOptions
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
-    criterion, solver = mse_criterion(task), options.solver
+    criterion, solver, method = mse_criterion(task), options.solver, f"min-max ({U.name}, mse)"
     if solver not in ("auto", "first-order"):
         optimum = bound_program(task.whitened(), U, task.c, lower / task.c, solver, criterion="mse")
         assert optimum.H is not None
         ending = optimum.ending
         details: DesignDetails = {"worst_mse": optimum.value, "sdp_status": ending.solver_status}
-        fit_options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": ending.seconds}, options.progress)
-        design = fit_weights_to(task, optimum.H, lower, upper, fit_options)
+        design = fit_weights_to(task, optimum.H, (lower, upper), options.progress)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
-        settings = {**design.settings, "solver": solver, **set_settings(U)}
-        status = design.status if ending.status.ok else ending.status
-        return with_details(design, worst_details(worst), settings=settings, status=status)
+        return with_details(
+            design, {**details, **worst_details(worst)}, method=method, timings={"sdp": ending.seconds},
+            settings={"solver": solver, **set_settings(U)}, status=design.status if ending.status.ok else ending.status,
+        )  # fmt: skip
     starts = starting_weights(task, U, lower, upper, scaled=True)
     reached = exchanges(criterion, U, starts, lower, upper, options.groups, options.progress)
     solution = min(reached.values(), key=lambda e: e.bound)
@@ -254,7 +254,7 @@ def mse_over_set(
         solution.status(), EXCHANGE, solution.description(), details=_shared_details(worst, options.groups, reached)
     )
     settings = {"solver": solver, **set_settings(U)}
-    return task.pack(f"min-max ({U.name}, mse)", solution.w, worst.upper, (lower, upper), end, settings=settings)
+    return task.pack(method, solution.w, worst.upper, (lower, upper), end, settings=settings)
 
 
 def _shared_details(worst: WorstCase, groups: Groups, reached: dict[str, ExchangeResult]) -> DesignDetails:

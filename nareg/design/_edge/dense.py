@@ -24,7 +24,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from nareg._core import checks
 from nareg._solvers.held_out import standard_error
+from nareg._solvers.system import Penalty
 from nareg.design._edge.cone import (
     ConeObjective,
     ConePoint,
@@ -35,12 +37,13 @@ from nareg.design._edge.cone import (
     cone_status,
 )
 from nareg.design._edge.rate_cone import INSIDE, LOOSE, RateCone, barrier, newton_at_rate
-from nareg.design._edge.result import EdgeOutcome
+from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton
-from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, DesignProblem
+from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, DesignProblem, problem
 from nareg.design._risk.rate import NodeRate
+from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
 
@@ -407,6 +410,21 @@ class DenseDesign:
         }
         details["best_scalar_risk" if self.by_risk else "best_two_parameter_likelihood"] = scalar.value
         return details
+
+
+def design(
+    base: Penalty, support: Support, *, signals: Any, second_moment: Any, noise: Any, fit: Any, options: EdgeOptions
+) -> tuple[EdgeOutcome, np.ndarray]:
+    """Outcome and data term."""
+    task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="edge")
+    if not np.trace(task.R) > 0:
+        raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
+    X = None if signals is None else checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
+    dense = DenseDesign(task, support, options.by_risk, options.nonnegative, options.rate)
+    outcome = dense.solve(X, options.shrink, options.progress)
+    if options.rate is not None:
+        outcome = outcome.reported(RateCone(support, task.c, options.rate).certified(outcome.entries))
+    return outcome, task.c
 
 
 def _moment(X: np.ndarray) -> np.ndarray:

@@ -214,8 +214,8 @@ class FromReadings:
 def design(
     base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, dense: bool,
     options: EdgeOptions,
-) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:  # fmt: skip
-    """Outcome, data term, and the data term as the design stores it."""
+) -> tuple[EdgeOutcome, np.ndarray]:  # fmt: skip
+    """Outcome and data term."""
     n = base.n_nodes
     Y, seen = checks.measurements(measurements, observed, n)
     if noise is None:
@@ -245,4 +245,4 @@ def design(
     task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, options.nonnegative, likelihood)
     outcome = task.solve(options.shrink, options.progress)
     scale = data_scale(c, variance) / unit
-    return outcome.reported({"noise_power": float(variance.sum())}, factor=scale), c, None if fit is None else c
+    return outcome.reported({"noise_power": float(variance.sum())}, factor=scale), c

@@ -23,7 +23,6 @@ import scipy.sparse as sp
 
 from nareg._solvers.system import EPSILON
 from nareg.design._edge.cone import ConeObjective, ConePoint, cone_floor, inverse
-from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton
@@ -168,11 +167,6 @@ class Barrier:
     def gauss_newton(self, point: ConePoint) -> np.ndarray:
         assert isinstance(point, PointAtRate)
         return self.base.gauss_newton(point.inner) + self.nu * self.cone.hessian(point.u, point.inverses)[0]
-
-
-def certified(outcome: EdgeOutcome, cone: RateCone) -> EdgeOutcome:
-    """The outcome with what its certificate says of the rate, recomputed from its entries."""
-    return outcome.reported(cone.certified(outcome.entries))
 
 
 def barrier(objective: ConeObjective, cone: RateCone, start: np.ndarray, part: float) -> Barrier:

@@ -14,6 +14,7 @@ from nareg._solvers.backends import SolverBackend
 from nareg._solvers.eigenvalues import extreme_eigenvalue, operator
 from nareg._solvers.factorization import factorize
 from nareg._solvers.system import FilterSystem, Penalty
+from nareg.design._edge.support import Support
 from nareg.design._risk.problem import DesignEnd, packed
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign, symmetric_from_entries
@@ -34,6 +35,7 @@ class EdgeOptions:
     rng: np.random.Generator
     backend: SolverBackend
     progress: ProgressCallback | None
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,11 @@ class EdgeOutcome:
 
 
 def pack(
-    outcome: EdgeOutcome,
-    base: Penalty,
-    edges: tuple[np.ndarray, np.ndarray],
-    c: np.ndarray,
-    fit: np.ndarray | None,
-    settings: dict[str, Any],
+    outcome: EdgeOutcome, base: Penalty, support: Support, c: np.ndarray, fit: np.ndarray | None, settings: dict[str, Any],
     started: float,
-) -> WeightDesign:
+) -> WeightDesign:  # fmt: skip
     """The design as a :class:`WeightDesign`."""
-    S = symmetric_from_entries(outcome.entries, *edges)
+    S = symmetric_from_entries(outcome.entries, support.i, support.j)
     relative, smallest = smallest_eigenvalues(FilterSystem(S=S, c=c, w=None, penalty=base))
     end = outcome.reported({"smallest_eigenvalue_K": smallest}).end
     return packed(

@@ -83,8 +83,8 @@ class Samples:
 @one_blas_thread
 def design(
     base: Penalty, support: Support, *, signals: Any, second_moment: Any, noise: Any, fit: Any, options: EdgeOptions
-) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:
-    """Outcome, data term, and the data term as the design stores it."""
+) -> tuple[EdgeOutcome, np.ndarray]:
+    """Outcome and data term."""
     n = base.n_nodes
     X, Sigma = _signal_columns(signals, second_moment, n), None if noise is None else checks.noise("noise", noise, n)
     checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
@@ -102,7 +102,7 @@ def design(
     if not options.by_risk:
         scale = 1.0 if Sigma is None else data_scale(c, Sigma if Sigma.ndim == 1 else np.diag(Sigma))
         outcome = outcome.reported({}, factor=scale)
-    return outcome, c, None if fit is None else c
+    return outcome, c
 
 
 def _descend(

@@ -214,7 +214,7 @@ def for_all_stations(reduced: WeightDesign, base: Penalty, extension: np.ndarray
         fit=None if reduced.fit is None else _all_nodes(reduced.fit, live),
         omega=None,
         graph_hash=operator_hash(base.L),
-        settings={**reduced.settings, **bounds},
+        settings=bounds,
     )
 
 

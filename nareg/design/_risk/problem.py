@@ -379,10 +379,14 @@ class DesignProblem(SignalProblem):
         return replace(self, R=half[:, None] * self.R * half, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
 
 
-def with_details(design: WeightDesign, details: DesignDetails, **changed: Any) -> WeightDesign:
-    """A design with further details in its certificate, and other fields changed."""
+def with_details(
+    design: WeightDesign, details: DesignDetails, *, timings: dict[str, float] | None = None,
+    settings: dict[str, Any] | None = None, **changed: Any,
+) -> WeightDesign:  # fmt: skip
+    """A design with further details in its certificate, earlier timings, other settings, and fields changed."""
     certificate = replace(design.certificate, details={**design.certificate.details, **details})
-    return replace(design, certificate=certificate, **changed)
+    timings, settings = {**(timings or {}), **design.timings}, {**design.settings, **(settings or {})}
+    return replace(design, certificate=certificate, timings=timings, settings=settings, **changed)
 
 
 def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[float, float]:

@@ -48,12 +48,8 @@ def minmax(
         Noise variance(s) or covariance; required for ``criterion="mse"``.
     criterion : {"prony", "mse"}
         The modified error (32), or the true error.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14) where the noise is known, else 0.
-    fit : None, "noise" or (N,) array
-        Data term c.
-    cone : {"cliques", "dense"}
-        Omega by its entries on the graph, or as an N x N variable.
+    lower, upper, fit, cone
+        As in :func:`prony`.
 
     Returns
     -------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -11,11 +10,11 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._solvers.system import penalty
-from nareg.design._convex.filter_fit import FitOptions, fit_criterion, fit_weights_to, open_scale
+from nareg.design._convex.filter_fit import fit_criterion, fit_weights_to, open_scale
 from nareg.design._convex.quadratic import gram, linear
 from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
-from nareg.design._risk.problem import DesignProblem, local_status, problem
+from nareg.design._risk.problem import DesignProblem, local_status, problem, with_details
 from nareg.design._risk.support import half, root
 from nareg.design.programs._program import Point, Program
 from nareg.progress import ProgressCallback
@@ -42,15 +41,8 @@ def filter_step(
 
     Parameters
     ----------
-    graph : Graph or (N, N) operator
-    signals : (N,) or (N, T) array, optional
-        Clean training signals, or the one known signal.
-    second_moment : (N, N) array, optional
-        ``E[x x^T]``; exactly one of the two.
-    noise : number, (N,) or (N, N) array
-        Noise variance(s) or covariance Sigma.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14).
+    graph, signals, second_moment, noise, lower, upper
+        As in :func:`prony`; the noise is needed.
     fit : None, "noise" or (N,) array
         Data term c; the criterion is then the sum of ``c_i error_i``.
     cone : {"cliques", "dense"}
@@ -134,9 +126,11 @@ class FilterProgram(Program):
         assert optimum.H is not None
         ending = optimum.ending
         details: Any = {self.detail: optimum.value, "sdp_status": ending.solver_status}
-        options = FitOptions("auto", self.method, details, {"build": self.build_seconds, "sdp": ending.seconds}, progress)
-        design = fit_weights_to(self.task, optimum.H, self.lower, self.upper, options)
-        return design if ending.status.ok else replace(design, status=ending.status)
+        design = fit_weights_to(self.task, optimum.H, (self.lower, self.upper), progress)
+        return with_details(
+            design, details, method=self.method, timings={"build": self.build_seconds, "sdp": ending.seconds},
+            status=design.status if ending.status.ok else ending.status,
+        )  # fmt: skip
 
 
 def fit(
@@ -160,18 +154,10 @@ def fit(
     graph : Graph or (N, N) operator
     target : (N, N) array
         The symmetric filter H to come close to.
-    signals : (N,) or (N, T) array, optional
-        Clean training signals: where (30) leaves the scale of the weights open, their error decides.
-    second_moment : (N, N) array, optional
-        ``E[x x^T]``; exactly one of the two.
-    noise : number, (N,) or (N, N) array
-        Noise variance(s) or covariance.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14).
+    signals, second_moment, noise, lower, upper, cone
+        As in :func:`prony`; the noise is needed. Where (30) leaves the scale of the weights open, the signals' error decides.
     fit : None, "noise" or (N,) array
         Data term c; the target is then a filter of the coordinates ``C^1/2 x``.
-    cone : {"cliques", "dense"}
-        Omega by its entries on the graph, or as an N x N variable.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from nareg._core import checks
 from nareg._solvers.system import Penalty, penalty
-from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._convex.filter_fit import fit_weights_to
 from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import ValueAndGradient, descend
 from nareg.design._risk.problem import DesignEnd, DesignProblem, local_status, problem
@@ -308,9 +308,8 @@ class RobustProgram(FilterProgram):
     def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
         assert optimum.H is not None
         ending = optimum.ending
-        options = FitOptions("auto", self.method, {}, {}, progress)
         objective = self.objective()
-        starts = {"fit to H": fit_weights_to(self.task, optimum.H, self.lower, self.upper, options).weights}
+        starts = {"fit to H": fit_weights_to(self.task, optimum.H, (self.lower, self.upper), progress).weights}
         starts["one weight"] = self._one_weight()
         reached = {name: descend(objective, w, self.lower, self.upper, progress=progress) for name, w in starts.items()}
         best = min(reached.values(), key=lambda d: d.value)
