@@ -9,7 +9,7 @@ import nareg
 from nareg._solvers.system import penalty
 from nareg.design import node_invariant, robust_fit
 from nareg.design._node import robust_fit as reliability
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.results import Status
 from tests.helpers import dense_filter

@@ -33,6 +33,11 @@ class MinmaxOptions:
     scale: str
     progress: ProgressCallback | None
 
+    @property
+    def program_solver(self) -> str | None:
+        """The solver of a program: cvxpy's of that name, or its default one."""
+        return None if self.solver == "sdp" else self.solver
+
 
 @dataclass(frozen=True)
 class Criterion:

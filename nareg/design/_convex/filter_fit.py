@@ -25,7 +25,7 @@ from nareg.design._convex.low_rank import LOW_RANK, dense_omega
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._risk.descent import Groups, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status
-from nareg.design._risk.support import pair_products
+from nareg.design._risk.sampled import pair_products
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 

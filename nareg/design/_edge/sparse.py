@@ -25,8 +25,7 @@ from nareg.design._edge.sparse_risk import PROBES, EdgeRisk
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import report
 from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, checked_fit, moment
-from nareg.design._risk.sampled import SampleColumns, clean_and_noise
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import SampleColumns, clean_and_noise, probes
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status

@@ -26,7 +26,7 @@ from nareg.design._edge.marginal import EqualGaps
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES
 from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import probes
 
 #: Differences of images that are mixed: more of them leave the cone more often.
 DEPTH = 3

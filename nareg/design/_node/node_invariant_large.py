@@ -19,8 +19,7 @@ from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.selection import ARRAYS
 from nareg.design._risk.descent import minimize_between
 from nareg.design._risk.problem import CheckedProblem, DesignEnd, fit_weights, positive_fit
-from nareg.design._risk.sampled import SINGLE_RANGE, SampleColumns, SampledRisk, blind_columns, oracle_columns
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import SINGLE_RANGE, SampleColumns, SampledRisk, blind_columns, oracle_columns, probes
 from nareg.errors import InputError
 from nareg.results import DesignDetails, Status, WeightDesign
 

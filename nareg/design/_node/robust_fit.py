@@ -18,7 +18,7 @@ from nareg._core import checks
 from nareg._solvers.system import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.estimate_noise import MAD_TO_STD
 from nareg.design._risk.problem import fit_weights
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
 from nareg.results import Status

@@ -22,8 +22,7 @@ from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
 from nareg.design._risk.descent import Groups, ValueAndGradient
 from nareg.design._risk.problem import CheckedProblem, DesignEnd, DesignProblem, checked_fit
 from nareg.design._risk.rate import NodeRate
-from nareg.design._risk.sampled import SampleColumns, SampledRisk, squares
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import SampleColumns, SampledRisk, probes, squares
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign

@@ -26,7 +26,6 @@ from nareg._core import checks
 from nareg._solvers.system import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
 from nareg.design._risk.descent import DescentResult, feasible, minimize_scale, minimize_widely
-from nareg.design._risk.support import root
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import operator_hash
 from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign
@@ -397,6 +396,19 @@ def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[
 
 def _variance(H: np.ndarray, Sigma: np.ndarray) -> float:
     return float(np.sum((H * Sigma if Sigma.ndim == 1 else H @ Sigma) * H))
+
+
+def half(P: np.ndarray) -> np.ndarray:
+    """F with ``F F^T = P`` for PSD P; one column of zeros where P is zero."""
+    F = root(P).T
+    return F if F.shape[1] else np.zeros((len(P), 1))
+
+
+def root(G: np.ndarray) -> np.ndarray:
+    """F with ``F^T F = G`` for PSD G, without its null directions."""
+    values, vectors = np.linalg.eigh(G)
+    positive = values > 1e-14 * max(values[-1], 1e-300)
+    return np.sqrt(values[positive])[:, None] * vectors[:, positive].T
 
 
 def problem(

@@ -5,7 +5,7 @@ The risk of a linear filter H is a sum of squares over columns that stand for si
     (1/T) sum_t ||(H - I) x_t||^2 + tr(H Sigma H^T)  =  ||H B - G||_F^2,
     B = [X / sqrt(T), Sigma^(1/2) Z / sqrt(P)],   G = [X / sqrt(T), 0],
 
-with random probes Z (:mod:`nareg.design._risk.support`), the same ones for every w (common random numbers), so that a
+with random probes Z (:func:`probes`), the same ones for every w (common random numbers), so that a
 descent sees one smooth function. With ``K = C + S``, ``U = H B = K^-1 C B`` and ``A = K^-1 (U - G)``
 
     d risk / dS = - sum over columns (a u^T + u a^T)      on the support of L,
@@ -25,7 +25,6 @@ import scipy.sparse as sp
 from nareg._solvers.backends import SolverBackend, open_systems
 from nareg._solvers.sequence import SystemSequence
 from nareg._solvers.system import Penalty, scale_symmetric
-from nareg.design._risk import support
 from nareg.design._risk.descent import descend_in_steps, feasible
 
 if TYPE_CHECKING:
@@ -36,6 +35,50 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
 from nareg._solvers.system import FilterSystem
+
+
+def with_diagonal(matrix: sp.csr_array) -> sp.csr_array:
+    """The matrix with every diagonal entry stored, zero or not, indices sorted."""
+    n = matrix.shape[0]
+    coo = matrix.tocoo()
+    off = coo.coords[0] != coo.coords[1]
+    diagonal = np.arange(n)
+    rows, cols = (np.concatenate([diagonal, axis[off]]) for axis in coo.coords)
+    full = sp.csr_array((np.concatenate([matrix.diagonal(), coo.data[off]]), (rows, cols)), shape=matrix.shape)
+    full.sort_indices()
+    return full
+
+
+def diagonal_positions(matrix: sp.csr_array) -> np.ndarray:
+    """Positions of the diagonal entries in ``matrix.data``; all must be stored."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return np.flatnonzero(rows == matrix.indices)
+
+
+def pair_products(pattern: sp.csr_array, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """``(A B^T + B A^T)_ij`` for every stored entry (i, j) of the pattern, in its order."""
+    from nareg.design._risk import kernels  # numba: imported when first needed
+
+    return kernels.pair_products(pattern.indptr, pattern.indices, np.ascontiguousarray(A), np.ascontiguousarray(B))
+
+
+def probes(L: sp.csr_array, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(N, count) random probes for traces, one non-zero in every row: ``E[Z Z^T] = P I``, like signs kept apart on the graph.
+
+    Hutchinson's estimate of ``tr(F^T F)`` with independent signs errs by the products ``(F^T F)_ij`` of all pairs of
+    nodes. A filter decays with distance on the graph, so that nearly all of that comes from near pairs. Here the nodes
+    are colored with P classes, near nodes to different ones, and probe p is ``sqrt(P)`` times random signs on class p: a
+    pair errs only if it shares a class (probing, after Tang and Saad 2012).
+    """
+    from nareg.design._risk import kernels  # numba: imported when first needed
+
+    n = L.shape[0]
+    order = rng.permutation(n)
+    tie = rng.permuted(np.tile(np.arange(count), n // count + 1))[:n]
+    label = kernels.color_nodes(L.indptr, L.indices, order, tie, count)
+    Z = np.zeros((n, count))
+    Z[np.arange(n), label] = np.sqrt(count) * rng.choice([-1.0, 1.0], size=n)
+    return Z
 
 
 class NodeSystems(Protocol):
@@ -87,7 +130,7 @@ class ScipySystems(SystemSequence):
 
     def update(self, w: np.ndarray) -> None:
         K = scale_symmetric(self.L, w)
-        K.data[support.diagonal_positions(K)] += self.c
+        K.data[diagonal_positions(K)] += self.c
         self._w = w
         self.set_matrix(K)
 
@@ -99,7 +142,7 @@ class ScipySystems(SystemSequence):
 
     def derivative(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         # dS_ij = L_ij (dw_i w_j + w_i dw_j)
-        pairs = support.pair_products(self.L, A, B)
+        pairs = pair_products(self.L, A, B)
         out: np.ndarray = sp.csr_array((pairs * self.L.data, self.L.indices, self.L.indptr), self.L.shape) @ self._w
         return out
 
@@ -200,7 +243,7 @@ class SampledRisk(ColumnRisk):
         order = system.order
         self.order = np.arange(c.size) if order is None else np.asarray(order)
         L = base.L if order is None else sp.csr_array(base.L[order][:, order])
-        self.L = support.with_diagonal(L)  # the pattern of K
+        self.L = with_diagonal(L)  # the pattern of K
         self.c = c[self.order]
         self.systems = node_systems(backend, replace(base, L=self.L), self.c, mesh_like=system.mesh_like, tol=TOL)
 

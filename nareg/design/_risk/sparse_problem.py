@@ -23,8 +23,7 @@ from nareg._solvers.system import Penalty, scale_symmetric
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._risk.descent import descend_in_steps
 from nareg.design._risk.problem import SignalProblem, checked_fit, positive_fit
-from nareg.design._risk.sampled import SINGLE_COLUMNS, SampleColumns, SampledRisk, oracle_columns
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import SINGLE_COLUMNS, SampleColumns, SampledRisk, oracle_columns, probes
 from nareg.errors import InputError
 
 #: Random probes for the noise part of the risk, from which one factor is chosen.

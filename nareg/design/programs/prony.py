@@ -11,8 +11,7 @@ from nareg._solvers.system import penalty
 from nareg.design._convex.low_rank import bound_starts
 from nareg.design._convex.quadratic import gram
 from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.problem import DesignProblem, problem
-from nareg.design._risk.support import root
+from nareg.design._risk.problem import DesignProblem, problem, root
 from nareg.design.programs._program import Point, Program
 from nareg.typing import ArrayLike, GraphLike
 

@@ -14,8 +14,7 @@ from nareg.design._convex.filter_fit import fit_criterion, fit_weights_to, open_
 from nareg.design._convex.quadratic import gram, linear
 from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
-from nareg.design._risk.problem import DesignProblem, local_status, problem, with_details
-from nareg.design._risk.support import half, root
+from nareg.design._risk.problem import DesignProblem, half, local_status, problem, root, with_details
 from nareg.design.programs._program import Point, Program
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
