@@ -17,6 +17,7 @@ from scipy.special import erf, exp1
 from nareg._core import checks
 from nareg._solvers.system import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.estimate_noise import MAD_TO_STD
+from nareg.design._node.selection import Sampling
 from nareg.design._risk.problem import fit_weights
 from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
@@ -48,6 +49,8 @@ FEWEST_TIMES = 5
 ARRAYS = 7
 #: Relative residual of the solves.
 TOL = 1e-7
+#: Random probes, unless the caller names a number.
+PROBES = 64
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,7 @@ def robust_fit(
     loss: Literal["scale", "huber"] = "scale",
     per_reading: bool = False,
     max_rounds: int = 30,
-    n_probes: int = 64,
-    rng: np.random.Generator | None = None,
+    sampling: Sampling | None = None,
 ) -> RobustFit:
     """Find unreliable stations by leave-one-out prediction, and the data term that trusts them less.
 
@@ -131,10 +133,8 @@ def robust_fit(
         Also move single readings that lie far from their prediction to ``2 threshold`` standard deviations from
         it (Huber's pseudo-observations), for spikes; see ``readings``.
     max_rounds : int
-    n_probes : int
-        Random probes for the filter's diagonal above 500 nodes.
-    rng : numpy.random.Generator, optional
-        Draws the probes.
+    sampling : Sampling, optional
+        Number and generator of the random probes for the filter's diagonal above 500 nodes. Default: 64 probes.
 
     Returns
     -------
@@ -184,16 +184,15 @@ def robust_fit(
     limit = checks.number("threshold", threshold, low=0, strict=True)
     checks.choice("loss", loss, ("scale", "huber"))
     max_rounds = checks.integer("max_rounds", max_rounds, low=1)
-    n_probes = checks.integer("n_probes", n_probes, low=2)
-    generator = checks.generator(rng)
+    sampling = (sampling or Sampling(n_probes=PROBES)).started()
     if n > DENSE_NODES:
         checks.memory(
             "robust_fit",
-            8 * n * (Y.shape[1] + 2 * n_probes) * ARRAYS,
+            8 * n * (Y.shape[1] + 2 * sampling.n_probes) * ARRAYS,
             alternative="pass fewer measurements or probes",
         )
     build(base, weights, c)  # refuses what cannot be solved before any work is done
-    Z = None if n <= DENSE_NODES else probes(base.L, n_probes, generator)
+    Z = None if n <= DENSE_NODES else probes(base.L, sampling.n_probes, sampling.generator)
     return _Rounds(base, weights, variance, c, Y, limit, loss, per_reading, Z).run(max_rounds)
 
 

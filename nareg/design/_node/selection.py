@@ -33,7 +33,7 @@ FEWEST = 8
 
 @dataclass(frozen=True)
 class Sampling:
-    """How :func:`exact`, :func:`blind` and :func:`redesign` draw probes of the noise and hold out data.
+    """How :func:`exact`, :func:`blind`, :func:`redesign` and :func:`robust_fit` draw probes, and what the first three hold out.
 
     Attributes
     ----------
