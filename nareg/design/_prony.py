@@ -18,6 +18,7 @@ from nareg._core import checks
 from nareg._solvers.system import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
+from nareg.design._convex.criteria import square_criterion
 from nareg.design._convex.low_rank import LOW_RANK, ProgramEnd, bound_starts, zero_level
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.solving import solver_name
@@ -172,14 +173,15 @@ def _by_low_rank(
     L, half = low_rank.coordinates(L, task.c, groups)
     if inverse is not None:
         inverse = inverse * np.sqrt(task.c) / half
+    criterion = square_criterion(L, A)
     single = solver == "auto" and groups.index is None
-    if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
+    if single and inverse is not None and criterion(inverse)[0] <= zero_level(L, A, inverse):
         closed = DesignEnd(Status.CONVERGED, "closed form", "S x = 0", details={"rank_one_share": 1.0}, relaxed_objective=0.0)
         end = ProgramEnd(inverse, inverse[:, None], closed)
     else:
         end = _solve(L, A, low / half**2, high / half**2, groups, inverse, task.mesh_like, progress)
     settings = {"solver": solver, "scale": scale}
-    return end.scaled_design("prony", task, lambda w: square(L, A, w), half, (low, high), settings)
+    return end.scaled_design("prony", task, lambda w: criterion(w)[0], half, (low, high), settings)
 
 
 def _solve(
@@ -232,12 +234,6 @@ def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
         return None
     w = np.sqrt(np.max(low * u**2)) / u
     return w if (w**2 <= high).all() else None
-
-
-def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
-    """``tr(S R S)`` of weights as a sum of squares, which cannot round below zero."""
-    SA = w[:, None] * (L @ (w[:, None] * A))
-    return float(np.einsum("ir,ir->", SA, SA))
 
 
 def _nothing_to_do(task: SignalProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:

@@ -123,6 +123,11 @@ def smooth_worst(L: Matrix, extremes: np.ndarray) -> ValueAndGradient:
     return _smooth_square(L, extremes, np.arange(3), np.ones(len(extremes)), CORNER_SHARPNESS)
 
 
+def square_criterion(L: Matrix, A: np.ndarray) -> ValueAndGradient:
+    """``tr(S R S)`` with ``R = A A^T`` and its gradient: a sum of squares, which cannot round below zero."""
+    return _smooth_square(L, A, np.array([0, A.shape[1]]), np.ones(len(A)), 1.0)
+
+
 def corner_starts(extremes: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
     """Weights to descend from: those of the bound, and the inverse of each corner and of their mean."""
     starts = bound_starts(extremes, low, high)

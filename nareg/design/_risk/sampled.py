@@ -81,8 +81,21 @@ def probes(L: sp.csr_array, count: int, rng: np.random.Generator) -> np.ndarray:
     return Z
 
 
-class NodeSystems(Protocol):
-    """``K(w)`` for one w after another. Columns are arrays of the library's own kind, made by ``keep`` and ``solve``."""
+class ColumnSystems(Protocol):
+    """Systems in the hands of one library, whose columns are arrays of its own kind, made by ``keep`` and ``solve``."""
+
+    #: What solves, for reports; empty for SciPy.
+    label: str
+
+    def keep(self, columns: np.ndarray) -> Any:
+        """(N, T) columns where this library solves."""
+
+    def dots(self, A: Any, B: Any) -> np.ndarray:
+        """The inner product of every pair of columns, (T,)."""
+
+
+class NodeSystems(ColumnSystems, Protocol):
+    """``K(w)`` for one w after another."""
 
     #: Relative residual of every column.
     tol: float
@@ -90,11 +103,6 @@ class NodeSystems(Protocol):
     iterations: int
     factorizations: int
     columns: int
-    #: What solves, for reports; empty for SciPy.
-    label: str
-
-    def keep(self, columns: np.ndarray) -> Any:
-        """(N, T) columns where this library solves."""
 
     def update(self, w: np.ndarray) -> None:
         """Set the weights."""
@@ -108,25 +116,29 @@ class NodeSystems(Protocol):
     def filtered(self, y: Any, x0: Any = None) -> Any:
         """``K^-1 C y``."""
 
-    def dots(self, A: Any, B: Any) -> np.ndarray:
-        """The inner product of every pair of columns, (T,)."""
-
     def derivative(self, A: Any, B: Any) -> np.ndarray:
         """``sum over columns d (a^T K(w) b) / dw``, (N,)."""
 
 
-class ScipySystems(SystemSequence):
-    """Those of SciPy with our compiled loops."""
+class ScipyColumns:
+    """Columns as NumPy arrays."""
 
     label = ""
+
+    def keep(self, columns: np.ndarray) -> np.ndarray:
+        return columns
+
+    def dots(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return np.einsum("it,it->t", A, B)
+
+
+class ScipySystems(ScipyColumns, SystemSequence):
+    """Those of SciPy with our compiled loops."""
 
     def __init__(self, L: sp.csr_array, c: np.ndarray, *, mesh_like: bool, tol: float) -> None:
         super().__init__(c.size, mesh_like=mesh_like, tol=tol)
         self.L, self.c = L, c
         self._w = np.ones_like(c)
-
-    def keep(self, columns: np.ndarray) -> np.ndarray:
-        return columns
 
     def update(self, w: np.ndarray) -> None:
         K = scale_symmetric(self.L, w)
@@ -136,9 +148,6 @@ class ScipySystems(SystemSequence):
 
     def filtered(self, y: np.ndarray, x0: np.ndarray | None = None) -> np.ndarray:
         return self.solve(self.c[:, None] * y, x0)
-
-    def dots(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return np.einsum("it,it->t", A, B)
 
     def derivative(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         # dS_ij = L_ij (dw_i w_j + w_i dw_j)
@@ -221,6 +230,16 @@ class ColumnRisk(ABC):
     def column_values(self, unknowns: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
         """The summands of the risk, signals first, then probes; None where K is not positive definite."""
 
+    #: What solves, where a risk has systems.
+    systems: ColumnSystems
+
+    def placed(self, columns: SampleColumns) -> dict[str, Any]:
+        """The columns where the systems are solved."""
+        if not columns.placed:
+            given = {"inputs": columns.inputs, "targets": columns.targets, "sure": columns.sure}
+            columns.placed.update({name: self.systems.keep(array) for name, array in given.items() if array is not None})
+        return columns.placed
+
     def value(self, unknowns: np.ndarray, columns: SampleColumns) -> float:
         """The risk; infinite where K is not positive definite."""
         values = self.column_values(unknowns, columns)
@@ -237,6 +256,8 @@ class SampledRisk(ColumnRisk):
 
     Nodes are kept in an order that brings neighbors together in memory; ``order`` maps to it.
     """
+
+    systems: NodeSystems
 
     def __init__(self, base: Penalty, c: np.ndarray, backend: SolverBackend = "scipy") -> None:
         system = FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
@@ -299,7 +320,7 @@ class SampledRisk(ColumnRisk):
 
     def _forward(self, columns: SampleColumns) -> tuple[np.ndarray, Any, Any]:
         """Summands of the risk, filtered columns and their distance from the targets."""
-        placed, last, systems = self._placed(columns), columns.last, self.systems
+        placed, last, systems = self.placed(columns), columns.last, self.systems
         U = last["forward"] = systems.filtered(placed["inputs"], last.get("forward"))
         error = U - placed["targets"]
         values = systems.dots(error, error)
@@ -307,10 +328,3 @@ class SampledRisk(ColumnRisk):
             V = last["sure"] = systems.solve(placed["sure"], last.get("sure"))
             values = np.concatenate([values, 2.0 * systems.dots(placed["sure"], V)])
         return values, U, error
-
-    def _placed(self, columns: SampleColumns) -> dict[str, Any]:
-        """The columns where the systems are solved."""
-        if not columns.placed:
-            given = {"inputs": columns.inputs, "targets": columns.targets, "sure": columns.sure}
-            columns.placed.update({name: self.systems.keep(array) for name, array in given.items() if array is not None})
-        return columns.placed

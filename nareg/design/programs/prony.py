@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._solvers.system import penalty
+from nareg.design._convex.criteria import square_criterion
 from nareg.design._convex.low_rank import bound_starts
 from nareg.design._convex.quadratic import gram
 from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.problem import DesignProblem, problem, root
+from nareg.design._risk.problem import problem, root
 from nareg.design.programs._program import Point, Program
 from nareg.typing import ArrayLike, GraphLike
 
@@ -100,20 +101,7 @@ class PronyProgram(Program):
 
     def objective(self) -> ValueAndGradient:
         """``tr(S R S)`` at rank one."""
-        return criterion(self.task.whitened())
+        return square_criterion(self.task.base.L, root(self.task.whitened().R).T)
 
     def _starts(self, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
         return bound_starts(root(self.task.whitened().R).T, low, high)
-
-
-def criterion(task: DesignProblem) -> ValueAndGradient:
-    """``tr(S R S)`` and its gradient ``2 (sym(2 S R) o L) w`` as a function of the weights."""
-    L, F = task.L, root(task.R)  # R = F^T F: a sum of squares cannot round below zero
-
-    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
-        S = (w[:, None] * L) * w
-        SF = S @ F.T
-        SR = SF @ F
-        return float(np.sum(SF**2)), 2 * ((SR + SR.T) * L) @ w
-
-    return value_and_gradient

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nareg._core import checks
-from nareg._solvers.system import penalty
+from nareg._solvers.system import Penalty, penalty
 from nareg.design._convex.filter_fit import fit_criterion, fit_weights_to, open_scale
 from nareg.design._convex.quadratic import gram, linear
 from nareg.design._convex.solving import Optimum
@@ -175,10 +174,14 @@ def fit(
     >>> nareg.design.programs.fit(g, target=H, signals=x, noise=0.5).solve().status.name
     'CONVERGED'
     """
-    base = penalty(graph)
-    make = partial(problem, base, fit=fit, needs="relaxation", noise_required=True)
+    make = partial(_problem_with_target, penalty(graph), fit=fit)
     data = {"signals": signals, "second_moment": second_moment, "noise": noise, "target": target}
     return FitProgram(make, data, lower, upper, cone)
+
+
+def _problem_with_target(base: Penalty, *, target: Any, **data: Any) -> DesignProblem:
+    checks.psd_matrix("target", target, base.n_nodes)
+    return problem(base, **data, needs="relaxation", noise_required=True)
 
 
 class FitProgram(Program):
@@ -189,15 +192,6 @@ class FitProgram(Program):
     formula = (
         "minimize    ||H (I + S) - I||^2 + ||(I + S) H - I||^2,  S = Omega o L\nsubject to  Omega PSD,  Omega_ii >= lower_i"
     )
-
-    def __init__(self, make: Callable[..., DesignProblem], data: dict[str, Any], lower: Any, upper: Any, cone: str) -> None:
-        self._make_problem = make
-        super().__init__(self._with_target, data, lower, upper, cone)
-
-    def _with_target(self, target: Any, **data: Any) -> DesignProblem:
-        task = self._make_problem(**data)
-        checks.psd_matrix("target", target, task.n_nodes)
-        return task
 
     @property
     def target(self) -> np.ndarray:
