@@ -58,27 +58,16 @@ def relaxation(
     Parameters
     ----------
     graph : Graph or (N, N) operator
-    signals : (N,) or (N, T) array, optional
-        Clean training signals.
-    second_moment : (N, N) array, optional
-        ``E[x x^T]``; exactly one of the two.
-    noise : number, (N,) or (N, N) array
-        Noise variance(s) or covariance.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``w_i^2``. Default below: the paper's ``w0*`` (rule "chen-liu"); above:
-        ``1e8 / lambda_max(L)``.
+    signals, second_moment, noise, lower, upper, groups, progress
+        As in :func:`prony`; the noise is needed.
     fit : None, "noise" or (N,) array
         Data term c for which to design. The relaxation is then done in the coordinates ``C^1/2 x``.
-    groups : (N,) array of labels, optional
-        Nodes with the same label share a weight (not for the SDP solvers).
     solver : {"auto", "closed-form", "sdp"} or a solver of cvxpy
         ``"closed-form"`` (and ``"auto"``): step one by eigenvalues, then (30) by a low-rank factor of Omega with a
         proven lower bound, rounded, and refined at rank one from several starts. Networks of any size where there are
         fewer signals than nodes and the noise is the same everywhere or ``fit="noise"``; else up to 3,000 nodes.
         ``"sdp"``: (30) by :func:`nareg.design.programs.fit` with Clarabel, or by the solver named, such as ``"SCS"``. For (29)
         itself as a program see :func:`nareg.design.programs.filter_step`.
-    progress : callable, optional
-        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from nareg._solvers.backends import SolverBackend, alike_on_all_ranks
 from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.completion import Completion
 from nareg.design._node.estimate_noise import estimate_noise
-from nareg.design._node.gap_patterns import GivenPerNode, gap_details, without_silent
+from nareg.design._node.gap_patterns import checked_per_node, gap_details, without_silent
 from nareg.design._node.penalty_path import Fold
 from nareg.design._node.selection import (
     DENSE_FOLDS,
@@ -72,27 +72,16 @@ def blind(
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance. Default: estimated per station by
         :func:`nareg.design.estimate_noise`, and reported.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``w_i^2``. Default: none below, ``1e8 / lambda_max(L)`` above.
-    fit : None, "noise" or (N,) array
-        Data term for which to design.
-    groups : (N,) array of labels, optional
-        Nodes with the same label share a weight.
+    lower, upper, fit, groups, backend, progress
+        As in :func:`exact`.
     rate : number between 0 and 1, optional
-        Limit of the factor by which a round of ``denoise(method="jacobi")`` reduces the residual, with all readings there
-        (:func:`nareg.design.exact`).
+        As in :func:`exact`; it holds where all readings are there.
     solver : {"auto", "dense", "sampled"}
         ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3); ``"sampled"`` needs independent noise, and
         has no N x N matrix. Auto: dense up to 500 nodes.
     sampling : Sampling, optional
         Probes of the noise, folds of held-out readings, and the random generator, which with gaps also draws what the
         sampled solver fills in.
-    backend : {"scipy", "torch", "petsc"} or Torch
-        The library of the sampled solver's systems; another than SciPy implies that solver. torch keeps graph, columns and
-        solutions on its device (:class:`nareg.filters.Torch` names it). With ``"petsc"`` all ranks of MPI call with
-        the same arguments, and get the same weights.
-    progress : callable, optional
-        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -131,7 +120,6 @@ def blind(
     Y, seen = checks.measurements(measurements, observed, n)
     if seen is not None:
         checks.dense_size("the blind design with gaps", n, copies=6, alternative="pass times at which all stations read")
-        given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
         live = seen.any(axis=1)
         if not live.all():
             if rate is not None:
@@ -139,6 +127,7 @@ def blind(
                     f"rate is {rate:g} and {int((~live).sum())} stations have no reading at all: leave them out "
                     "(graph.subgraph), or pass rate=None."
                 )
+            given = checked_per_node(n, noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
             same = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
             return without_silent(blind, base, Y, seen, given, same)
     independent = noise is None or np.ndim(noise) < 2

@@ -147,40 +147,25 @@ def gap_details(base: Penalty, seen: np.ndarray) -> DesignDetails:
     }
 
 
-@dataclass(frozen=True)
-class GivenPerNode:
-    """A design's arguments that have an entry for every node, as the caller gave them."""
-
-    noise: Any
-    fit: Any
-    lower: Any
-    upper: Any
-    groups: Any
-
-    def checked(self, n: int) -> dict[str, Any]:
-        """All of them as arrays of N entries (noise perhaps (N, N)), or None, or the name of a data term."""
-        given: dict[str, Any] = {"fit": self.fit}
-        given["noise"] = None if self.noise is None else checks.noise("noise", self.noise, n)
-        if self.fit is not None and not isinstance(self.fit, str):
-            given["fit"] = checks.nonnegative_vector("fit", self.fit, n, why="it weighs the data term, 0 means not observed")
-        for name in ("lower", "upper"):
-            value = getattr(self, name)
-            if value is not None and not (np.ndim(value) == 0 and value == np.inf):
-                value = checks.nonnegative_vector(name, value, n, why="it bounds w_i^2")
-            given[name] = value
-        given["groups"] = None if self.groups is None else checks.array_of("groups", self.groups)
-        return given
+def checked_per_node(n: int, *, noise: Any, fit: Any, lower: Any, upper: Any, groups: Any) -> dict[str, Any]:
+    """Arguments with an entry per node as arrays of N entries (noise perhaps (N, N)), None, or the name of a data term."""
+    given: dict[str, Any] = {"noise": None if noise is None else checks.noise("noise", noise, n), "fit": fit}
+    if fit is not None and not isinstance(fit, str):
+        given["fit"] = checks.nonnegative_vector("fit", fit, n, why="it weighs the data term, 0 means not observed")
+    for name, value in (("lower", lower), ("upper", upper)):
+        free = value is None or (np.ndim(value) == 0 and value == np.inf)
+        given[name] = value if free else checks.nonnegative_vector(name, value, n, why="it bounds w_i^2")
+    return {**given, "groups": None if groups is None else checks.array_of("groups", groups)}
 
 
 def without_silent(
-    design: Callable[..., WeightDesign], base: Penalty, Y: np.ndarray, seen: np.ndarray, given: GivenPerNode,
-    options: dict[str, Any],
+    design: Callable[..., WeightDesign], base: Penalty, Y: np.ndarray, seen: np.ndarray,
+    arguments: dict[str, Any], options: dict[str, Any],
 ) -> WeightDesign:  # fmt: skip
     """Design for the stations with readings, and give the others weights that interpolate from them."""
     live = np.asarray(seen.any(axis=1))
     if live.sum() < 2:
         raise InputError("observed has readings of one station only: a design needs neighbors that read.")
-    arguments = given.checked(live.size)
     small, extension = reduced_penalty(base, live)
     part = {name: _rows(value, live) for name, value in arguments.items()}
     reduced = design(small, measurements=Y[live], observed=seen[live], **part, **options)
