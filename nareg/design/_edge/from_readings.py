@@ -52,16 +52,6 @@ LEAST_KAPPA = 1e-5
 Marginal = MarginalObjective | SparseMarginal
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """The amount of shrinkage; mean deviance of held-out times there and at the start, and the error of the gain."""
-
-    amount: float
-    held_out: float | None = None
-    held_out_start: float | None = None
-    error: float | None = None
-
-
 class _Reporter:
     """Tells how many proximal steps are done."""
 
@@ -73,6 +63,13 @@ class _Reporter:
         if self._progress is not None:
             done = min(self._done, self._total)
             self._progress(Progress("proximal steps", done, self._total, done / self._total))
+
+
+def _judged(
+    amount: float, held_out: float | None = None, start: float | None = None, error: float | None = None
+) -> DesignDetails:
+    """The amount of shrinkage; mean deviance of held-out times there and at the start, and the error of the gain."""
+    return {"shrink": amount, "held_out_risk": held_out, "held_out_scalar_risk": start, "held_out_error": error}
 
 
 def _message(amount: float) -> str:
@@ -111,13 +108,13 @@ class FromReadings:
         data = self.likelihood(self._at(np.arange(self.Y.shape[1])))
         start = self._two_parameters(data)
         tell = _Reporter(progress, len(TIMES) * (1 if shrink is not None else 1 + FOLDS))
-        choice, interrupted = _Choice(1.0 if shrink is None else shrink), False
+        choice, interrupted = _judged(1.0 if shrink is None else shrink), False
         reached: DescentResult | None = None
         steps = 0
         try:
             if shrink is None and data.n_times >= FEWEST:
                 choice = self._chosen(tell)
-            for reached in self._path(data, start, _times(choice.amount), tell, tolerance=FINAL):
+            for reached in self._path(data, start, _times(choice["shrink"]), tell, tolerance=FINAL):
                 steps += reached.iterations
         except KeyboardInterrupt:
             interrupted = True
@@ -126,17 +123,16 @@ class FromReadings:
         last = np.inf if reached is None else data.value_and_slope(reached.w)[0]
         end = reached if last < first else None
         details: DesignDetails = {
-            "shrink": 1.0 if end is None else choice.amount,
-            "held_out_risk": choice.held_out,
-            "held_out_scalar_risk": choice.held_out_start,
-            "held_out_error": choice.error,
+            **choice,
             "best_two_parameter_likelihood": first,
             "degrees_of_freedom": self.support.size,
             "iterations": steps,
         }
+        if end is None:
+            details["shrink"] = 1.0
         status = Status.NO_IMPROVEMENT if end is None else cone_status(end)
         solver = f"proximal steps, {data.label}" + (", projected" if self.nonnegative else "")
-        message = "the best kappa I + beta L is kept" if end is None else _message(choice.amount)
+        message = "the best kappa I + beta L is kept" if end is None else _message(choice["shrink"])
         gradient = None if end is None else end.gradient_norm
         ended = DesignEnd(Status.INTERRUPTED if interrupted else status, solver, message, gradient, details)
         return EdgeOutcome(self.support.entries(start if end is None else end.w), min(first, last), ended)
@@ -182,7 +178,7 @@ class FromReadings:
                 return
             u, before = reached.w, time
 
-    def _chosen(self, tell: _Reporter) -> _Choice:
+    def _chosen(self, tell: _Reporter) -> DesignDetails:
         """The amount of shrinkage with the least mean deviance of held-out times, each fold judged on its own."""
         times = np.arange(self.Y.shape[1])
         fold = times * BLOCKS // times.size % FOLDS if times.size >= BLOCKS else times % FOLDS
@@ -194,10 +190,9 @@ class FromReadings:
             if len(table) - 1 - best == ENOUGH:  # it rises from here on
                 break
         gain = table[0] - table[best]
-        return _Choice(
-            1.0 / (1.0 + (0.0, *TIMES)[best]), float(table[best].mean()), float(table[0].mean()),
-            standard_error(gain) / gain.size,
-        )  # fmt: skip
+        times_up_to_best = (0.0, *TIMES)[best]
+        held_out, start = float(table[best].mean()), float(table[0].mean())
+        return _judged(1.0 / (1.0 + times_up_to_best), held_out, start, standard_error(gain) / gain.size)
 
     def _held_out(self, trained: np.ndarray, held_out: np.ndarray, tell: _Reporter) -> Iterator[np.ndarray]:
         """Deviances of held-out times at the start and after every step."""

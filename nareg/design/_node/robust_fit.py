@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import erf, exp1
 
 from nareg._core import checks
-from nareg._solvers.system import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
+from nareg._solvers.system import Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.estimate_noise import MAD_TO_STD
 from nareg.design._node.selection import Sampling
 from nareg.design._risk.problem import fit_weights
@@ -262,7 +262,7 @@ class _Rounds:
     def filtered(self, c: np.ndarray, readings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimate, ``H_ii`` and ``(H Sigma H^T)_ii``."""
         if self.Z is None:
-            H = filter_matrix(self.system(c), what="robust_fit")
+            H = filter_matrix(build(self.base, self.weights, c), what="robust_fit")
             return H @ readings, np.diag(H).copy(), (H**2) @ self.variance
         T, P = readings.shape[1], self.Z.shape[1]
         # K^-1 Z, because the diagonal of H is lost in its row where c_i is small
@@ -271,9 +271,6 @@ class _Rounds:
         answer = self.solve(c, np.hstack([readings, unit, noise]))
         own = c * np.einsum("ip,ip->i", answer[:, T : T + P], self.Z) / P
         return answer[:, :T], np.clip(own, 0.0, 1.0), np.mean(answer[:, T + P :] ** 2, axis=1)
-
-    def system(self, c: np.ndarray) -> FilterSystem:
-        return build(self.base, self.weights, c)
 
     def solve(self, c: np.ndarray, columns: np.ndarray) -> np.ndarray:
         solution = denoise(self.base, self.weights, columns, fit=c, tol=TOL)

@@ -68,7 +68,9 @@ class Program(ABC):
         import cvxpy as cp
 
         checks.choice("cone", cone, CONES)
-        self._make, self._data, self._bounds = make, data, {"lower": lower, "upper": upper}
+        #: The data that the parameters were filled from.
+        self.data = data
+        self._make, self._bounds = make, {"lower": lower, "upper": upper}
         self.task = self._checked()
         n, root = self.task.n_nodes, np.sqrt(self.task.c)
         self._refuse_large(cone)
@@ -76,12 +78,13 @@ class Program(ABC):
         self.lower, self.upper = self._squared_bounds()
         #: L in the coordinates C^1/2 x, where the same Omega gives the penalty.
         self.white_L = self.task.L / root[:, None] / root
-        self._omega = Omega(self.task.L, cone, self.strength)
-        self.w2 = self._omega.diagonal
-        self.S = self._omega.times(self.task.L)
+        #: Omega's entries and where they lie.
+        self.matrix = Omega(self.task.L, cone, self.strength)
+        self.w2 = self.matrix.diagonal
+        self.S = self.matrix.times(self.task.L)
         self.variables: dict[str, Any] = {"S": self.S, "w2": self.w2}
         if cone == "dense":
-            self.variables["omega"] = self._omega.unit * self._omega.variable
+            self.variables["omega"] = self.matrix.unit * self.matrix.variable
         self.parameters: dict[str, Any] = {"lower": cp.Parameter(n, nonneg=True, name="lower")}
         self._limits = [self.w2 >= self.parameters["lower"]]
         if upper is not None:
@@ -91,7 +94,8 @@ class Program(ABC):
         #: Symmetric filter of the coordinates C^1/2 x, and S there, in programs that have a filter.
         self.white_H: Any = None
         self.white_S: Any = None
-        self._constraints: list[Any] = []
+        #: The constraints that :meth:`add` added.
+        self.added: list[Any] = []
         self.cost, self._own, self._tie = self._assemble()
         self._fill()
         self._rebuild()
@@ -168,7 +172,7 @@ class Program(ABC):
             for variable in (constraint.expression if matrix else constraint).variables():
                 if getattr(variable, "_nareg_program", id(self)) != id(self):
                     raise InputError(f"constraint {constraint} has a variable of another program: use this program's own.")
-        self._constraints.extend(constraints)
+        self.added.extend(constraints)
         self._rebuild()
         return self
 
@@ -185,13 +189,13 @@ class Program(ABC):
         Program
             The program itself.
         """
-        known = [*self._data, *self._bounds]
+        known = [*self.data, *self._bounds]
         for name in data:
             if name not in known:
                 raise InputError(f"{name} is no argument of this program: choose from {', '.join(known)}.")
-        before = self._data, self._bounds, self.task
+        before = self.data, self._bounds, self.task
         self._bounds = {name: data.get(name, value) for name, value in self._bounds.items()}
-        self._data = {name: data.get(name, value) for name, value in self._data.items()}
+        self.data = {name: data.get(name, value) for name, value in self.data.items()}
         try:
             self.task = self._checked()
             if not np.array_equal(self.task.c, before[2].c):
@@ -200,7 +204,7 @@ class Program(ABC):
                 raise InputError("upper: the program was built with or without this bound: build another.")
             self.lower, self.upper = self._squared_bounds()
         except InputError:
-            self._data, self._bounds, self.task = before
+            self.data, self._bounds, self.task = before
             raise
         self._fill()
         return self
@@ -216,7 +220,7 @@ class Program(ABC):
                 alternative="use solver='SCS', or cone='cliques'",
             )  # fmt: skip
         ending = run(self.problem, name, {**self.settings.get(name, {}), **options})
-        omega = self._omega.value
+        omega = self.matrix.value
         assert omega is not None
         H = self._filter()
         value = float(self.problem.value) * self.unit
@@ -238,13 +242,13 @@ class Program(ABC):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.task.n_nodes} nodes, {len(self._constraints)} added constraints)"
+        return f"{type(self).__name__}({self.task.n_nodes} nodes, {len(self.added)} added constraints)"
 
     # -- details
 
     def _proof(self, omega: np.ndarray, value: float) -> DesignDetails:
         """The proven bound on the optimum of the program as published, and its distance."""
-        point = None if self._constraints else self._point(omega)
+        point = None if self.added else self._point(omega)
         if point is None:
             return {}
         multiplier = np.asarray(self._limits[0].dual_value) * self.unit
@@ -254,7 +258,7 @@ class Program(ABC):
     def _texts(self) -> list[str]:
         """The added constraints with the program's names for its expressions."""
         names = {str(expression): name for name, expression in self.variables.items()}
-        texts = [str(constraint) for constraint in self._constraints]
+        texts = [str(constraint) for constraint in self.added]
         for expression in sorted(names, key=len, reverse=True):
             texts = [text.replace(expression, names[expression]) for text in texts]
         return texts
@@ -265,32 +269,17 @@ class Program(ABC):
         largest = float(self.lower.max())
         return largest if largest > 0 else 1 / (float(np.linalg.norm(self.white_L, 2)) or 1.0)
 
-    @property
-    def data(self) -> dict[str, Any]:
-        """The data that the parameters were filled from."""
-        return dict(self._data)
-
-    @property
-    def matrix(self) -> Omega:
-        """Omega's entries and where they lie."""
-        return self._omega
-
     def assign(self, w: np.ndarray) -> None:
         """Give the variables the values of weights: ``Omega = w w^T``, ``H = (I + S)^-1``."""
-        self._omega.assign(np.outer(w, w))
+        self.matrix.assign(np.outer(w, w))
         if self.white_H is not None:
             scaled = w / np.sqrt(self.task.c)
             self.white_H.save_value(np.linalg.inv(np.eye(w.size) + (scaled[:, None] * self.task.L) * scaled))
 
     @property
-    def added(self) -> list[Any]:
-        """The constraints that :meth:`add` added."""
-        return list(self._constraints)
-
-    @property
     def added_constraints(self) -> list[Any]:
         """The same as cvxpy constraints."""
-        parts = [c.constraints if isinstance(c, MatrixInequality) else [c] for c in self._constraints]
+        parts = [c.constraints if isinstance(c, MatrixInequality) else [c] for c in self.added]
         return [constraint for part in parts for constraint in part]
 
     @property
@@ -299,7 +288,7 @@ class Program(ABC):
         return [*self._limits, *self._own]
 
     def _checked(self) -> DesignProblem:
-        task = self._make(**self._data)
+        task = self._make(**self.data)
         task.refuse_extreme(self.method)
         return task
 
@@ -315,9 +304,9 @@ class Program(ABC):
     def _rebuild(self) -> None:
         import cvxpy as cp
 
-        constraints = [*self.base_constraints, *self._tie, *self._omega.constraints, *self.added_constraints]
+        constraints = [*self.base_constraints, *self._tie, *self.matrix.constraints, *self.added_constraints]
         self.problem = cp.Problem(cp.Minimize(self.cost), constraints)
-        if not self._constraints:  # its own variables: those of another program are refused by their owner
+        if not self.added:  # its own variables: those of another program are refused by their owner
             for variable in self.problem.variables():
                 variable._nareg_program = id(self)
 
@@ -331,7 +320,7 @@ class Program(ABC):
         import cvxpy as cp
 
         own = [c.shape[0] for c in (*self._own, *self._tie) if isinstance(c, cp.constraints.PSD)]
-        return [*self._omega.cone_rows, *own]
+        return [*self.matrix.cone_rows, *own]
 
     def _filter(self) -> np.ndarray | None:
         """The filter of the coordinates C^1/2 x after a solve."""
@@ -340,7 +329,7 @@ class Program(ABC):
     def _seconds(self) -> float:
         """What an interior-point solver may take: a factorization with a dense block per cone, per iteration."""
         sizes = np.array([k * (k + 1) / 2 for k in self._cone_rows()])
-        return 0.3 + ITERATIONS * float((sizes**3).sum() + self._omega.rows.size**3) / 3 / RATE
+        return 0.3 + ITERATIONS * float((sizes**3).sum() + self.matrix.rows.size**3) / 3 / RATE
 
     def _refuse_large(self, cone: str) -> None:
         """Refuse, before it is built, what would not fit in memory."""
@@ -354,7 +343,7 @@ class Program(ABC):
 
     def _refuse_nothing(self) -> None:
         """Refuse a program whose optimum is zero weights."""
-        if self.scale_free and not self.lower.any() and not self._constraints:
+        if self.scale_free and not self.lower.any() and not self.added:
             raise InputError("lower is 0 everywhere: zero weights are optimal; pass noise, a positive lower, or a constraint.")
 
     # -- the way to weights
@@ -393,12 +382,12 @@ class Program(ABC):
         """
         checks.choice("scale", scale, SCALES)
         optimum = self.optimum(solver, verbose=verbose, warm_start=warm_start, **options)
-        if not self._constraints:
+        if not self.added:
             return self._finish(optimum, scale, progress)
         try:
             rounded = round_within(self, optimum, self._solver(solver), options, scale, progress)
         finally:
-            self._omega.assign(optimum.omega)  # the variables have the program's own optimum, whatever the rounding tried
+            self.matrix.assign(optimum.omega)  # the variables have the program's own optimum, whatever the rounding tried
         return self._pack_rounded(optimum, rounded)
 
     def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:

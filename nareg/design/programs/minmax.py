@@ -107,13 +107,13 @@ class CornerProgram(Program):
         n = self.task.n_nodes
         self.parameters["corners"] = cp.Parameter((n, 2), name="corners")
         worst = cp.Variable(name="t")
-        image = self._omega.times(self.white_L / self._omega.unit) @ self.parameters["corners"]
+        image = self.matrix.times(self.white_L / self.matrix.unit) @ self.parameters["corners"]
         return worst, [cp.sum_squares(image[:, k]) <= worst for k in (0, 1)], []
 
     def _data_parameters(self) -> None:
         corners = _corners(self)
         size = float(np.abs(self.white_L).max() * np.abs(corners).max()) or 1.0
-        self.parameters["corners"].value = corners / size * (self._omega.unit / self.strength)
+        self.parameters["corners"].value = corners / size * (self.matrix.unit / self.strength)
         self.unit = (size * self.strength) ** 2
 
     def _point(self, omega: np.ndarray) -> Point:

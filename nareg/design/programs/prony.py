@@ -83,16 +83,16 @@ class PronyProgram(Program):
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp
 
-        m = self._omega.rows.size
+        m = self.matrix.rows.size
         self.parameters["root"] = cp.Parameter((m, m), name="root")  # of the quadratic form in Omega's entries
-        return cp.sum_squares(self.parameters["root"] @ self._omega.unit_entries), [], []
+        return cp.sum_squares(self.parameters["root"] @ self.matrix.unit_entries), [], []
 
     def _data_parameters(self) -> None:
         G = gram(self.white_L, self.task.whitened().R)
         self.unit = (float(np.abs(G).max()) or 1.0) * self.strength**2
         F = root(G)
         padded = np.zeros(G.shape)
-        padded[: len(F)] = F * (self._omega.unit / np.sqrt(self.unit))
+        padded[: len(F)] = F * (self.matrix.unit / np.sqrt(self.unit))
         self.parameters["root"].value = padded
 
     def _point(self, omega: np.ndarray) -> Point:

@@ -91,7 +91,7 @@ class FilterProgram(Program):
         #: The filter in the coordinates C^1/2 x, where it is symmetric.
         self.white_H = cp.Variable((n, n), PSD=True, name="H")
         self.H = self.variables["H"] = cp.multiply(np.outer(1 / root, root), self.white_H)
-        self.white_S = self._omega.times(self.white_L)
+        self.white_S = self.matrix.times(self.white_L)
         block = cp.bmat([[identity + self.white_S, identity], [identity, self.white_H]])
         cost, own = self._error_cost()
         return cost, own, [(block + block.T) / 2 >> 0]
@@ -196,21 +196,21 @@ class FitProgram(Program):
     @property
     def target(self) -> np.ndarray:
         """The filter to come close to."""
-        return checks.psd_matrix("target", self._data["target"], self.task.n_nodes)
+        return checks.psd_matrix("target", self.data["target"], self.task.n_nodes)
 
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp
 
-        m = self._omega.rows.size
+        m = self.matrix.rows.size
         self.parameters["root"] = cp.Parameter((m, m), name="root")
         self.parameters["slope"] = cp.Parameter(m, name="slope")
         self.parameters["constant"] = cp.Parameter(name="constant")
-        z = self._omega.unit_entries
+        z = self.matrix.unit_entries
         quadratic = cp.sum_squares(self.parameters["root"] @ z) + self.parameters["slope"] @ z
         return quadratic + self.parameters["constant"], [], []
 
     def _data_parameters(self) -> None:
-        H, L, step = self.target, self.white_L, self._omega.unit
+        H, L, step = self.target, self.white_L, self.matrix.unit
         P = H @ H
         G = 2 * gram(L, P) * step**2
         self.unit = float(np.abs(G).max()) or 1.0
