@@ -147,7 +147,7 @@ def minmax(
         other = "'prony': use 'closed-form'" if options.by_mse else "'mse': use 'low-rank'"
         raise InputError(f"solver={solver!r} is for criterion={other} here.")
     data["signals"] = np.column_stack([U.low, U.high])
-    bounds = {"lower": lower, "upper": upper}
+    bounds: dict[str, Any] = {"lower": lower, "upper": upper}
     if options.by_mse:
         design, error = _mse_over_corners(base, data, bounds, options)
     elif solver not in CORNER_SOLVERS[:-1]:

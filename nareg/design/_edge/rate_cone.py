@@ -88,14 +88,13 @@ class RateCone:
         """Hessian in u of the barrier, lower triangle, and the diagonal of its part without ``log D``."""
         from nareg.design._risk import kernels  # numba: imported when first needed
 
-        n, i, j = self.support.n, self.support.i, self.support.j
-        nodes = np.arange(n)
-        first_end, second_end = np.concatenate([nodes, i]), np.concatenate([np.full(n, n), j])
-        total = np.zeros((first_end.size, first_end.size))
+        n = self.support.n
+        size = n + self.support.i.size
+        total = np.zeros((size, size))
         for sign, Z in zip((1.0, -1.0), inverses, strict=True):  # an edge's number is -S_ij
             padded = np.zeros((n + 1, n + 1))  # the zero row stands for the missing end of a node
             padded[:-1, :-1] = Z
-            total += kernels.two_by_two_products(first_end, second_end, padded, self.rate, sign)
+            total += kernels.two_by_two_products(*self.support.ends, padded, self.rate, sign)
         convex = self.support.reduced_products(total)
         by_u = self._diagonal_by_unknowns
         D = self.entries(u)[0] / self.rate

@@ -87,22 +87,23 @@ def estimate_noise(
     base = penalty(graph)
     n = base.n_nodes
     Y, seen = checks.measurements(measurements, observed, n)
+    if method is not None:
+        checks.choice("method", method, ("gcv", "differences"))
     gaps = seen is not None
     seen = np.ones(Y.shape, dtype=bool) if seen is None else seen
     known, largest = seen.sum(axis=1) > 1, float(np.abs(Y).max())
     if not known.any():
         what = "observed leaves no station with two readings" if gaps else "measurements has one column"
         raise InputError(f"{what}: the noise of a station shows only over several readings, T >= 2.")
+    if not base.L.nnz:
+        raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
     seen = seen & known[:, None]
     Y = np.where(seen, Y - station_levels(Y, seen)[:, None], 0.0)
     if not np.abs(Y).max() > (1e-12 * largest if gaps else 0.0):  # the fit of the levels leaves rounding
         raise InputError("measurements do not vary over time: their noise cannot be seen.")
-    if not base.L.nnz:
-        raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
     if method is None:
         small = n <= checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
         method = "gcv" if small else "differences"
-    checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
         checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
         A, b, weighed = _residual_equations(base, Y, seen)
