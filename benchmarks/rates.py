@@ -23,7 +23,6 @@ import nareg
 from nareg import design
 from nareg.design._risk.problem import problem
 from nareg.design._risk.rate import NodeRate
-from nareg.design._risk.starts import best_scalar
 
 RATES = (0.5, 0.8, 0.9, 0.95, None)
 ACCURACY = "0.001"
@@ -35,9 +34,9 @@ def best_single(graph: Any, signals: np.ndarray, noise: float, rate: float | Non
     task = problem(graph, signals=signals, noise=noise, needs="single", noise_required=True)
     low, high = task.squared_bounds(None, None, default_lower=None)
     if rate is None:
-        return best_scalar(task, low, high)[0], None
+        return task.best_scalar(low, high), None
     promise = NodeRate(task.base, task.c, rate, low, high)
-    w, _ = best_scalar(task, low, high, promise.largest_single)
+    w = task.best_scalar(low, high, promise.largest_single)
     return w, promise.certified(w, task.mse)[1]["jacobi_rounds"][ACCURACY]
 
 

@@ -19,24 +19,24 @@ robust_fit          a data term that trusts stations less that drift or spike, f
 Names that are imported ``as`` themselves are for other parts of nareg, and are not public.
 """
 
+from nareg.design._convex.signal_sets import Ball, SmoothBox
+from nareg.design._convex.worst_case import WorstCase, worst_case
 from nareg.design._edge.edge import edge
-from nareg.design._edge.elimination import Elimination as Elimination
-from nareg.design._minmax.minmax import minmax
-from nareg.design._minmax.signal_sets import Ball, SmoothBox
-from nareg.design._minmax.worst_case import WorstCase, worst_case
+from nareg.design._edge.sparse_likelihood import Elimination as Elimination
+from nareg.design._minmax import minmax
 from nareg.design._node.blind import blind
 from nareg.design._node.completion import Completion as Completion
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact
+from nareg.design._node.gap_patterns import for_all_stations as for_all_stations
 from nareg.design._node.gap_patterns import reduced_penalty as reduced_penalty
 from nareg.design._node.gap_patterns import station_levels as station_levels
 from nareg.design._node.node_invariant import RULES, node_invariant
 from nareg.design._node.redesign import redesign
 from nareg.design._node.robust_fit import RobustFit, robust_fit
-from nareg.design._node.sampled_path import Sampling
-from nareg.design._node.silent_stations import for_all_stations as for_all_stations
-from nareg.design._published.prony import prony
-from nareg.design._published.relaxation import relaxation
+from nareg.design._node.selection import Sampling
+from nareg.design._prony import prony
+from nareg.design._relaxation import relaxation
 from nareg.design._risk.placement import Placement, placement
 from nareg.design._risk.problem import moment as moment
 from nareg.design._risk.risk import Conditions, Risk, conditions, risk

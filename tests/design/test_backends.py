@@ -16,7 +16,7 @@ import nareg
 from nareg._solvers.backends import Torch
 from nareg._solvers.system import penalty
 from nareg.design import blind, edge, exact, risk
-from nareg.design._edge.newton import RiskObjective
+from nareg.design._edge.cone import RiskObjective
 from nareg.design._edge.sparse_risk import EdgeRisk
 from nareg.design._risk.sampled import SampledRisk, blind_columns, clean_and_noise, oracle_columns
 from nareg.errors import InputError, MissingDependencyError

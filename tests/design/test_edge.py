@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 import nareg
 from nareg.design import edge, node_invariant, risk
-from nareg.design._edge.newton import LikelihoodObjective, Proximal, RiskObjective
+from nareg.design._edge.cone import LikelihoodObjective, Proximal, RiskObjective
 from nareg.design._edge.support import Support
 from nareg.design._risk.newton import Limits, newton
 from nareg.errors import InputError, TooLargeError

@@ -9,11 +9,11 @@ from scipy.optimize import minimize
 
 import nareg
 from nareg.design import edge
-from nareg.design._edge.newton import LikelihoodObjective, RiskObjective
+from nareg.design._edge.cone import LikelihoodObjective, RiskObjective
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import EdgeRisk
 from nareg.design._edge.support import support_of
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.sampled import SampleColumns, clean_and_noise
 from nareg.errors import InputError
 from nareg.results import Status

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import nareg
 from nareg.design import edge, node_invariant, risk
 from nareg.design._edge import sparse
-from nareg.design._edge.newton import RiskObjective
+from nareg.design._edge.cone import RiskObjective
 from nareg.design._edge.result import smallest_eigenvalues
 from nareg.design._risk.sampled import clean_and_noise
 from tests.design.test_edge import covariance, field, random_objective

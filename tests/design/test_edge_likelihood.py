@@ -7,9 +7,8 @@ import pytest
 
 import nareg
 from nareg.design import edge
-from nareg.design._edge.elimination import Elimination
-from nareg.design._edge.newton import LikelihoodObjective, Proximal
-from nareg.design._edge.sparse_likelihood import duality_gap
+from nareg.design._edge.cone import LikelihoodObjective, Proximal
+from nareg.design._edge.sparse_likelihood import Elimination, duality_gap
 from nareg.design._edge.support import Support
 from nareg.design._risk.newton import Limits, newton
 from nareg.results import Status, upper_edges

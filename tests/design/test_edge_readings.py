@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import nareg
 from nareg.design._edge.marginal import MarginalObjective, patterns
 from nareg.design._edge.support import support_of
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.errors import InputError
 from nareg.results import Status
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.design import edge
-from nareg.design._edge.newton import LikelihoodObjective
+from nareg.design._edge.cone import LikelihoodObjective
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.support import Support
 from nareg.errors import InputError, TooLargeError

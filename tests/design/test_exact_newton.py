@@ -8,8 +8,7 @@ import pytest
 import nareg
 from nareg.design import exact
 from nareg.design._node import exact as _exact
-from nareg.design._risk.descent import DescentResult, descend
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import DescentResult, Groups, descend
 from nareg.design._risk.newton import mse_hessian, polish
 from nareg.design._risk.problem import problem
 from nareg.results import Status

@@ -16,10 +16,7 @@ BELOW = {
     "_convex": {"_risk"},
     "_node": {"_risk"},
     "_edge": {"_risk"},
-    # the designs for bounds are solved by programs, and their programs end in those designs: no module in a circle
-    "programs": {"_risk", "_convex", "_minmax"},
-    "_published": {"_risk", "_convex", "programs"},
-    "_minmax": {"_risk", "_convex", "programs"},
+    "programs": {"_risk", "_convex"},
 }
 
 

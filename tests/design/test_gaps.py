@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import nareg
 from nareg.design import blind, estimate_noise, node_invariant, risk
 from nareg.design._node.completion import Completion, _conditional
-from nareg.design._node.gap_patterns import GappyScalar, kron_reduction, patterns
+from nareg.design._node.gap_patterns import kron_reduction, patterns
+from nareg.design._node.node_invariant import ScalarCriteria
 from nareg.errors import InputError
 from nareg.filters import interpolate
 
@@ -74,7 +75,7 @@ def test_criteria_of_one_weight_are_those_of_the_dense_filter_of_each_time(seed,
     c = 10 ** rng.uniform(-0.5, 0.5, n) if weighted else np.ones(n)
     A = rng.standard_normal((n, n))
     Sigma = A @ A.T if correlated else 10 ** rng.uniform(-1, 1, n)
-    criteria = GappyScalar(L, c, np.where(seen, Y, 0.0), seen, Sigma, rng)
+    criteria = ScalarCriteria(L, c, np.where(seen, Y, 0.0), seen, Sigma, rng)
     covariance = Sigma if correlated else np.diag(Sigma)
     for w0 in (0.01, 1.0, 30.0):
         residual = trace = sure = 0.0
@@ -252,7 +253,7 @@ def test_a_part_of_the_network_without_readings_does_not_stop_the_design():
 def test_many_nodes_choose_one_weight_on_some_of_the_patterns(rng, monkeypatch):
     g, _, Y, seen = field(7, 20, 60, 0.3)
     exact = node_invariant(g, rule="gcv", measurements=Y, observed=seen)
-    monkeypatch.setattr("nareg.design._node.gap_patterns.WORK", 20.0**3 * 20)
+    monkeypatch.setattr("nareg.design._node.node_invariant.WORK", 20.0**3 * 20)
     some = node_invariant(g, rule="gcv", measurements=Y, observed=seen, rng=rng)
     assert some.weights[0] != exact.weights[0]
     assert abs(np.log(some.weights[0] / exact.weights[0])) < 1.0

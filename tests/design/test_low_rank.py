@@ -7,14 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg.design import prony, relaxation
+from nareg.design import _prony, _relaxation, prony, relaxation
 from nareg.design._convex import dual_bound as _dual
 from nareg.design._convex import filter_fit as _filter_fit
 from nareg.design._convex import low_rank as _low_rank
 from nareg.design._convex import quadratic as _quadratic
-from nareg.design._published import prony as _prony
-from nareg.design._published import relaxation as _relaxation
-from nareg.design._risk import groups as _groups
+from nareg.design._risk import descent as _groups
 from nareg.design._risk import problem as _problem
 from nareg.design._risk import sparse_problem as _sparse
 from nareg.errors import InputError, TooLargeError

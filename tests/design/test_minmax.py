@@ -9,11 +9,10 @@ import pytest
 
 import nareg
 from nareg.design import Ball, SmoothBox, minmax, risk
-from nareg.design._minmax import over_sets as _program
-from nareg.design._minmax import worst_case as _worst
-from nareg.design._minmax.criteria import mse_criterion
-from nareg.design._minmax.exchange import relaxed_bound
-from nareg.design._minmax.over_sets import starting_weights
+from nareg.design._convex import over_sets as _program
+from nareg.design._convex import worst_case as _worst
+from nareg.design._convex.criteria import mse_criterion
+from nareg.design._convex.over_sets import relaxed_bound, starting_weights
 from nareg.design._risk import problem as _problem
 from nareg.design._risk.descent import feasible, interval
 from nareg.errors import InputError, TooLargeError

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.design import minmax
-from nareg.design._minmax import minmax as _minmax
-from nareg.design._minmax.corner_program import find_zero
-from nareg.design._minmax.criteria import worst_corner
+from nareg.design import _minmax, minmax
+from nareg.design._convex.corners import find_zero
+from nareg.design._convex.criteria import worst_corner
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
 from tests.helpers import sensor_case

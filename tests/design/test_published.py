@@ -7,9 +7,9 @@ import pytest
 
 import nareg
 from nareg.design import exact, minmax, node_invariant, programs, prony, relaxation, risk
+from nareg.design._convex import criteria as _corners
 from nareg.design._convex import filter_fit as _filter_fit
 from nareg.design._convex import quadratic as _entries
-from nareg.design._minmax import criteria as _corners
 from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, MissingDependencyError, TooLargeError
 from tests.helpers import bandlimited_signal

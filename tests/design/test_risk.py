@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from nareg.design._convex import criteria as _corners
 from nareg.design._convex import filter_fit as _filter_fit
-from nareg.design._minmax import criteria as _corners
 from nareg.design._risk import problem as _problem
-from nareg.design.programs.prony import criterion
 from nareg.errors import InputError
 from tests.helpers import dense_filter, dense_risk, directional_difference
 
@@ -58,7 +57,7 @@ def test_gradients_against_finite_differences(seed, which):
     c = 10 ** rng.uniform(-1, 1, 9) if which == "mse, weighted fit" else None
     task = _problem.problem(g, signals=X, noise=noise, fit=c, needs="test")
     function = {
-        "prony": lambda: criterion(task),
+        "prony": lambda: _corners.square_criterion(task.L, _problem.root(task.R).T),
         "fit": lambda: _filter_fit.fit_criterion(task.L, _filter_fit.dense_step_one(task).matrix),
         "worst corner": lambda: _corners.smooth_worst(task.L, X[:, :2]),
     }.get(which, lambda: task.mse_and_gradient)()

@@ -9,7 +9,7 @@ import nareg
 from nareg._solvers.system import penalty
 from nareg.design import node_invariant, robust_fit
 from nareg.design._node import robust_fit as reliability
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.results import Status
 from tests.helpers import dense_filter
@@ -178,7 +178,7 @@ def test_one_reading_a_station_and_repeatability(network):
     y[20] += 30
     result = robust_fit(g, 1.0, y, noise=variance)
     assert list(result.suspects()) == [20]
-    again = robust_fit(g, 1.0, y, noise=variance, rng=np.random.default_rng(4))
+    again = robust_fit(g, 1.0, y, noise=variance, sampling=nareg.design.Sampling(n_probes=64, rng=np.random.default_rng(4)))
     np.testing.assert_array_equal(result.reliability, again.reliability)
 
 
@@ -222,15 +222,19 @@ def test_thousands_of_nodes_without_dense_matrices(rng, monkeypatch):
         ({"threshold": 0}, "threshold is 0"),
         ({"loss": "tukey"}, "choose one of 'scale', 'huber'"),
         ({"max_rounds": 0}, "max_rounds is 0"),
-        ({"n_probes": 1}, "n_probes is 1"),
-        ({"rng": 3}, "rng is 3"),
+        ({"sampling": {"n_probes": 1}}, "n_probes is 1"),
+        ({"sampling": {"rng": 3}}, "rng is 3"),
         ({"fit": [1, 1, 1, -1]}, r"fit\[3\] is -1"),
         ({"fit": "weights"}, "fit is 'weights'"),
     ],
 )
 def test_bad_arguments_are_named(options, words):
+    def judged(sampling=None, noise=1.0, **others):
+        drawn = nareg.design.Sampling(**(sampling or {}))
+        robust_fit(nareg.graphs.grid((4,)), 1.0, np.arange(8.0).reshape(4, 2), noise=noise, sampling=drawn, **others)
+
     with pytest.raises(InputError, match=words):
-        robust_fit(nareg.graphs.grid((4,)), 1.0, np.arange(8.0).reshape(4, 2), **{"noise": 1.0, **options})
+        judged(**options)
 
 
 def test_bad_readings_are_named():

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 import nareg
 from nareg._solvers.system import FilterSystem, penalty
 from nareg.design import Sampling, blind, exact, node_invariant, redesign, risk
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem
-from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns, probes
 from nareg.errors import InputError, TooLargeError
 from tests.helpers import little_memory
 

@@ -7,8 +7,8 @@ import pytest
 
 import nareg
 from nareg.design import Ball, SmoothBox
-from nareg.design._minmax import criteria as _criteria
-from nareg.design._minmax import worst_case as _worst
+from nareg.design._convex import criteria as _criteria
+from nareg.design._convex import worst_case as _worst
 from nareg.design._risk import problem as _problem
 from tests.helpers import dense_filter, directional_difference, roughness, sensor_case, vertices
 
@@ -116,7 +116,7 @@ def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorization(monk
     options = {"uncertainty": "box", "criterion": "prony", "signal_low": low, "signal_high": high}
     dense = worst_case(g, 1.0, **options)
     for name in ("worst_case.DENSE_EIGENVALUES", "upper_bound.DENSE_EIGENVALUES", "signal_sets.SMALL"):
-        monkeypatch.setattr(f"nareg.design._minmax.{name}", 10)
+        monkeypatch.setattr(f"nareg.design._convex.{name}", 10)
     sparse = worst_case(g, 1.0, **options)
     assert dense.lower <= sparse.upper
     assert sparse.upper == pytest.approx(dense.upper, rel=1e-3)

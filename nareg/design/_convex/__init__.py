@@ -1,1 +1,1 @@
-"""Shared parts of the published and the min-max designs: semidefinite programs, rounding, scale, the fit to a filter."""
+"""Convex programs by low-rank factors, their bounds, worst cases of sets of signals, and the fit to a filter."""

@@ -21,13 +21,11 @@ import scipy.sparse as sp
 
 from nareg._solvers.threads import few_threads
 from nareg.design._convex import low_rank
+from nareg.design._convex.low_rank import LOW_RANK, dense_omega
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import LOW_RANK, dense_omega
-from nareg.design._risk.descent import ValueAndGradient, feasible
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status
-from nareg.design._risk.starts import best_scalar, inverse_signal
-from nareg.design._risk.support import pair_products
+from nareg.design._risk.sampled import pair_products
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 
@@ -125,44 +123,31 @@ def lyapunov(R: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
     return (U * h) @ U.T
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """The solver of step two, and what the packed design says besides the fit."""
-
-    solver: str
-    method: str
-    details: DesignDetails
-    timings: dict[str, float]
-    progress: ProgressCallback | None
-
-
 def fit_weights_to(
-    task: DesignProblem, H: np.ndarray, low: np.ndarray, high: np.ndarray, options: FitOptions,
+    task: DesignProblem, H: np.ndarray, limits: tuple[np.ndarray, np.ndarray], progress: ProgressCallback | None = None,
     groups: Groups | None = None,
 ) -> WeightDesign:  # fmt: skip
-    """Step two, (30): weights whose filter is closest to a dense H, packed."""
+    """Step two, (30): weights whose filter is closest to a dense H, within ``limits`` on ``w_i^2``."""
     step = StepOne(*factor(H), 0.0, np.ones(len(H), dtype=bool))
-    groups = Groups(None, len(H)) if groups is None else groups
-    return fit_dense(task, step, low, high, groups, options)
+    return fit_dense(task, step, limits, Groups(None, len(H)) if groups is None else groups, progress)
 
 
 def fit_dense(
-    task: DesignProblem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups, options: FitOptions
-) -> WeightDesign:
+    task: DesignProblem, step: StepOne, limits: tuple[np.ndarray, np.ndarray], groups: Groups,
+    progress: ProgressCallback | None,
+) -> WeightDesign:  # fmt: skip
     """(30) for a problem with dense matrices: starts and scale by the exact risk."""
     white = task.whitened()
+    low, high = (limit / task.c for limit in limits)
     with few_threads(task.n_nodes):
-        candidates = {
-            "inverse principal signal": inverse_signal(white, high / task.c),
-            "best scalar": best_scalar(white, low / task.c, high / task.c)[0],
-        }
-    return fit_low_rank(task, step, candidates, white.mse_along, (low, high), groups, options)
+        candidates = {"inverse principal signal": white.inverse_signal(high), "best scalar": white.best_scalar(low, high)}
+    return fit_low_rank(task, step, candidates, white.mse_along, limits, groups, progress)
 
 
 def fit_low_rank(
     task: SignalProblem, step: StepOne, candidates: dict[str, np.ndarray],
     along: Callable[[np.ndarray], Callable[[float], float]], limits: tuple[np.ndarray, np.ndarray], groups: Groups,
-    options: FitOptions,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:  # fmt: skip
     """(30) by a low-rank factor with its dual bound, then at rank one from several starts, the best kept."""
     started = time.perf_counter()
@@ -173,7 +158,7 @@ def fit_low_rank(
     bounds = groups.bounds(low_white, high_white)
     first = low_rank.spread(groups.reduce_start(1 / np.sqrt(np.where(L.diagonal() > 0, L.diagonal(), L.diagonal().max()))))
     start = quadratic.best_multiple(first)
-    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=task.mesh_like, progress=options.progress)
+    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=task.mesh_like, progress=progress)
     spent = time.perf_counter()
     V = low_rank.of_nodes(omega.V, groups)
     W, share = low_rank.directions(V)
@@ -185,9 +170,7 @@ def fit_low_rank(
         for name, w in candidates.items()
     }
     starts = {"low rank": feasible(rounded, low_white, high_white), **starts}
-    reached = low_rank.refine(
-        quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=options.progress
-    )
+    reached = low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
     result = low_rank.best(reached)
     refined = groups.expand(result.w)
     scale = open_scale(
@@ -195,7 +178,6 @@ def fit_low_rank(
     )
     w = feasible(scale * refined, low_white, high_white)
     details: DesignDetails = {
-        **options.details,
         "degrees_of_freedom": groups.count,
         **omega.details(2.0),
         "rank_one_share": share,
@@ -207,10 +189,10 @@ def fit_low_rank(
         None if omega.bound is None else 2 * omega.bound,
     )  # fmt: skip
     return task.pack(
-        options.method, feasible(w * half, *limits), objective(groups.reduce_start(w))[0], limits, end,
+        "relaxation", feasible(w * half, *limits), objective(groups.reduce_start(w))[0], limits, end,
         omega=dense_omega(half[:, None] * V),
-        timings={**options.timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},
-        settings={"solver": options.solver},
+        timings={"low rank": spent - started, "refinement": time.perf_counter() - spent},
+        settings={"solver": "auto"},
     )  # fmt: skip
 
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._risk.groups import Groups
-from nareg.design._risk.support import diagonal_positions, pair_products, with_diagonal
+from nareg.design._risk.descent import Groups
+from nareg.design._risk.sampled import diagonal_positions, pair_products, with_diagonal
 
 
 def support(L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

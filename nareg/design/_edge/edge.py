@@ -14,16 +14,13 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._solvers.backends import SolverBackend, check_solver_backend
-from nareg._solvers.system import Penalty, penalty
+from nareg._solvers.system import penalty
 from nareg._solvers.threads import few_threads
-from nareg.design._edge import from_readings, sparse
-from nareg.design._edge.dense import DenseDesign
-from nareg.design._edge.rate_cone import RateCone, certified
+from nareg.design._edge import dense, from_readings, sparse
 from nareg.design._edge.result import EdgeOptions, pack
 from nareg.design._edge.sparse_risk import EdgeRisk
-from nareg.design._edge.support import Support, support_of
-from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import problem
+from nareg.design._edge.support import support_of
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.rate import checked_rate
 from nareg.errors import InputError, TooLargeError
 from nareg.io._labeled import takes_tables
@@ -154,97 +151,67 @@ def edge(
     checks.choice("criterion", criterion, ("risk", "likelihood"))
     checks.choice("structure", structure, ("symmetric", "laplacian"))
     amount, rate = _amount(shrink), checked_rate(rate)
-    generator = checks.generator(rng)
-    _refuse_library(backend, criterion)
-    if criterion == "risk" and noise is None and not blind:
+    by_risk, laplacian, generator = criterion == "risk", structure == "laplacian", checks.generator(rng)
+    library = check_solver_backend(backend)
+    if library == "petsc":
+        raise InputError("backend is 'petsc': edge designs run on 'scipy' and 'torch'; exact and blind run on PETSc.")
+    if library == "torch" and not by_risk:
+        raise InputError("criterion='likelihood' needs sparse factors, which torch does not have: pass backend='scipy'.")
+    if by_risk and noise is None and not blind:
         raise InputError(
             "noise is None: criterion='risk' needs the noise variance; estimate it with nareg.design.estimate_noise, "
             "or choose criterion='likelihood'."
         )
     base = penalty(graph)
     support = support_of(base, Groups(groups, base.n_nodes))
-    i, j = support.i, support.j
-    if i.size == 0:
+    if support.i.size == 0:
         raise InputError("graph has no edges: there is nothing to weigh; connect it first.")
-    unknowns = base.n_nodes + i.size
-    settings: dict[str, Any] = {"criterion": criterion, "structure": structure, "shrink": "auto" if amount is None else amount}
+    unknowns = base.n_nodes + support.i.size
+    large = unknowns > DENSE_UNKNOWNS or backend != "scipy"
     if rate is not None:
-        settings["rate"] = rate
-        _refuse_rate(rate, criterion, unknowns, backend)
-    if structure == "laplacian":
-        _refuse_other_operators(base)
-    options = EdgeOptions(criterion == "risk", structure == "laplacian", amount, generator, backend, progress)
-    if blind:
-        _refuse_beside_readings(signals, second_moment, criterion, backend)
-        if unknowns > DENSE_UNKNOWNS:
-            _refuse_filled_factors(base, support)
-        with few_threads(base.n_nodes):
-            outcome, c, stored = from_readings.design(
-                base, support, measurements, observed, noise, fit, dense=unknowns <= DENSE_UNKNOWNS, options=options
-            )
-        return pack(outcome, base, (i, j), c, stored, settings, started)
-    if observed is not None:
-        raise InputError("observed is given without measurements: clean signals have no gaps; pass measurements=.")
-    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
-    if unknowns > DENSE_UNKNOWNS or backend != "scipy":
-        if criterion == "likelihood":
-            _refuse_filled_factors(base, support)
-        outcome, c, stored = sparse.design(base, support, **data, options=options)
-        return pack(outcome, base, (i, j), c, stored, settings, started)
-    task = problem(base, **data, needs="edge")
-    if not np.trace(task.R) > 0:
-        raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
-    X = None if signals is None else checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
-    dense = DenseDesign(task, support, options.by_risk, options.nonnegative, rate)
-    with few_threads(base.n_nodes):
-        outcome = dense.solve(X, amount, progress)
-    if rate is not None:
-        outcome = certified(outcome, RateCone(support, task.c, rate))
-    return pack(outcome, base, (i, j), task.c, task.fit, settings, started)
-
-
-def _refuse_beside_readings(signals: Any, second_moment: Any, criterion: str, backend: SolverBackend) -> None:
-    if signals is not None or second_moment is not None:
+        _refuse_rate(rate, by_risk, large, unknowns)
+    if laplacian and not base.is_laplacian:
+        raise InputError("structure='laplacian' starts from the graph's Laplacian: pass a Graph or a Laplacian as graph.")
+    if blind and (signals is not None or second_moment is not None):
         raise InputError("measurements are given beside clean signals (or second_moment): pass one of them.")
-    if criterion == "risk":
+    if blind and by_risk:
         raise InputError("criterion is 'risk' but measurements are noisy: pass criterion='likelihood', or omit it.")
-    if check_solver_backend(backend) != "scipy":
-        raise InputError("measurements need sparse factors, which torch does not have: pass backend='scipy'.")
-
-
-def _refuse_rate(rate: float, criterion: str, unknowns: int, backend: SolverBackend) -> None:
-    if criterion == "likelihood":
-        raise InputError(
-            f"rate is {rate:g} and the criterion is 'likelihood': only designs by the risk keep a rate; pass clean signals and "
-            "noise (criterion='risk'), or use nareg.design.blind for measurements."
-        )
-    if unknowns > DENSE_UNKNOWNS or backend != "scipy":
-        raise TooLargeError(
-            f"rate is {rate:g}: edge designs keep a rate on up to {DENSE_UNKNOWNS} nodes and edges together (here {unknowns}) "
-            "and backend='scipy'; use nareg.design.exact or blind, or a part of the network (graph.subgraph)."
-        )
-
-
-def _refuse_filled_factors(base: Penalty, support: Support) -> None:
-    if not EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
+    if observed is not None and not blind:
+        raise InputError("observed is given without measurements: clean signals have no gaps; pass measurements=.")
+    if large and not by_risk and not EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
         raise TooLargeError(
             f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
             "criterion='risk' with clean signals, nareg.design.blind with measurements that have no gaps, or a part of the "
             "network (graph.subgraph)."
         )
+    options = EdgeOptions(by_risk, laplacian, amount, generator, backend, progress, rate)
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    with few_threads(base.n_nodes):
+        if blind:
+            outcome, c = from_readings.design(
+                base, support, measurements, observed, noise, fit, dense=not large, options=options
+            )
+        elif large:
+            outcome, c = sparse.design(base, support, **data, options=options)
+        else:
+            outcome, c = dense.design(base, support, **data, options=options)
+    settings: dict[str, Any] = {"criterion": criterion, "structure": structure, "shrink": "auto" if amount is None else amount}
+    if rate is not None:
+        settings["rate"] = rate
+    return pack(outcome, base, support, c, None if fit is None else c, settings, started)
 
 
-def _refuse_library(backend: SolverBackend, criterion: str) -> None:
-    name = check_solver_backend(backend)
-    if name == "petsc":
-        raise InputError("backend is 'petsc': edge designs run on 'scipy' and 'torch'; exact and blind run on PETSc.")
-    if name == "torch" and criterion == "likelihood":
-        raise InputError("criterion='likelihood' needs sparse factors, which torch does not have: pass backend='scipy'.")
-
-
-def _refuse_other_operators(base: Penalty) -> None:
-    if not base.is_laplacian:
-        raise InputError("structure='laplacian' starts from the graph's Laplacian: pass a Graph or a Laplacian as graph.")
+def _refuse_rate(rate: float, by_risk: bool, large: bool, unknowns: int) -> None:
+    if not by_risk:
+        raise InputError(
+            f"rate is {rate:g} and the criterion is 'likelihood': only designs by the risk keep a rate; pass clean signals and "
+            "noise (criterion='risk'), or use nareg.design.blind for measurements."
+        )
+    if large:
+        raise TooLargeError(
+            f"rate is {rate:g}: edge designs keep a rate on up to {DENSE_UNKNOWNS} nodes and edges together (here {unknowns}) "
+            "and backend='scipy'; use nareg.design.exact or blind, or a part of the network (graph.subgraph)."
+        )
 
 
 def _amount(shrink: Any) -> float | None:

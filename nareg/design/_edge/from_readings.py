@@ -10,7 +10,7 @@ weight, of any strength.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,15 +20,15 @@ from scipy.optimize import minimize
 from nareg._core import checks
 from nareg._solvers.held_out import standard_error
 from nareg._solvers.system import Penalty
-from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, patterns
-from nareg.design._edge.newton import cone_status
+from nareg.design._edge.cone import cone_status
+from nareg.design._edge.dense import data_scale
+from nareg.design._edge.marginal import EqualGaps, MarginalObjective, patterns
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
-from nareg.design._edge.shrinkage import data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.problem import STATIONARY, checked_fit
+from nareg.design._risk.problem import STATIONARY, DesignEnd, checked_fit
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
@@ -48,15 +48,8 @@ KAPPA, KAPPA_SCATTER = 1e-3, 1.5
 #: Smallest of these: the matrix stays far from singular in float64.
 LEAST_KAPPA = 1e-5
 
-
-@dataclass(frozen=True)
-class _Choice:
-    """The amount of shrinkage; mean deviance of held-out times there and at the start, and the error of the gain."""
-
-    amount: float
-    held_out: float | None = None
-    held_out_start: float | None = None
-    error: float | None = None
+#: The marginal likelihood f of some readings, by dense matrices or sparse factors.
+Marginal = MarginalObjective | SparseMarginal
 
 
 class _Reporter:
@@ -70,6 +63,13 @@ class _Reporter:
         if self._progress is not None:
             done = min(self._done, self._total)
             self._progress(Progress("proximal steps", done, self._total, done / self._total))
+
+
+def _judged(
+    amount: float, held_out: float | None = None, start: float | None = None, error: float | None = None
+) -> DesignDetails:
+    """The amount of shrinkage; mean deviance of held-out times there and at the start, and the error of the gain."""
+    return {"shrink": amount, "held_out_risk": held_out, "held_out_scalar_risk": start, "held_out_error": error}
 
 
 def _message(amount: float) -> str:
@@ -108,13 +108,13 @@ class FromReadings:
         data = self.likelihood(self._at(np.arange(self.Y.shape[1])))
         start = self._two_parameters(data)
         tell = _Reporter(progress, len(TIMES) * (1 if shrink is not None else 1 + FOLDS))
-        choice, interrupted = _Choice(1.0 if shrink is None else shrink), False
+        choice, interrupted = _judged(1.0 if shrink is None else shrink), False
         reached: DescentResult | None = None
         steps = 0
         try:
             if shrink is None and data.n_times >= FEWEST:
                 choice = self._chosen(tell)
-            for reached in self._path(data, start, _times(choice.amount), tell, tolerance=FINAL):
+            for reached in self._path(data, start, _times(choice["shrink"]), tell, tolerance=FINAL):
                 steps += reached.iterations
         except KeyboardInterrupt:
             interrupted = True
@@ -123,24 +123,19 @@ class FromReadings:
         last = np.inf if reached is None else data.value_and_slope(reached.w)[0]
         end = reached if last < first else None
         details: DesignDetails = {
-            "shrink": 1.0 if end is None else choice.amount,
-            "held_out_risk": choice.held_out,
-            "held_out_scalar_risk": choice.held_out_start,
-            "held_out_error": choice.error,
+            **choice,
             "best_two_parameter_likelihood": first,
             "degrees_of_freedom": self.support.size,
             "iterations": steps,
         }
+        if end is None:
+            details["shrink"] = 1.0
         status = Status.NO_IMPROVEMENT if end is None else cone_status(end)
-        return EdgeOutcome(
-            entries=self.support.entries(start if end is None else end.w),
-            objective=min(first, last),
-            status=Status.INTERRUPTED if interrupted else status,
-            solver=f"proximal steps, {data.label}" + (", projected" if self.nonnegative else ""),
-            message="the best kappa I + beta L is kept" if end is None else _message(choice.amount),
-            gradient_norm=None if end is None else end.gradient_norm,
-            details=details,
-        )
+        solver = f"proximal steps, {data.label}" + (", projected" if self.nonnegative else "")
+        message = "the best kappa I + beta L is kept" if end is None else _message(choice["shrink"])
+        gradient = None if end is None else end.gradient_norm
+        ended = DesignEnd(Status.INTERRUPTED if interrupted else status, solver, message, gradient, details)
+        return EdgeOutcome(self.support.entries(start if end is None else end.w), min(first, last), ended)
 
     def _two_parameters(self, data: Marginal) -> np.ndarray:
         """The best ``kappa I + beta L``, with the belief about kappa."""
@@ -183,7 +178,7 @@ class FromReadings:
                 return
             u, before = reached.w, time
 
-    def _chosen(self, tell: _Reporter) -> _Choice:
+    def _chosen(self, tell: _Reporter) -> DesignDetails:
         """The amount of shrinkage with the least mean deviance of held-out times, each fold judged on its own."""
         times = np.arange(self.Y.shape[1])
         fold = times * BLOCKS // times.size % FOLDS if times.size >= BLOCKS else times % FOLDS
@@ -195,10 +190,9 @@ class FromReadings:
             if len(table) - 1 - best == ENOUGH:  # it rises from here on
                 break
         gain = table[0] - table[best]
-        return _Choice(
-            1.0 / (1.0 + (0.0, *TIMES)[best]), float(table[best].mean()), float(table[0].mean()),
-            standard_error(gain) / gain.size,
-        )  # fmt: skip
+        times_up_to_best = (0.0, *TIMES)[best]
+        held_out, start = float(table[best].mean()), float(table[0].mean())
+        return _judged(1.0 / (1.0 + times_up_to_best), held_out, start, standard_error(gain) / gain.size)
 
     def _held_out(self, trained: np.ndarray, held_out: np.ndarray, tell: _Reporter) -> Iterator[np.ndarray]:
         """Deviances of held-out times at the start and after every step."""
@@ -215,8 +209,8 @@ class FromReadings:
 def design(
     base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, dense: bool,
     options: EdgeOptions,
-) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:  # fmt: skip
-    """Outcome, data term, and the data term as the design stores it."""
+) -> tuple[EdgeOutcome, np.ndarray]:  # fmt: skip
+    """Outcome and data term."""
     n = base.n_nodes
     Y, seen = checks.measurements(measurements, observed, n)
     if noise is None:
@@ -246,5 +240,4 @@ def design(
     task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, options.nonnegative, likelihood)
     outcome = task.solve(options.shrink, options.progress)
     scale = data_scale(c, variance) / unit
-    details: DesignDetails = {**outcome.details, "noise_power": float(variance.sum())}
-    return replace(outcome, entries=scale * outcome.entries, details=details), c, None if fit is None else c
+    return outcome.reported({"noise_power": float(variance.sum())}, factor=scale), c

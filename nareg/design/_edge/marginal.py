@@ -21,11 +21,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
-from nareg.design._edge.newton import ConePoint, cone_floor, inverse
+from nareg.design._edge.cone import ConePoint, cone_floor, inverse
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton
@@ -119,26 +118,6 @@ def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[Equa
     return [EqualGaps(masks[:, k], b[:, group == k]) for k in range(masks.shape[1]) if masks[:, k].any()]
 
 
-class Marginal(Protocol):
-    """The marginal likelihood f of some readings, by dense matrices or sparse factors."""
-
-    @property
-    def label(self) -> str:
-        """How its steps are found."""
-
-    @property
-    def n_times(self) -> int: ...
-
-    def value_and_slope(self, u: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and its gradient; infinite outside the cone."""
-
-    def deviances(self, u: np.ndarray, readings: list[EqualGaps]) -> np.ndarray:
-        """F of every time of other readings."""
-
-    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> DescentResult:
-        """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``."""
-
-
 @dataclass(frozen=True)
 class MarginalPoint(ConePoint):
     """A point with ``P = Theta^-1``, the mean of ``P_t``, and that of ``m_t m_t^T``."""
@@ -190,10 +169,12 @@ class MarginalObjective:
         return MarginalPoint(u, value, float(self.support.n), prior[0], posterior, means)
 
     def value_and_slope(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        """F and its gradient; infinite outside the cone."""
         point = self.at(u)
         return (np.inf, np.zeros_like(u)) if point is None else (point.value, self.slope(point))
 
     def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> DescentResult:
+        """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``."""
         point = self.at(u)
         assert point is not None
         objective = replace(self, R=point.P, a=a)

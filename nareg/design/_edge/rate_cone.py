@@ -22,8 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers.system import EPSILON
-from nareg.design._edge.newton import ConeObjective, ConePoint, cone_floor, inverse
-from nareg.design._edge.result import EdgeOutcome
+from nareg.design._edge.cone import ConeObjective, ConePoint, cone_floor, inverse
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton
@@ -89,14 +88,13 @@ class RateCone:
         """Hessian in u of the barrier, lower triangle, and the diagonal of its part without ``log D``."""
         from nareg.design._risk import kernels  # numba: imported when first needed
 
-        n, i, j = self.support.n, self.support.i, self.support.j
-        nodes = np.arange(n)
-        first_end, second_end = np.concatenate([nodes, i]), np.concatenate([np.full(n, n), j])
-        total = np.zeros((first_end.size, first_end.size))
+        n = self.support.n
+        size = n + self.support.i.size
+        total = np.zeros((size, size))
         for sign, Z in zip((1.0, -1.0), inverses, strict=True):  # an edge's number is -S_ij
             padded = np.zeros((n + 1, n + 1))  # the zero row stands for the missing end of a node
             padded[:-1, :-1] = Z
-            total += kernels.two_by_two_products(first_end, second_end, padded, self.rate, sign)
+            total += kernels.two_by_two_products(*self.support.ends, padded, self.rate, sign)
         convex = self.support.reduced_products(total)
         by_u = self._diagonal_by_unknowns
         D = self.entries(u)[0] / self.rate
@@ -168,11 +166,6 @@ class Barrier:
     def gauss_newton(self, point: ConePoint) -> np.ndarray:
         assert isinstance(point, PointAtRate)
         return self.base.gauss_newton(point.inner) + self.nu * self.cone.hessian(point.u, point.inverses)[0]
-
-
-def certified(outcome: EdgeOutcome, cone: RateCone) -> EdgeOutcome:
-    """The outcome with what its certificate says of the rate, recomputed from its entries."""
-    return replace(outcome, details={**outcome.details, **cone.certified(outcome.entries)})
 
 
 def barrier(objective: ConeObjective, cone: RateCone, start: np.ndarray, part: float) -> Barrier:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from nareg._solvers.backends import SolverBackend
 from nareg._solvers.eigenvalues import extreme_eigenvalue, operator
 from nareg._solvers.factorization import factorize
 from nareg._solvers.system import FilterSystem, Penalty
-from nareg._version import __version__
-from nareg.graph import operator_hash
+from nareg.design._edge.support import Support
+from nareg.design._risk.problem import DesignEnd, packed
 from nareg.progress import ProgressCallback
-from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign, symmetric_from_entries
+from nareg.results import DesignDetails, WeightDesign, symmetric_from_entries
 
 #: Up to here dense eigenvalues take less than Lanczos steps with sparse factors (3,000 nodes: 3 seconds each).
 DENSE_NODES = 500
@@ -35,54 +35,35 @@ class EdgeOptions:
     rng: np.random.Generator
     backend: SolverBackend
     progress: ProgressCallback | None
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
 class EdgeOutcome:
-    """Outcome of an edge design: entries of S (N diagonal, M edges), and how it was reached."""
+    """Outcome of an edge design: entries of S (N diagonal, M edges), the criterion there, and how it was reached."""
 
     entries: np.ndarray
     objective: float
-    status: Status
-    solver: str
-    message: str
-    gradient_norm: float | None
-    details: DesignDetails
+    end: DesignEnd
+
+    def reported(self, details: DesignDetails, *, factor: float = 1.0) -> EdgeOutcome:
+        """With further or other details in its certificate, and entries times a factor."""
+        end = replace(self.end, details={**self.end.details, **details})
+        return replace(self, entries=factor * self.entries, end=end)
 
 
 def pack(
-    outcome: EdgeOutcome,
-    base: Penalty,
-    edges: tuple[np.ndarray, np.ndarray],
-    c: np.ndarray,
-    fit: np.ndarray | None,
-    settings: dict[str, Any],
+    outcome: EdgeOutcome, base: Penalty, support: Support, c: np.ndarray, fit: np.ndarray | None, settings: dict[str, Any],
     started: float,
-) -> WeightDesign:
+) -> WeightDesign:  # fmt: skip
     """The design as a :class:`WeightDesign`."""
-    S = symmetric_from_entries(outcome.entries, *edges)
+    S = symmetric_from_entries(outcome.entries, support.i, support.j)
     relative, smallest = smallest_eigenvalues(FilterSystem(S=S, c=c, w=None, penalty=base))
-    return WeightDesign(
-        weights=outcome.entries,
-        objective=outcome.objective,
-        status=outcome.status,
-        certificate=DesignCertificate(
-            smallest_eigenvalue=relative,
-            violation=0.0,
-            solver=outcome.solver,
-            solver_status=outcome.message,
-            gradient_norm=outcome.gradient_norm,
-            details={**outcome.details, "smallest_eigenvalue_K": smallest},
-        ),
-        method="edge",
-        penalty=base.L,
-        fit=fit,
-        omega=None,
-        timings={"total": time.perf_counter() - started},
-        settings=settings,
-        graph_hash=operator_hash(base.L),
-        version=__version__,
-    )
+    end = outcome.reported({"smallest_eigenvalue_K": smallest}).end
+    return packed(
+        base, outcome.entries, outcome.objective, end,
+        smallest=relative, method="edge", fit=fit, timings={"total": time.perf_counter() - started}, settings=settings,
+    )  # fmt: skip
 
 
 def smallest_eigenvalues(system: FilterSystem) -> tuple[float, float]:

@@ -7,7 +7,7 @@ The risk needs probes of the noise (:mod:`nareg.design._edge.sparse_risk`), the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,18 @@ from nareg._core import checks
 from nareg._solvers.held_out import standard_error, worthwhile
 from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
-from nareg.design._edge.lbfgs import ConeDescent
+from nareg.design._edge.cone import ConeDescent
+from nareg.design._edge.dense import PROXIMAL, data_scale
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
-from nareg.design._edge.shrinkage import PROXIMAL, data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES, EdgeRisk
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import report
-from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, checked_fit, moment
-from nareg.design._risk.sampled import SampleColumns, clean_and_noise
-from nareg.design._risk.support import probes
+from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, checked_fit, moment
+from nareg.design._risk.sampled import SampleColumns, clean_and_noise, probes
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
-from nareg.results import Status
+from nareg.results import DesignDetails, Status
 
 #: Part of the signals held out to stop the descent.
 HELD_OUT = 0.25
@@ -83,8 +82,8 @@ class Samples:
 @one_blas_thread
 def design(
     base: Penalty, support: Support, *, signals: Any, second_moment: Any, noise: Any, fit: Any, options: EdgeOptions
-) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:
-    """Outcome, data term, and the data term as the design stores it."""
+) -> tuple[EdgeOutcome, np.ndarray]:
+    """Outcome and data term."""
     n = base.n_nodes
     X, Sigma = _signal_columns(signals, second_moment, n), None if noise is None else checks.noise("noise", noise, n)
     checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
@@ -101,8 +100,8 @@ def design(
     outcome = _descend(criterion, samples, held_out, amount, options)
     if not options.by_risk:
         scale = 1.0 if Sigma is None else data_scale(c, Sigma if Sigma.ndim == 1 else np.diag(Sigma))
-        outcome = replace(outcome, entries=scale * outcome.entries)
-    return outcome, c, None if fit is None else c
+        outcome = outcome.reported({}, factor=scale)
+    return outcome, c
 
 
 def _descend(
@@ -135,25 +134,21 @@ def _descend(
     if watch is not None:  # where held-out risk was smallest: another point than the last one, on all signals
         everywhere = samples.columns(everything)
         objective, scalar = criterion.value(u, everywhere), criterion.value(start, everywhere)
-    return EdgeOutcome(
-        entries=criterion.support.entries(u),
-        objective=objective,
-        status=_status(message, gradient, watched=watch is not None),
-        solver=("projected " if options.nonnegative else "") + f"L-BFGS, {criterion.method}",
-        message=message,
-        gradient_norm=None if single else gradient,
-        details={
-            "shrink": 1.0 if single else amount,
-            "held_out_risk": None if watch is None else float(watch.best.sum()),
-            "held_out_scalar_risk": None if watch is None else float(watch.scalar.sum()),
-            "held_out_error": None if watch is None else watch.error,
-            "degrees_of_freedom": u.size,
-            "effective_degrees_of_freedom": None,
-            "iterations": iterations,
-            "gap": None if single or watch is not None else criterion.gap(descent, h),
-            **criterion.start_details(scalar),
-        },
-    )
+    details: DesignDetails = {
+        "shrink": 1.0 if single else amount,
+        "held_out_risk": None if watch is None else float(watch.best.sum()),
+        "held_out_scalar_risk": None if watch is None else float(watch.scalar.sum()),
+        "held_out_error": None if watch is None else watch.error,
+        "degrees_of_freedom": u.size,
+        "effective_degrees_of_freedom": None,
+        "iterations": iterations,
+        "gap": None if single or watch is not None else criterion.gap(descent, h),
+        **criterion.start_details(scalar),
+    }
+    status, solver = _status(message, gradient, watched=watch is not None), f"L-BFGS, {criterion.method}"
+    solver = "projected " + solver if options.nonnegative else solver
+    end = DesignEnd(status, solver, message, None if single else gradient, details)
+    return EdgeOutcome(criterion.support.entries(u), objective, end)
 
 
 def _run(

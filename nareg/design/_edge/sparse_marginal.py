@@ -21,13 +21,12 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._solvers.lbfgs import Pair
-from nareg.design._edge.lbfgs import ConeDescent
+from nareg.design._edge.cone import SMALLEST_PIVOT, ConeDescent
 from nareg.design._edge.marginal import EqualGaps
-from nareg.design._edge.newton import SMALLEST_PIVOT
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES
 from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import probes
 
 #: Differences of images that are mixed: more of them leave the cone more often.
 DEPTH = 3

@@ -21,12 +21,12 @@ from nareg._solvers import cg
 from nareg._solvers.backends import SolverBackend, Torch, open_torch_edges
 from nareg._solvers.factorization import factorize
 from nareg._solvers.system import FilterSystem, Penalty
-from nareg.design._edge.lbfgs import ConeDescent
+from nareg.design._edge.cone import ConeDescent
 from nareg.design._edge.result import FACTOR_NODES
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import ValueAndGradient, minimize_between
 from nareg.design._risk.problem import bare_system
-from nareg.design._risk.sampled import ColumnRisk, SampleColumns
+from nareg.design._risk.sampled import ColumnRisk, ColumnSystems, SampleColumns, ScipyColumns
 from nareg.errors import SolverError
 from nareg.results import DesignDetails, Status, symmetric_from_entries
 
@@ -38,15 +38,11 @@ PROBES = 32
 EdgeSolve = Callable[..., Any]
 
 
-class EdgeSystems(Protocol):
-    """``K(u) = C + S(u)`` for one u after another, a number per node and edge. Columns are arrays of the library's own kind."""
+class EdgeSystems(ColumnSystems, Protocol):
+    """``K(u) = C + S(u)`` for one u after another, a number per node and edge."""
 
-    label: str
     #: Whether sparse factors solve, whose positive pivots prove that K is positive definite.
     factorizes: bool
-
-    def keep(self, columns: np.ndarray) -> Any:
-        """(N, T) columns where this library solves."""
 
     def given_back(self, columns: Any) -> np.ndarray:
         """The same as a NumPy array."""
@@ -60,25 +56,17 @@ class EdgeSystems(Protocol):
     def residual(self, rhs: Any, x: Any) -> Any:
         """``rhs - K x`` for the last u; None where factors solve, which leave nothing over."""
 
-    def dots(self, A: Any, B: Any) -> np.ndarray:
-        """The inner product of every pair of columns, (T,)."""
-
     def products(self, A: Any, U: Any) -> np.ndarray:
         """``sum over columns (v^T a)(v^T u)`` for every node and edge."""
 
 
-class ScipyEdges:
+class ScipyEdges(ScipyColumns):
     """Those of SciPy: sparse factors where they stay sparse, else conjugate gradients."""
-
-    label = ""
 
     def __init__(self, base: Penalty, support: Support, c: np.ndarray) -> None:
         self.base, self.c = base, c
         self.support = Support(support.n, support.i, support.j)
         self.factorizes = base.n_nodes <= FACTOR_NODES and bare_system(base, c).mesh_like
-
-    def keep(self, columns: np.ndarray) -> np.ndarray:
-        return columns
 
     def given_back(self, columns: np.ndarray) -> np.ndarray:
         return columns
@@ -99,9 +87,6 @@ class ScipyEdges:
 
     def residual(self, rhs: np.ndarray, x: np.ndarray) -> np.ndarray | None:
         return None if self.factorizes else rhs - self._system.K @ x
-
-    def dots(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return np.einsum("it,it->t", A, B)
 
     def products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
         return self.support.column_products(A, U)
@@ -124,6 +109,7 @@ def _iterate(system: FilterSystem, rhs: np.ndarray, x0: np.ndarray | None) -> np
 class EdgeRisk(ColumnRisk):
     """``||K(u)^-1 F - G||^2`` and its gradient in u."""
 
+    systems: EdgeSystems
     #: Trailing summands that are no signals', most steps of a descent, and what its gradient is relative to (the value).
     shared, max_iterations, size = PROBES, 300, None
 
@@ -134,7 +120,7 @@ class EdgeRisk(ColumnRisk):
     def column_values(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
         solve = self.systems.inverse(self.support.numbers(u))
         U = None if solve is None else self.filtered(solve, columns)
-        return None if U is None else self._squares(U - self._placed(columns)["targets"])
+        return None if U is None else self._squares(U - self.placed(columns)["targets"])
 
     def filtered(self, solve: EdgeSolve, columns: SampleColumns) -> Any:
         """``K^-1 C B``, or None."""
@@ -147,7 +133,7 @@ class EdgeRisk(ColumnRisk):
         """The risk and its gradient; infinite value outside the cone."""
         solve = self.systems.inverse(self.support.numbers(u))
         U = None if solve is None else self.filtered(solve, columns)
-        error = None if U is None else U - self._placed(columns)["targets"]
+        error = None if U is None else U - self.placed(columns)["targets"]
         A = None if error is None or solve is None else solve(error, columns.last.get("adjoint"))
         if error is None or A is None:
             return np.inf, np.zeros_like(u)
@@ -161,7 +147,7 @@ class EdgeRisk(ColumnRisk):
 
     def _right_hand_sides(self, columns: SampleColumns) -> Any:
         """``F`` of ``K^-1 F``."""
-        return self.systems.scaled(self._placed(columns)["inputs"])
+        return self.systems.scaled(self.placed(columns)["inputs"])
 
     def towards(self, u: np.ndarray, columns: SampleColumns, amount: float) -> SampleColumns:
         """The columns with targets moved towards what ``K(u)`` makes of them."""
@@ -169,7 +155,7 @@ class EdgeRisk(ColumnRisk):
         U = None if solve is None or amount == 0 else self.filtered(solve, columns)
         if U is None:
             return columns
-        placed = self._placed(columns)
+        placed = self.placed(columns)
         return replace(columns, last={}, placed={**placed, "targets": (1 - amount) * placed["targets"] + amount * U})
 
     @property
@@ -215,9 +201,3 @@ class EdgeRisk(ColumnRisk):
 
     def _squares(self, error: Any) -> np.ndarray:
         return self.systems.dots(error, error)
-
-    def _placed(self, columns: SampleColumns) -> dict[str, Any]:
-        """The columns where the systems are solved."""
-        if not columns.placed:
-            columns.placed.update(inputs=self.systems.keep(columns.inputs), targets=self.systems.keep(columns.targets))
-        return columns.placed

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import spsolve
 
 from nareg._solvers.system import Penalty
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups
 from nareg.results import upper_edges
 
 #: ``A Z`` and Z of random probes with ``E Z Z^T = I``, so that ``A = E (A Z) Z^T``.
@@ -95,6 +95,12 @@ class Support:
         edge = kernels.edge_products(self.i, self.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
         return self.reduce(np.concatenate([np.einsum("it,it->i", A, U), edge]))
 
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes between which v_k is a difference; N, one beyond the nodes, where v_k is of one node alone."""
+        nodes = np.arange(self.n)
+        return np.concatenate([nodes, self.i]), np.concatenate([np.full_like(nodes, self.n), self.j])
+
     def products(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Lower triangle of ``sum_pairs (V^T A V) o (V^T B V)``, entrywise products, for symmetric A and B."""
         from nareg.design._risk import kernels  # numba: imported when first needed
@@ -103,10 +109,7 @@ class Support:
         for side, stack in enumerate((first, second)):
             for position, pair in enumerate(pairs):
                 stack[position, :-1, :-1] = pair[side]  # the zero row stands for the missing end of a node's e_i
-        nodes = np.arange(self.n)
-        first_end = np.concatenate([nodes, self.i])
-        second_end = np.concatenate([np.full_like(nodes, self.n), self.j])
-        return kernels.rank_one_products(first_end, second_end, first, second)
+        return kernels.rank_one_products(*self.ends, first, second)
 
     def reduced_products(self, lower: np.ndarray) -> np.ndarray:
         """Lower triangle of a symmetric matrix by the unknowns from that by the number of every node and edge."""

@@ -16,20 +16,22 @@ from nareg._core import checks
 from nareg._solvers.backends import SolverBackend, alike_on_all_ranks
 from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.completion import Completion
-from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold, signal_fold
 from nareg.design._node.estimate_noise import estimate_noise
-from nareg.design._node.gap_patterns import gap_details
+from nareg.design._node.gap_patterns import checked_per_node, gap_details, without_silent
 from nareg.design._node.penalty_path import Fold
-from nareg.design._node.sampled_path import (
-    SampledOptions,
-    SampledTask,
+from nareg.design._node.selection import (
+    DENSE_FOLDS,
+    NodeOptions,
     Sampling,
     checked_problem,
     chosen_solver,
+    dense_risk,
+    design_on_path,
     design_sampled,
-)
-from nareg.design._node.silent_stations import GivenPerNode, without_silent
-from nareg.design._risk.groups import Groups
+    moment_fold,
+    signal_fold,
+)  # fmt: skip
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
@@ -70,27 +72,16 @@ def blind(
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance. Default: estimated per station by
         :func:`nareg.design.estimate_noise`, and reported.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``w_i^2``. Default: none below, ``1e8 / lambda_max(L)`` above.
-    fit : None, "noise" or (N,) array
-        Data term for which to design.
-    groups : (N,) array of labels, optional
-        Nodes with the same label share a weight.
+    lower, upper, fit, groups, backend, progress
+        As in :func:`exact`.
     rate : number between 0 and 1, optional
-        Limit of the factor by which a round of ``denoise(method="jacobi")`` reduces the residual, with all readings there
-        (:func:`nareg.design.exact`).
+        As in :func:`exact`; it holds where all readings are there.
     solver : {"auto", "dense", "sampled"}
         ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3); ``"sampled"`` needs independent noise, and
         has no N x N matrix. Auto: dense up to 500 nodes.
     sampling : Sampling, optional
         Probes of the noise, folds of held-out readings, and the random generator, which with gaps also draws what the
         sampled solver fills in.
-    backend : {"scipy", "torch", "petsc"} or Torch
-        The library of the sampled solver's systems; another than SciPy implies that solver. torch keeps graph, columns and
-        solutions on its device (:class:`nareg.filters.Torch` names it). With ``"petsc"`` all ranks of MPI call with
-        the same arguments, and get the same weights.
-    progress : callable, optional
-        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -123,14 +114,12 @@ def blind(
     """
     base = penalty(graph)
     n = base.n_nodes
-    rate = checked_rate(rate)
-    solver = chosen_solver(solver, backend)
+    rate, solver = checked_rate(rate), chosen_solver(solver, backend)
     sampling = (sampling or Sampling()).started()
-    tied = Groups(groups, n)
+    options = NodeOptions(lower, upper, Groups(groups, n), sampling, progress, backend, rate)
     Y, seen = checks.measurements(measurements, observed, n)
     if seen is not None:
         checks.dense_size("the blind design with gaps", n, copies=6, alternative="pass times at which all stations read")
-        given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
         live = seen.any(axis=1)
         if not live.all():
             if rate is not None:
@@ -138,8 +127,9 @@ def blind(
                     f"rate is {rate:g} and {int((~live).sum())} stations have no reading at all: leave them out "
                     "(graph.subgraph), or pass rate=None."
                 )
-            options = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
-            return without_silent(blind, base, Y, seen, given, options)
+            given = checked_per_node(n, noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
+            same = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
+            return without_silent(blind, base, Y, seen, given, same)
     independent = noise is None or np.ndim(noise) < 2
     if solver == "sampled" and not independent:
         raise InputError(
@@ -159,8 +149,7 @@ def blind(
     if seen is not None:
         details |= gap_details(base, seen)
     if sampled:
-        sampled_options = SampledOptions(lower, upper, tied, sampling, progress, backend, rate)
-        return blind_sampled(base, Y, Sigma, fit, sampled_options, details, completion)
+        return blind_sampled(base, Y, Sigma, fit, options, details, completion)
     c = checked_fit(base, fit, Sigma)
 
     def task_for(R: np.ndarray) -> DesignProblem:
@@ -171,7 +160,6 @@ def blind(
 
     T = Y.shape[1] if completion is None else completion.n_times
     task = task_for(moment(np.arange(T)))
-    low, high = task.squared_bounds(lower, upper, default_lower=None)
 
     def fold(trained: np.ndarray, left_out: np.ndarray) -> Fold:
         train = task_for(moment(trained))
@@ -180,7 +168,7 @@ def blind(
         return signal_fold(train, Y[:, left_out], task.covariance_with_filtered, constant=-power)
 
     folds = [fold(*parts) for parts in sampling.split(T, DENSE_FOLDS)]
-    return design_dense("blind", task, folds, (low, high), tied, progress=progress, rate=rate, details=details)
+    return design_on_path("blind", task, dense_risk(task), folds, options, lambda: details)
 
 
 def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) -> float:
@@ -190,7 +178,7 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 
 
 def blind_sampled(
-    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, options: SampledOptions, details: DesignDetails,
+    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, options: NodeOptions, details: DesignDetails,
     completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
@@ -201,4 +189,4 @@ def blind_sampled(
         readings = Y[:, times] if completion is None else completion.draw(options.sampling.generator, times)
         return blind_columns(readings, variance, task.c, Z)
 
-    return design_sampled("blind", SampledTask(task, columns, T, True, options), details)
+    return design_sampled("blind", task, columns, T, options, details=details)

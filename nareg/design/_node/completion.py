@@ -16,13 +16,15 @@ by M let the descent go 4 % beyond the single weight at 0 dB.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
 from scipy.optimize import brentq
 
-from nareg.design._node.gap_patterns import GappyScalar, Pattern, patterns
+from nareg.design._node.gap_patterns import Pattern, patterns
+from nareg.design._node.node_invariant import ScalarCriteria
 from nareg.design._risk.descent import minimize_scale
 from nareg.design._risk.problem import extreme_frequencies
 
@@ -75,14 +77,11 @@ class Completion:
         """Readings of these times (all by default) without gaps: what is missing is drawn given what was read."""
         columns = np.arange(self.n_times) if columns is None else columns
         Y, model = self.Y[:, columns], self._fitted(columns)[1]
-        filled, precision = Y.copy(), _inverse(model)
-        for pattern in patterns(self.seen[:, columns]):
-            missing = ~pattern.seen
-            if missing.any():
-                mean, covariance = _conditional(model, precision, pattern.seen, Y[:, pattern.columns])
-                covariance[np.diag_indices_from(covariance)] *= 1 + 1e-12
-                root = cholesky((covariance + covariance.T) / 2, lower=True)
-                filled[np.ix_(missing, pattern.columns)] = mean + root @ rng.standard_normal(mean.shape)
+        filled = Y.copy()
+        for times, missing, mean, covariance in _missing(model, Y, patterns(self.seen[:, columns])):
+            covariance[np.diag_indices_from(covariance)] *= 1 + 1e-12
+            root = cholesky((covariance + covariance.T) / 2, lower=True)
+            filled[np.ix_(missing, times)] = mean + root @ rng.standard_normal(mean.shape)
         return filled
 
     def _fitted(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -104,17 +103,22 @@ class Completion:
 
 def _expected(model: np.ndarray, Y: np.ndarray, parts: list[Pattern]) -> np.ndarray:
     """``E[y y^T | what was read]`` under a second moment of the readings, averaged over times."""
-    filled = Y.copy()
-    total = np.zeros_like(model)
-    precision = _inverse(model)
-    for pattern in parts:
-        missing = ~pattern.seen
-        if missing.any():
-            mean, covariance = _conditional(model, precision, pattern.seen, Y[:, pattern.columns])
-            filled[np.ix_(missing, pattern.columns)] = mean
-            total[np.ix_(missing, missing)] += pattern.columns.size * covariance
+    filled, total = Y.copy(), np.zeros_like(model)
+    for times, missing, mean, covariance in _missing(model, Y, parts):
+        filled[np.ix_(missing, times)] = mean
+        total[np.ix_(missing, missing)] += times.size * covariance
     moment = (filled @ filled.T + total) / Y.shape[1]
     return (moment + moment.T) / 2
+
+
+def _missing(
+    model: np.ndarray, Y: np.ndarray, parts: Iterable[Pattern]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """For each pattern with gaps: its times, the missing stations, and mean and covariance of what they would read."""
+    precision = _inverse(model)
+    for pattern in parts:
+        if not pattern.seen.all():
+            yield pattern.columns, ~pattern.seen, *_conditional(model, precision, pattern.seen, Y[:, pattern.columns])
 
 
 def _conditional(model: np.ndarray, precision: np.ndarray, seen: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,7 +147,7 @@ def _prior(L: np.ndarray, Y: np.ndarray, seen: np.ndarray, rng: np.random.Genera
     values, vectors = eigh(L)
     values = np.maximum(values, 0.0)
     first, last = extreme_frequencies(values)
-    scalar = GappyScalar(L, np.ones(n), Y, seen, None, rng)
+    scalar = ScalarCriteria(L, np.ones(n), Y, seen, None, rng)
     strength, _ = minimize_scale(scalar.gcv, 1e-4 / last, 1e4 / first)
     residual, trace = scalar.sums(strength)
     count = seen.sum(axis=1)

@@ -1,9 +1,7 @@
 """Estimate each station's noise variance from noisy readings alone.
 
-The equations for each station's noise variance, from readings with gaps.
-
-As without gaps, what a smoother or the neighbors leave of a reading is a known combination of the noise variances; here
-the combination is another one for each pattern of gaps, and the equations of one station are averaged over its readings.
+What a smoother or the neighbors leave of a reading is a known combination of the noise variances. With gaps it is another
+one for each pattern of gaps, and the equations of one station are averaged over its readings.
 """
 
 from __future__ import annotations
@@ -89,78 +87,45 @@ def estimate_noise(
     base = penalty(graph)
     n = base.n_nodes
     Y, seen = checks.measurements(measurements, observed, n)
-    if seen is not None:
-        return with_gaps(base, Y, seen, method)
-    if method is None:
-        method = "gcv" if n <= checks.DENSE_LIMIT else "differences"
-    checks.choice("method", method, ("gcv", "differences"))
-    if method == "gcv":
-        checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
-    if Y.shape[1] < 2:
-        raise InputError("measurements has one column: the noise of a station shows only over several readings, T >= 2.")
+    if method is not None:
+        checks.choice("method", method, ("gcv", "differences"))
+    gaps = seen is not None
+    seen = np.ones(Y.shape, dtype=bool) if seen is None else seen
+    known, largest = seen.sum(axis=1) > 1, float(np.abs(Y).max())
+    if not known.any():
+        what = "observed leaves no station with two readings" if gaps else "measurements has one column"
+        raise InputError(f"{what}: the noise of a station shows only over several readings, T >= 2.")
     if not base.L.nnz:
         raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
-    Y = Y - Y.mean(axis=1, keepdims=True)
-    if not Y.any():
-        raise InputError("measurements do not vary over time: their noise cannot be seen.")
-    variance = _from_differences(base.L, Y) if method == "differences" else _from_residuals(base, Y)
-    joined = base.L.diagonal() > 0
-    return floored(variance, joined)
-
-
-def floored(variance: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """No variance below a share of the median, and the median where nothing is known."""
-    median = float(np.median(variance[known]))
-    return np.where(known, np.maximum(variance, FLOOR * median), median)
-
-
-def with_gaps(base: Penalty, Y: np.ndarray, seen: np.ndarray, method: str | None) -> np.ndarray:
-    """The same from readings with gaps."""
-    n = base.n_nodes
-    count = seen.sum(axis=1)
-    known, largest = count > 1, float(np.abs(Y).max())
-    if not known.any():
-        raise InputError("observed leaves no station with two readings: noise shows only over several, T >= 2.")
     seen = seen & known[:, None]
     Y = np.where(seen, Y - station_levels(Y, seen)[:, None], 0.0)
-    if not np.abs(Y).max() > 1e-12 * largest:  # the fit of the levels leaves rounding
+    if not np.abs(Y).max() > (1e-12 * largest if gaps else 0.0):  # the fit of the levels leaves rounding
         raise InputError("measurements do not vary over time: their noise cannot be seen.")
-    if not base.L.nnz:
-        raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
     if method is None:
         small = n <= checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
         method = "gcv" if small else "differences"
-    checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
         checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
         A, b, weighed = _residual_equations(base, Y, seen)
         variance = nnls(A, b)[0]
     else:
-        A, b, weighed = _difference_equations(base.L, Y, seen, MAD_TO_STD)
+        A, b, weighed = _difference_equations(base.L, Y, seen) if gaps else _differences(base.L, Y)
         variance = _nonnegative_least_squares(A, b)
     if not weighed.any():
         raise InputError("observed has no two neighbors that read together: noise cannot be told from signal.")
-    return floored(variance, weighed)
+    # none below a share of the median, and the median where nothing is known
+    median = float(np.median(variance[weighed]))
+    return np.where(weighed, np.maximum(variance, FLOOR * median), median)
 
 
-def _from_differences(L: sp.csr_array, Y: np.ndarray) -> np.ndarray:
-    """Variances that explain how far each node is from the mean of its neighbors."""
+def _differences(L: sp.csr_array, Y: np.ndarray) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
+    """Equations of :func:`_difference_equations` where all stations read at all times, for any operator."""
     D = L.diagonal()
     scale = np.divide(1.0, D, out=np.zeros_like(D), where=D > 0)
     predictor = sp.csr_array(sp.diags_array(scale) @ L)
     difference = predictor @ Y
-    observed = (MAD_TO_STD * np.median(np.abs(difference - np.median(difference, axis=1, keepdims=True)), axis=1)) ** 2
-    return _nonnegative_least_squares(sp.csr_array(predictor.multiply(predictor)), observed)
-
-
-def _from_residuals(base: Penalty, Y: np.ndarray) -> np.ndarray:
-    """Variances that explain the residuals of the smoother that generalized cross-validation picks."""
-    n = base.n_nodes
-    strength = node_invariant(base, rule="gcv", measurements=Y).certificate.details["strength"]
-    predictor = np.eye(n) - np.linalg.inv(np.eye(n) + strength * base.L.toarray())
-    observed = np.mean((predictor @ Y) ** 2, axis=1) / (1 - 1 / Y.shape[1])
-    variance: np.ndarray = nnls(predictor**2, observed)[0]
-    return variance
+    spread = (MAD_TO_STD * np.median(np.abs(difference - np.median(difference, axis=1, keepdims=True)), axis=1)) ** 2
+    return sp.csr_array(predictor.multiply(predictor)), spread, D > 0
 
 
 def _nonnegative_least_squares(A: sp.csr_array, b: np.ndarray) -> np.ndarray:
@@ -209,16 +174,8 @@ def _residual_equations(base: Penalty, Y: np.ndarray, seen: np.ndarray) -> Equat
     """
     n = base.n_nodes
     L, parts = base.L.toarray(), list(patterns(seen))
-    # stations read at different times, so that their means differ where they do not: levels that leave the smallest
-    # residuals take the place of means
-    squares, pull = np.zeros((n, n)), np.zeros(n)
-    for pattern, predictor in _predictors(base, L, Y, seen, parts):
-        own = np.ix_(pattern.seen, pattern.columns)
-        twice = predictor @ predictor
-        squares[np.ix_(pattern.seen, pattern.seen)] += pattern.columns.size * twice
-        pull[pattern.seen] += twice @ Y[own].sum(axis=1)
-    squares[np.diag_indices(n)] += RIDGE * np.trace(squares) / n
-    Y = np.where(seen, Y - cho_solve(cho_factor(squares), pull)[:, None], 0.0)
+    if len(parts) > 1:
+        Y = _leveled(base, L, Y, seen, parts)
     A, b, count = np.zeros((n, n)), np.zeros(n), seen.sum(axis=1)
     for pattern, predictor in _predictors(base, L, Y, seen, parts):
         A[np.ix_(pattern.seen, pattern.seen)] += pattern.columns.size * predictor**2
@@ -229,6 +186,19 @@ def _residual_equations(base: Penalty, Y: np.ndarray, seen: np.ndarray) -> Equat
     b[used] /= count[used] - 1
     weighed = used & (np.diag(A) > 1e-12)
     return np.where(weighed[:, None], A, 0.0), np.where(weighed, b, 0.0), weighed
+
+
+def _leveled(base: Penalty, L: np.ndarray, Y: np.ndarray, seen: np.ndarray, parts: list[Pattern]) -> np.ndarray:
+    """Readings less levels that leave the smallest residuals: means of different times differ where stations do not."""
+    n = base.n_nodes
+    squares, pull = np.zeros((n, n)), np.zeros(n)
+    for pattern, predictor in _predictors(base, L, Y, seen, parts):
+        own = np.ix_(pattern.seen, pattern.columns)
+        twice = predictor @ predictor
+        squares[np.ix_(pattern.seen, pattern.seen)] += pattern.columns.size * twice
+        pull[pattern.seen] += twice @ Y[own].sum(axis=1)
+    squares[np.diag_indices(n)] += RIDGE * np.trace(squares) / n
+    return np.where(seen, Y - cho_solve(cho_factor(squares), pull)[:, None], 0.0)
 
 
 def _predictors(
@@ -242,9 +212,7 @@ def _predictors(
         yield pattern, identity - np.linalg.inv(identity + strength * reduced)
 
 
-def _difference_equations(
-    L: sp.csr_array, Y: np.ndarray, seen: np.ndarray, mad_to_std: float
-) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
+def _difference_equations(L: sp.csr_array, Y: np.ndarray, seen: np.ndarray) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
     """The same for each station's difference to the weighted mean of the neighbors that read at the same time."""
     n = L.shape[0]
     off = sp.csr_array(sp.diags_array(L.diagonal()) - L)
@@ -258,7 +226,7 @@ def _difference_equations(
     weighed = used.sum(axis=1) > 1
     spread = np.zeros(n)
     middle = np.nanmedian(difference[weighed], axis=1, keepdims=True)
-    spread[weighed] = (mad_to_std * np.nanmedian(np.abs(difference[weighed] - middle), axis=1)) ** 2
+    spread[weighed] = (MAD_TO_STD * np.nanmedian(np.abs(difference[weighed] - middle), axis=1)) ** 2
     # mean over a station's times of the squared share of each neighbor
     rows = np.repeat(np.arange(n), np.diff(off.indptr))
     share, squared, present = np.empty(off.nnz), scale**2, seen.astype(float)

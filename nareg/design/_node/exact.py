@@ -10,6 +10,7 @@ training signals and random probes for the noise, which needs memory and time in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,23 +19,24 @@ import numpy as np
 from nareg._core import checks
 from nareg._solvers.backends import SolverBackend, alike_on_all_ranks
 from nareg._solvers.system import Penalty, penalty
-from nareg.design._node.dense_path import DENSE_FOLDS, at_rate, design_dense, signal_fold
-from nareg.design._node.sampled_path import (
+from nareg.design._node.log_weights import SMALLEST, LimitedLogWeights, LogWeights
+from nareg.design._node.selection import (
+    DENSE_FOLDS,
     FEWEST,
-    SampledOptions,
-    SampledTask,
+    NodeOptions,
     Sampling,
     checked_problem,
     chosen_solver,
+    dense_risk,
+    design_on_path,
     design_sampled,
-)
-from nareg.design._risk.descent import DescentResult, descend
-from nareg.design._risk.groups import Groups
+    signal_fold,
+)  # fmt: skip
+from nareg.design._risk.descent import DescentResult, Groups, Stationary, descend, descend_between
 from nareg.design._risk.newton import polish
-from nareg.design._risk.problem import DENSE_NODES, STATIONARY, DesignEnd, problem
-from nareg.design._risk.rate import NodeRate, checked_rate
+from nareg.design._risk.problem import DENSE_NODES, STATIONARY, DesignEnd, DesignProblem, problem
+from nareg.design._risk.rate import MARGIN, NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
-from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
@@ -43,6 +45,9 @@ from nareg.typing import ArrayLike, GraphLike
 
 #: Relative projected gradient of a descent above which Newton steps follow.
 POLISHED = 1e-6
+#: At a rate: steps of each descent, and the norm of the gradient in the coordinates that keep it, times sqrt(N), over the risk,
+#: at which a descent has converged, and at which it ends.
+RATE_ITERATIONS, RATE_STATIONARY, RATE_ENOUGH = 2000, 1e-3, 3e-4
 
 
 @takes_tables("signals")
@@ -128,11 +133,9 @@ def exact(
     True
     """
     base = penalty(graph)
-    rate = checked_rate(rate)
     n = base.n_nodes
-    solver = chosen_solver(solver, backend)
-    sampling = (sampling or Sampling()).started()
-    tied = Groups(groups, n)
+    rate, solver = checked_rate(rate), chosen_solver(solver, backend)
+    options = NodeOptions(lower, upper, Groups(groups, n), (sampling or Sampling()).started(), progress, backend, rate)
     columns = signals is not None and second_moment is None and noise is not None and np.ndim(noise) < 2
     if solver == "sampled" and not columns:
         raise InputError(
@@ -141,63 +144,100 @@ def exact(
     if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
-        options = SampledOptions(lower, upper, tied, sampling, progress, backend, rate)
         return exact_sampled(base, signals, noise, fit, options)
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
     )
-    low, high = task.squared_bounds(lower, upper, default_lower=None)
-    extra = _checked_starts(starts, n)
+    given = _checked_starts(starts, n)
     X = None if signals is None else np.asarray(signals, dtype=float).reshape(n, -1)
-    if _holds_out(sampling.hold_out, X, n):
-        assert X is not None
-        folds = [
-            signal_fold(replace(task, R=_moment(X[:, trained])), X[:, left_out], task.variance)
-            for trained, left_out in sampling.split(X.shape[1], DENSE_FOLDS)
-        ]
-        return design_dense("exact", task, folds, (low, high), tied, progress=progress, rate=rate)
-    w_scalar, scalar_risk = best_scalar(task, low, high)
-    candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
-    candidates |= {f"given {i}": start for i, start in enumerate(extra)}
-    reached: dict[str, DescentResult] = {}
-    objective, bounds = tied.tied(task.mse_and_gradient), tied.bounds(low, high)
-    for name, start in candidates.items():
-        reached[name] = descend(objective, tied.reduce_start(start), *bounds, progress=progress)
-        if reached[name].message != "interrupted" and reached[name].gradient_norm > POLISHED:
-            reached[name] = polish(task, objective, reached[name], *bounds, tied, progress)
-        if reached[name].message == "interrupted":
-            break
+    if not _holds_out(options.sampling.hold_out, X, n):
+        return _from_starts(task, given, options)
+    assert X is not None
+    folds = [
+        signal_fold(replace(task, R=X[:, trained] @ X[:, trained].T / trained.size), X[:, left_out], task.variance)
+        for trained, left_out in options.sampling.split(X.shape[1], DENSE_FOLDS)
+    ]
+    return design_on_path("exact", task, dense_risk(task), folds, options, DesignDetails)
+
+
+def _from_starts(task: DesignProblem, given: dict[str, np.ndarray], options: NodeOptions) -> WeightDesign:
+    """The best end of descents from several starts, on dense matrices."""
+    groups, progress = options.groups, options.progress
+    low, high = task.squared_bounds(options.lower, options.upper, default_lower=None)
+    objective, bounds = groups.tied(task.mse_and_gradient), groups.bounds(low, high)
+    scalar = task.best_scalar(low, high)
+
+    def descent(start: np.ndarray) -> DescentResult:
+        end = descend(objective, start, *bounds, progress=progress)
+        if end.message != "interrupted" and end.gradient_norm > POLISHED:
+            end = polish(task, objective, end, *bounds, groups, progress)
+        return end
+
+    starts = {"best scalar": scalar, "inverse principal signal": task.inverse_signal(high), **given}
+    reached = _ends(descent, {name: groups.reduce_start(start) for name, start in starts.items()})
     best = min(reached.values(), key=lambda d: d.value)
     # a gradient is small against what there is to lose: an MSE of zero is a minimum whatever rounding leaves
     negligible = best.value <= 1e-14 * (float(np.trace(task.R)) + task.noise_power)
-    status = Status.CONVERGED if negligible or best.gradient_norm < STATIONARY else Status.MAX_ITERATIONS
-    if any(d.message == "interrupted" for d in reached.values()):
-        status = Status.INTERRUPTED
-    w, details = tied.expand(best.w), DesignDetails(best_scalar_risk=scalar_risk)
-    if rate is not None:
-        promise = NodeRate(task.base, task.c, rate, *map(tied.expand, bounds))
-        end = at_rate(task, promise, tied, best, status, extra, progress)
-        w, best, reached, status, details = end.w, end.best, end.reached, end.status, end.details
-    return task.pack(
-        "exact",
-        w,
-        task.mse(w),
-        (low, high),
-        DesignEnd(
-            status,
-            "L-BFGS-B (scipy), Newton",
-            best.message,
-            best.gradient_norm,
-            {
-                "starts": {name: d.value for name, d in reached.items()},
-                "iterations": sum(d.iterations for d in reached.values()),
-                "degrees_of_freedom": tied.count,
-                **details,
-            },
-        ),
-        settings={} if rate is None else {"rate": rate},
-    )
+    converged = negligible or best.gradient_norm < STATIONARY
+    interrupted = any(d.message == "interrupted" for d in reached.values())
+    w, promised = groups.expand(best.w), DesignDetails()
+    if options.rate is not None:
+        # the design without a rate is the answer where it has the rate already
+        promise = NodeRate(task.base, task.c, options.rate, *map(groups.expand, bounds))
+        scalar = task.best_scalar(promise.low, promise.high, promise.largest_single)
+        starts = {"best scalar": groups.reduce_start(scalar), "design without a rate": best.w}
+        starts |= {name: groups.reduce_start(start) for name, start in given.items()}
+        reached = {"design without a rate": best}
+        if interrupted or promise.estimate(w) > promise.rate * (1 - MARGIN):
+            reached = {"best scalar kept": DescentResult(starts["best scalar"], task.mse(scalar), np.inf, 0, "it is the best")}
+            if not interrupted:
+                reached |= _ends(lambda start: _descend_at_rate(task, promise, groups, start, progress), starts)
+            best = min(reached.values(), key=lambda d: d.value)
+            converged = best.gradient_norm < RATE_STATIONARY
+            interrupted = interrupted or any(d.message == "interrupted" for d in reached.values())
+        w, promised = promise.certified(groups.expand(best.w), task.mse)
+    details: DesignDetails = {
+        "starts": {name: d.value for name, d in reached.items()},
+        "iterations": sum(d.iterations for d in reached.values()),
+        "degrees_of_freedom": groups.count,
+        "best_scalar_risk": task.mse(scalar),
+        **promised,
+    }
+    status = Status.INTERRUPTED if interrupted else Status.CONVERGED if converged else Status.MAX_ITERATIONS
+    end = DesignEnd(status, "L-BFGS-B (scipy), Newton", best.message, best.gradient_norm, details)
+    return task.pack("exact", w, task.mse(w), (low, high), end, settings=options.settings)
+
+
+def _ends(descent: Callable[[np.ndarray], DescentResult], starts: dict[str, np.ndarray]) -> dict[str, DescentResult]:
+    """Where the descent from each start ended, up to one that was interrupted."""
+    reached: dict[str, DescentResult] = {}
+    for name, start in starts.items():
+        reached[name] = descent(start)
+        if reached[name].message == "interrupted":
+            break
+    return reached
+
+
+def _descend_at_rate(
+    task: DesignProblem, promise: NodeRate, groups: Groups, start: np.ndarray, progress: ProgressCallback | None
+) -> DescentResult:
+    """Descend in coordinates that keep the rate; the result has the groups' weights in place of these."""
+    w = promise.bring(groups.expand(start))
+    w = np.where(w == 0, SMALLEST * np.abs(w).max(), w)  # logarithms keep signs
+    coordinates = LimitedLogWeights(LogWeights(w, promise.low, promise.high, groups), promise)
+
+    def of_spread(spread: np.ndarray) -> tuple[float, np.ndarray]:
+        reached = w * np.exp(spread)
+        value, gradient = task.mse_and_gradient(reached)
+        return value, gradient * reached
+
+    end = descend_between(
+        coordinates.of_unknowns(of_spread), coordinates.first, coordinates.bounds,
+        unit=1.0, stationary=Stationary(float(np.sqrt(w.size)), RATE_ENOUGH), max_iterations=RATE_ITERATIONS, progress=progress,
+    )  # fmt: skip
+    w = w * np.exp(coordinates.spread(end.w))
+    return replace(end, w=groups.reduce_start(w), value=task.mse(w))
 
 
 def _holds_out(wanted: bool | None, X: np.ndarray | None, n: int) -> bool:
@@ -211,11 +251,7 @@ def _holds_out(wanted: bool | None, X: np.ndarray | None, n: int) -> bool:
     return wanted
 
 
-def _moment(X: np.ndarray) -> np.ndarray:
-    return X @ X.T / X.shape[1]
-
-
-def exact_sampled(base: Penalty, signals: Any, noise: Any, fit: Any, options: SampledOptions) -> WeightDesign:
+def exact_sampled(base: Penalty, signals: Any, noise: Any, fit: Any, options: NodeOptions) -> WeightDesign:
     """The design from sample columns."""
     n = base.n_nodes
     X = checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
@@ -228,13 +264,13 @@ def exact_sampled(base: Penalty, signals: Any, noise: Any, fit: Any, options: Sa
         return oracle_columns(X[:, times], variance, Z)
 
     hold_out = _holds_out(options.sampling.hold_out, X, n)
-    return design_sampled("exact", SampledTask(task, columns, X.shape[1], hold_out, options))
+    return design_sampled("exact", task, columns, X.shape[1], options, hold_out=hold_out)
 
 
-def _checked_starts(starts: Any, n: int) -> np.ndarray:
+def _checked_starts(starts: Any, n: int) -> dict[str, np.ndarray]:
     if starts is None:
-        return np.empty((0, n))
+        return {}
     array = np.atleast_2d(checks.floats("starts", starts, ndim=(1, 2)).astype(np.float64))
     if array.shape[1] != n or not np.isfinite(array).all():
         raise InputError(f"starts has shape {array.shape}, finite weights of shape (k, {n}) are expected.")
-    return array
+    return {f"given {i}": start for i, start in enumerate(array)}

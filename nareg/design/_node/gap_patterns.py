@@ -4,17 +4,15 @@ A station without a reading has no data term. Eliminating such stations from ``C
 for the others, ``L_o = L_oo - L_om L_mm^+ L_mo`` (Kron reduction): a Laplacian again where L is one, and the same for
 all weights. What a filter does with a pattern of gaps is thus what it does on the reduced graph without any.
 
-One weight for all nodes from readings with gaps: cross-validation and Stein's estimate over what was read.
-
-For each pattern of gaps the filter acts on the stations that read as on the reduced graph,
-whose eigenvalues give both criteria for every weight. They are summed over patterns: the filter is judged as it will
-be used, with the gaps. Without gaps there is one pattern, and the criteria are the usual ones.
+A station that is never read has no say in the filter of the others, whatever its weight:
+the design for the others on the reduced graph is the design. Its own weight only scales its own estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,8 +21,11 @@ from scipy.sparse.csgraph import connected_components
 
 from nareg._core import checks
 from nareg._solvers.system import Penalty
+from nareg.design._risk.descent import feasible
+from nareg.design._risk.problem import with_details
 from nareg.errors import InputError
-from nareg.results import DesignDetails
+from nareg.graph import operator_hash
+from nareg.results import DesignDetails, WeightDesign
 
 #: Entries below this share of the largest are rounding.
 ROUNDING = 1e-14
@@ -146,84 +147,77 @@ def gap_details(base: Penalty, seen: np.ndarray) -> DesignDetails:
     }
 
 
-#: Patterns are drawn at random above so many of them times N^3: one unknown needs no more (10 s on one core).
-WORK = 1e10
-#: At least so many patterns are used.
-FEWEST_PATTERNS = 8
+def checked_per_node(n: int, *, noise: Any, fit: Any, lower: Any, upper: Any, groups: Any) -> dict[str, Any]:
+    """Arguments with an entry per node as arrays of N entries (noise perhaps (N, N)), None, or the name of a data term."""
+    given: dict[str, Any] = {"noise": None if noise is None else checks.noise("noise", noise, n), "fit": fit}
+    if fit is not None and not isinstance(fit, str):
+        given["fit"] = checks.nonnegative_vector("fit", fit, n, why="it weighs the data term, 0 means not observed")
+    for name, value in (("lower", lower), ("upper", upper)):
+        free = value is None or (np.ndim(value) == 0 and value == np.inf)
+        given[name] = value if free else checks.nonnegative_vector(name, value, n, why="it bounds w_i^2")
+    return {**given, "groups": None if groups is None else checks.array_of("groups", groups)}
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One pattern: eigenvalues of the reduced graph, readings along its eigenvectors, and how many times."""
-
-    lam: np.ndarray
-    power: np.ndarray
-    count: int
-    #: The two quadratic forms of Stein's estimate, (n, n) or, where they are diagonal, (n,).
-    moment: np.ndarray | None = None
-    covariance: np.ndarray | None = None
-
-
-class GappyScalar:
-    """Criteria of one weight from readings (N, T) and where they were taken."""
-
-    def __init__(
-        self, L: np.ndarray, c: np.ndarray, Y: np.ndarray, seen: np.ndarray, Sigma: np.ndarray | None,
-        rng: np.random.Generator,
-    ) -> None:  # fmt: skip
-        selected = list(patterns(seen))
-        max_patterns = max(FEWEST_PATTERNS, int(WORK / float(L.shape[0]) ** 3))
-        if len(selected) > max_patterns:
-            selected = [selected[p] for p in np.sort(rng.choice(len(selected), max_patterns, replace=False))]
-        self.parts = [_part(L, c, Y[:, p.columns], p.seen, Sigma) for p in selected]
-        self.n_nodes = L.shape[0]
-        self.readings = sum(part.count * part.lam.size for part in self.parts)
-        if not any(part.lam.any() for part in self.parts):
-            raise InputError("observed has no two connected stations that read at the same time: nothing is smoothed over.")
-
-    def sums(self, strength: float) -> tuple[float, float]:
-        """Squared residuals, and trace of the filter, over all readings."""
-        residual = trace = 0.0
-        for part in self.parts:
-            gain = 1.0 / (1.0 + strength * part.lam)
-            residual += float(part.power @ (1 - gain) ** 2)
-            trace += part.count * float(gain.sum())
-        return residual, trace
-
-    def gcv(self, strength: float) -> float:
-        """Generalized cross-validation, pooled over patterns."""
-        residual, trace = self.sums(strength)
-        return (residual / self.readings) / (1 - trace / self.readings) ** 2
-
-    def sure(self, strength: float) -> float:
-        """Stein's unbiased estimate of the squared error at what was read, scaled to all nodes."""
-        total = 0.0
-        for part in self.parts:
-            gain = 1.0 / (1.0 + strength * part.lam)
-            assert part.moment is not None
-            assert part.covariance is not None
-            if part.moment.ndim == 1:
-                total += part.count * float((1 - gain) ** 2 @ part.moment + gain**2 @ part.covariance)
-            else:
-                total += part.count * float((1 - gain) @ part.moment @ (1 - gain) + gain @ part.covariance @ gain)
-        return total * self.n_nodes / self.readings
+def without_silent(
+    design: Callable[..., WeightDesign], base: Penalty, Y: np.ndarray, seen: np.ndarray,
+    arguments: dict[str, Any], options: dict[str, Any],
+) -> WeightDesign:  # fmt: skip
+    """Design for the stations with readings, and give the others weights that interpolate from them."""
+    live = np.asarray(seen.any(axis=1))
+    if live.sum() < 2:
+        raise InputError("observed has readings of one station only: a design needs neighbors that read.")
+    small, extension = reduced_penalty(base, live)
+    part = {name: _rows(value, live) for name, value in arguments.items()}
+    reduced = design(small, measurements=Y[live], observed=seen[live], **part, **options)
+    extended = for_all_stations(reduced, base, extension, seen)
+    w = extended.weights
+    if arguments["groups"] is not None:
+        w = _joined_groups(w, arguments["groups"], live)
+    low, high = (arguments[name] for name in ("lower", "upper"))
+    w = np.where(
+        live, w, feasible(w, np.zeros(w.size) if low is None else low, np.full(w.size, np.inf) if high is None else high)
+    )
+    fit = extended.fit
+    if isinstance(arguments["fit"], np.ndarray):
+        fit = arguments["fit"]
+    elif fit is not None and arguments["noise"] is not None:
+        variance = arguments["noise"] if arguments["noise"].ndim == 1 else np.diag(arguments["noise"])
+        fit = np.divide(1.0, variance, out=fit.copy(), where=variance > 0)
+    return replace(extended, weights=w, fit=fit)
 
 
-def _part(L: np.ndarray, c: np.ndarray, Y: np.ndarray, seen: np.ndarray, Sigma: np.ndarray | None) -> _Part:
-    reduced, _ = kron_reduction(L, seen)
-    root = np.sqrt(c[seen])
-    lam, Q = np.linalg.eigh(reduced / root[:, None] / root)
-    lam = np.maximum(lam, 0.0)
-    lam[lam < 1e-12 * lam[-1]] = 0.0
-    along = Q.T @ (root[:, None] * Y[seen])
-    power, count = np.sum(along**2, axis=1), Y.shape[1]
-    if Sigma is None:
-        return _Part(lam, power, count)
-    noise = checks.covariance(Sigma)[np.ix_(seen, seen)]
-    whitened = Q.T @ (root[:, None] * noise * root) @ Q
-    if (root == root[0]).all():  # the plain norm is the weighted one but for a factor
-        scale = 1.0 / root[0] ** 2
-        own = np.diag(whitened)
-        return _Part(lam, power, count, scale * (power / count - own), scale * own)
-    metric = Q.T @ (Q / root[:, None] ** 2)
-    return _Part(lam, power, count, metric * (along @ along.T / count - whitened), metric * whitened)
+def for_all_stations(reduced: WeightDesign, base: Penalty, extension: np.ndarray, seen: np.ndarray) -> WeightDesign:
+    """A design on the reduced graph as one on the whole; a station that reads again counts as a usual one."""
+    live = np.asarray(seen.any(axis=1))
+    vectors = [name for name in ("lower", "upper") if isinstance(reduced.settings[name], list)]
+    bounds = {name: _all_nodes(np.asarray(reduced.settings[name]), live).tolist() for name in vectors}
+    return with_details(
+        reduced,
+        gap_details(base, seen),
+        weights=extended_weights(reduced.weights, extension, live),
+        penalty=base.L,
+        fit=None if reduced.fit is None else _all_nodes(reduced.fit, live),
+        omega=None,
+        graph_hash=operator_hash(base.L),
+        settings=bounds,
+    )
+
+
+def _rows(value: Any, live: np.ndarray) -> Any:
+    """The entries of the stations with readings."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return value[np.ix_(live, live)] if value.ndim == 2 else value[live]
+
+
+def _joined_groups(w: np.ndarray, groups: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """A station without readings shares the weight of its group, where that has one with readings."""
+    weight = dict(zip(groups[live].tolist(), w[live].tolist(), strict=True))
+    return np.array([weight.get(label, own) for label, own in zip(groups.tolist(), w.tolist(), strict=True)])
+
+
+def _all_nodes(values: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """Values of the stations with readings, and their median for the others."""
+    full = np.full(live.size, float(np.median(values)))
+    full[live] = values
+    return full

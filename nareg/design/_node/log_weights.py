@@ -17,14 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers.factorization import Factor, factorize
-from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import Groups, ValueAndGradient
 from nareg.design._risk.problem import DENSE_NODES
 from nareg.design._risk.rate import NodeRate
 
@@ -66,30 +64,12 @@ class Steps:
     free: int
 
 
-class Coordinates(Protocol):
-    """Unknowns u, and the weights ``start * exp(spread(u))`` that they stand for."""
-
-    @property
-    def steps(self) -> Steps:
-        """How many steps of a descent these unknowns take."""
-
-    @property
-    def first(self) -> np.ndarray:
-        """Unknowns of the start, or next to it."""
-
-    @property
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def spread(self, u: np.ndarray) -> np.ndarray:
-        """Logarithm of every node's weight over the start."""
-
-    def of_unknowns(self, function: ValueAndGradient) -> ValueAndGradient:
-        """A function of the spread as one of u."""
-
-
 @dataclass(frozen=True)
 class LogWeights:
-    """``u = log(w / start)``, one per group; ``low`` and ``high`` bound ``w_i^2`` of every node."""
+    """``u = log(w / start)``, one per group: weights are ``start * exp(spread(u))``.
+
+    ``low`` and ``high`` bound ``w_i^2`` of every node; ``steps`` says how many steps of a descent these unknowns take.
+    """
 
     start: np.ndarray
     low: np.ndarray
@@ -99,6 +79,7 @@ class LogWeights:
 
     @property
     def first(self) -> np.ndarray:
+        """Unknowns of the start, or next to it."""
         return np.zeros(self.groups.count)
 
     @cached_property
@@ -117,16 +98,12 @@ class LogWeights:
         return below, above
 
     def spread(self, u: np.ndarray) -> np.ndarray:
+        """Logarithm of every node's weight over the start."""
         return self.groups.expand(u)
 
     def of_unknowns(self, function: ValueAndGradient) -> ValueAndGradient:
+        """A function of the spread as one of u."""
         return self.groups.tied(function)
-
-
-def log_weights(start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, promise: NodeRate | None) -> Coordinates:
-    """Coordinates around the start, in which a rate that was promised is kept."""
-    free = LogWeights(start, low, high, groups)
-    return free if promise is None else LimitedLogWeights(free, promise)
 
 
 @dataclass(frozen=True)
@@ -274,3 +251,12 @@ class LimitedLogWeights:
         """The groups' wanted weights, and their caps."""
         count = self.free.groups.count
         return self._start * np.exp(u[:count]), self.caps(u[count:])
+
+
+Coordinates = LogWeights | LimitedLogWeights
+
+
+def log_weights(start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, promise: NodeRate | None) -> Coordinates:
+    """Coordinates around the start, in which a rate that was promised is kept."""
+    free = LogWeights(start, low, high, groups)
+    return free if promise is None else LimitedLogWeights(free, promise)

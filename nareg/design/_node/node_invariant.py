@@ -6,19 +6,18 @@ The design's weights are ``sqrt(tau)`` at every node. On large networks most rul
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
 
 from nareg._core import checks
-from nareg._solvers.system import Penalty, penalty
+from nareg._solvers.system import penalty
 from nareg.design._node import node_invariant_large
-from nareg.design._node.gap_patterns import GappyScalar, gap_details
+from nareg.design._node.gap_patterns import Pattern, gap_details, kron_reduction, patterns
 from nareg.design._risk.descent import minimize_scale, minimize_widely
-from nareg.design._risk.problem import DesignEnd, DesignProblem, extreme_frequencies, fit_weights, moment
+from nareg.design._risk.problem import DesignEnd, DesignProblem, extreme_frequencies, fit_weights, moment, positive_fit
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables
 from nareg.results import DesignDetails, Status, WeightDesign
@@ -131,67 +130,57 @@ def node_invariant(
     ):
         if value is None and rule in rules:
             raise InputError(f"rule={rule!r} needs {name}.")
-    if seen is not None:
-        assert Y is not None
-        return _with_gaps(base, rule, Y, seen, Sigma, fit, generator)
-    if large:
+    if large and seen is None:
         data = Y if rule != "oracle" else _signals(signals, n)
         assert data is not None
         return node_invariant_large.node_invariant_large(base, rule, data, Sigma, fit, n_probes, generator)
-    given = signals is not None or second_moment is not None
-    if rule == "oracle" or (rule == "chen-liu" and (given or Y is None)):
-        R = moment(signals, second_moment, n, needs=f"rule={rule!r}")
-    else:
-        assert Y is not None
+    if Y is not None:
         checks.squares_survive("measurements", Y)
-        R = Y @ Y.T / Y.shape[1]
-        if rule == "chen-liu":
-            assert Sigma is not None
-            R = R - checks.covariance(Sigma)
-            if np.trace(R) <= 0:
-                raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    c = fit_weights(fit, Sigma, n)
+    R = np.zeros((n, n))
+    if rule == "oracle" or (rule == "chen-liu" and (signals is not None or second_moment is not None or Y is None)):
+        R = moment(signals, second_moment, n, needs=f"rule={rule!r}")
+    elif rule == "chen-liu":
+        assert Y is not None
+        assert Sigma is not None
+        R = Y @ Y.T / Y.shape[1] - checks.covariance(Sigma)
+        if np.trace(R) <= 0:
+            raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
+    c = positive_fit(fit_weights(fit, Sigma, n), "a single weight")
     task = DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
-    strength, objective, at_bound = _Scalar(task, Y).choose(rule)
-    return _packed(task, rule, strength, objective, at_bound)
+    strength, objective, at_bound = _choose(task, rule, Y, seen, generator)
+    details: DesignDetails = {"strength": strength, "at_search_bound": at_bound}
+    if seen is not None:
+        details |= gap_details(base, seen)
+    end = DesignEnd(Status.CONVERGED, "eigendecomposition and one-dimensional search", "done", details=details)
+    bounds = np.zeros(n), np.full(n, np.inf)
+    weights = np.full(n, np.sqrt(strength))
+    return task.pack(f"node-invariant ({rule})", weights, objective, bounds, end, settings={"rule": rule})
 
 
-def _with_gaps(
-    base: Penalty, rule: str, Y: np.ndarray, seen: np.ndarray, Sigma: np.ndarray | None, fit: Any, rng: np.random.Generator
-) -> WeightDesign:
-    """The weight that suits the readings of each time best."""
-    n = base.n_nodes
-    checks.squares_survive("measurements", Y)
-    c = fit_weights(fit, Sigma, n)
-    task = DesignProblem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
-    search = _Scalar(task, None).range
-    criteria = GappyScalar(task.L, c, Y, seen, Sigma if rule == "sure" else None, rng)
-    strength, objective = minimize_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
-    return _packed(task, rule, strength, objective, _at_bound(strength, search), gap_details(base, seen))
+def _choose(
+    task: DesignProblem, rule: str, Y: np.ndarray | None, seen: np.ndarray | None, rng: np.random.Generator
+) -> tuple[float, float, bool]:
+    """The strength, the criterion there, and whether the search ended at one of its bounds."""
+    if rule == "chen-liu":
+        return task.published_strength, task.published_strength, False
+    if rule == "oracle":
+        along = task.mse_along(np.ones(task.n_nodes))
+        return minimize_widely(lambda strength: along(np.sqrt(strength)), *_search_range(task.white_frequencies))
+    assert Y is not None
+    criteria = ScalarCriteria(task.L, task.c, Y, seen, task.Sigma if rule == "sure" else None, rng)
+    search = _search_range(criteria.parts[0].lam if seen is None else task.white_frequencies)
+    if rule == "l-curve":
+        return *criteria.corner(*search), False
+    if rule == "discrepancy":
+        strength, value = criteria.discrepancy(float(np.sum(task.c * np.diag(task.Sigma_matrix))), *search)
+    else:
+        strength, value = minimize_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
+    return strength, value, not 1.01 * search[0] < strength < search[1] / 1.01
 
 
-def _at_bound(strength: float, search: tuple[float, float]) -> bool:
-    """Whether a search ended at one of its bounds, but for its accuracy."""
-    return not 1.01 * search[0] < strength < search[1] / 1.01
-
-
-def _packed(
-    task: DesignProblem, rule: str, strength: float, objective: float, at_bound: bool, details: DesignDetails | None = None
-) -> WeightDesign:
-    n = task.n_nodes
-    return task.pack(
-        f"node-invariant ({rule})",
-        np.full(n, np.sqrt(strength)),
-        objective,
-        (np.zeros(n), np.full(n, np.inf)),
-        DesignEnd(
-            Status.CONVERGED,
-            "eigendecomposition and one-dimensional search",
-            "done",
-            details={"strength": strength, "at_search_bound": at_bound, **(details or {})},
-        ),
-        settings={"rule": rule},
-    )
+def _search_range(frequencies: np.ndarray) -> tuple[float, float]:
+    first, last = extreme_frequencies(frequencies)
+    return 1e-4 / last, 1e4 / first
 
 
 def _refuse_dense(rule: str, second_moment: Any, noise: Any, n: int) -> None:
@@ -210,78 +199,94 @@ def _signals(signals: Any, n: int) -> np.ndarray:
     return checks.signals("signals", signals, n).astype(float).reshape(n, -1)
 
 
-class _Scalar:
-    """Criteria of one weight, each O(N^2) or less per value after one eigendecomposition.
+#: Patterns are drawn at random above so many of them times N^3: one unknown needs no more (10 s on one core).
+WORK = 1e10
+#: At least so many patterns are used.
+FEWEST_PATTERNS = 8
 
-    With ``C^-1/2 L C^-1/2 = Q diag(lam) Q^T`` the filter is ``C^-1/2 Q diag(g) Q^T C^1/2``,
-    ``g = 1 / (1 + tau lam)``.
+
+@dataclass(frozen=True)
+class _Part:
+    """One pattern: eigenvalues of the reduced graph, readings along its eigenvectors, and how many times."""
+
+    lam: np.ndarray
+    power: np.ndarray
+    count: int
+    #: The two quadratic forms of Stein's estimate, (n, n) or, where they are diagonal, (n,).
+    moment: np.ndarray | None = None
+    covariance: np.ndarray | None = None
+
+
+class ScalarCriteria:
+    """Criteria of one weight from readings (N, T) and where they were taken (None: everywhere); O(N) or O(N^2) per value.
+
+    For each pattern of gaps the filter acts on the stations that read as on the reduced graph, with
+    ``C^-1/2 L C^-1/2 = Q diag(lam) Q^T`` as ``C^-1/2 Q diag(g) Q^T C^1/2``, ``g = 1 / (1 + tau lam)``. Criteria are summed over
+    patterns: the filter is judged as it will be used, with the gaps.
     """
 
-    def __init__(self, task: DesignProblem, Y: np.ndarray | None) -> None:
-        self.task = task
-        root = np.sqrt(node_invariant_large.positive_fit(task.c))
-        if np.array_equal(root, np.ones_like(root)):
-            self.lam, self.Q = task.spectrum
-        else:
-            self.lam, self.Q = np.linalg.eigh(task.L / root[:, None] / root)
-        self.lam = np.maximum(self.lam, 0.0)
-        self.root = root
-        self.Y = None if Y is None else self.Q.T @ (root[:, None] * Y)
-        first, last = extreme_frequencies(self.lam)
-        self.range = (1e-4 / last, 1e4 / first)
+    def __init__(
+        self, L: np.ndarray, c: np.ndarray, Y: np.ndarray, seen: np.ndarray | None, Sigma: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        everywhere = [Pattern(np.ones(len(Y), dtype=bool), np.arange(Y.shape[1]))]
+        selected = everywhere if seen is None else list(patterns(seen))
+        max_patterns = max(FEWEST_PATTERNS, int(WORK / float(L.shape[0]) ** 3))
+        if len(selected) > max_patterns:
+            selected = [selected[p] for p in np.sort(rng.choice(len(selected), max_patterns, replace=False))]
+        self.parts = [_part(L, c, Y[:, p.columns], p.seen, Sigma) for p in selected]
+        self.n_nodes = L.shape[0]
+        self.readings = sum(part.count * part.lam.size for part in self.parts)
+        if seen is not None and not any(part.lam.any() for part in self.parts):
+            raise InputError("observed has no two connected stations that read at the same time: nothing is smoothed over.")
 
-    def gain(self, strength: float) -> np.ndarray:
-        return 1.0 / (1.0 + strength * self.lam)
-
-    def choose(self, rule: str) -> tuple[float, float, bool]:
-        """The strength, the criterion there, and whether the search ended at one of its bounds."""
-        if rule == "chen-liu":
-            strength = self.task.published_strength
-            return strength, strength, False
-        if rule == "oracle":
-            return minimize_widely(self.risk(self.task.R), *self.range)
-        if rule == "l-curve":
-            return *self.corner(), False
-        if rule == "discrepancy":
-            strength, value = self.discrepancy()
-        else:
-            # the risk with Y Y^T / T - Sigma in place of R is Stein's unbiased estimate
-            criterion = self.gcv if rule == "gcv" else self.risk(self.task.R - self.task.Sigma_matrix)
-            strength, value = minimize_scale(criterion, *self.range)
-        return strength, value, _at_bound(strength, self.range)
-
-    def residual(self, strength: float) -> float:
-        """``E ||C^1/2 (y - H y)||^2``."""
-        assert self.Y is not None
-        return float(np.sum(((1 - self.gain(strength))[:, None] * self.Y) ** 2)) / self.Y.shape[1]
+    def sums(self, strength: float) -> tuple[float, float]:
+        """Squared residuals, and trace of the filter, over all readings."""
+        residual = trace = 0.0
+        for part in self.parts:
+            gain = 1.0 / (1.0 + strength * part.lam)
+            residual += float(part.power @ (1 - gain) ** 2)
+            trace += part.count * float(gain.sum())
+        return residual, trace
 
     def gcv(self, strength: float) -> float:
-        n = self.lam.size
-        return (self.residual(strength) / n) / (1 - self.gain(strength).sum() / n) ** 2
+        """Generalized cross-validation, pooled over patterns."""
+        residual, trace = self.sums(strength)
+        return (residual / self.readings) / (1 - trace / self.readings) ** 2
 
-    def risk(self, R: np.ndarray) -> Callable[[float], float]:
-        """The risk (6) as a function of the strength, for second moment R."""
-        along = replace(self.task, R=R).mse_along(np.ones(self.lam.size))
-        return lambda strength: along(np.sqrt(strength))
+    def sure(self, strength: float) -> float:
+        """Stein's unbiased estimate of the squared error at what was read, scaled to all nodes."""
+        total = 0.0
+        for part in self.parts:
+            gain = 1.0 / (1.0 + strength * part.lam)
+            assert part.moment is not None
+            assert part.covariance is not None
+            if part.moment.ndim == 1:
+                total += part.count * float((1 - gain) ** 2 @ part.moment + gain**2 @ part.covariance)
+            else:
+                total += part.count * float((1 - gain) @ part.moment @ (1 - gain) + gain @ part.covariance @ gain)
+        return total * self.n_nodes / self.readings
 
-    def discrepancy(self) -> tuple[float, float]:
-        """Largest weight whose residual does not exceed the expected noise power (Morozov)."""
-        target = float(np.sum(self.task.c * np.diag(self.task.Sigma_matrix)))
-        low, high = self.range
-        if self.residual(high) <= target:
-            return high, self.residual(high)  # even the smoothest estimate explains the data
-        if self.residual(low) >= target:
-            return low, self.residual(low)
-        strength = float(np.exp(brentq(lambda t: self.residual(np.exp(t)) - target, np.log(low), np.log(high))))
-        return strength, self.residual(strength)
+    def discrepancy(self, target: float, low: float, high: float) -> tuple[float, float]:
+        """Largest weight whose residual per time does not exceed the expected noise power (Morozov); without gaps."""
 
-    def corner(self) -> tuple[float, float]:
-        """The corner of the L-curve: its interior maximum of positive curvature, and the curvature there.
+        def residual(strength: float) -> float:
+            return self.sums(strength)[0] / self.parts[0].count
+
+        if residual(high) <= target:
+            return high, residual(high)  # even the smoothest estimate explains the data
+        if residual(low) >= target:
+            return low, residual(low)
+        strength = float(np.exp(brentq(lambda t: residual(np.exp(t)) - target, np.log(low), np.log(high))))
+        return strength, residual(strength)
+
+    def corner(self, low: float, high: float) -> tuple[float, float]:
+        """The corner of the L-curve: its interior maximum of positive curvature, and the curvature there; without gaps.
 
         Towards both ends the curve bends the other way, and where noise and signal overlap in frequency there
         is no corner at all.
         """
-        grid = np.geomspace(*self.range, 201)
+        grid = np.geomspace(low, high, 201)
         bend = np.array([self.curvature(strength) for strength in grid])
         peaks = np.flatnonzero((bend[1:-1] > bend[:-2]) & (bend[1:-1] >= bend[2:]) & (bend[1:-1] > 0)) + 1
         if peaks.size == 0:
@@ -292,9 +297,8 @@ class _Scalar:
 
     def curvature(self, strength: float) -> float:
         """Curvature of (log residual, log roughness) as functions of the log of the strength, from closed-form derivatives."""
-        assert self.Y is not None
-        power = np.sum(self.Y**2, axis=1)
-        lam, s = self.lam, strength * self.lam
+        power, lam = self.parts[0].power, self.parts[0].lam
+        s = strength * lam
         rho = float(np.sum(power * (s / (1 + s)) ** 2))
         eta = float(np.sum(power * lam / (1 + s) ** 2))
         d_rho = float(np.sum(power * 2 * s**2 / (1 + s) ** 3))
@@ -306,3 +310,23 @@ class _Scalar:
         x1, y1 = d_rho / rho, d_eta / eta
         x2, y2 = dd_rho / rho - x1**2, dd_eta / eta - y1**2
         return (x1 * y2 - y1 * x2) / (x1**2 + y1**2) ** 1.5
+
+
+def _part(L: np.ndarray, c: np.ndarray, Y: np.ndarray, seen: np.ndarray, Sigma: np.ndarray | None) -> _Part:
+    reduced, _ = kron_reduction(L, seen)
+    root = np.sqrt(c[seen])
+    lam, Q = np.linalg.eigh(reduced / root[:, None] / root)
+    lam = np.maximum(lam, 0.0)
+    lam[lam < 1e-12 * lam[-1]] = 0.0
+    along = Q.T @ (root[:, None] * Y[seen])
+    power, count = np.sum(along**2, axis=1), Y.shape[1]
+    if Sigma is None:
+        return _Part(lam, power, count)
+    noise = checks.covariance(Sigma)[np.ix_(seen, seen)]
+    whitened = Q.T @ (root[:, None] * noise * root) @ Q
+    if (root == root[0]).all():  # the plain norm is the weighted one but for a factor
+        scale = 1.0 / root[0] ** 2
+        own = np.diag(whitened)
+        return _Part(lam, power, count, scale * (power / count - own), scale * own)
+    metric = Q.T @ (Q / root[:, None] ** 2)
+    return _Part(lam, power, count, metric * (along @ along.T / count - whitened), metric * whitened)

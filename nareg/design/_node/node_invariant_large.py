@@ -16,12 +16,10 @@ from scipy.optimize import brentq
 from nareg._core import checks
 from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
-from nareg.design._node.sampled_path import ARRAYS
+from nareg.design._node.selection import ARRAYS
 from nareg.design._risk.descent import minimize_between
-from nareg.design._risk.problem import CheckedProblem, DesignEnd, fit_weights
-from nareg.design._risk.sampled import SampleColumns, SampledRisk, blind_columns, oracle_columns
-from nareg.design._risk.starts import SINGLE_RANGE, balanced_weight, best_single
-from nareg.design._risk.support import probes
+from nareg.design._risk.problem import CheckedProblem, DesignEnd, fit_weights, positive_fit
+from nareg.design._risk.sampled import SINGLE_RANGE, SampleColumns, SampledRisk, blind_columns, oracle_columns, probes
 from nareg.errors import InputError
 from nareg.results import DesignDetails, Status, WeightDesign
 
@@ -72,7 +70,7 @@ def node_invariant_large(
 ) -> WeightDesign:
     """The rule's weight from (N, T) signals ("oracle") or readings (the others), without dense matrices."""
     n = base.n_nodes
-    c = positive_fit(fit_weights(fit, variance, n))
+    c = positive_fit(fit_weights(fit, variance, n), "a single weight")
     task = CheckedProblem(base, variance, c, None if fit is None else c)
     if not base.L.nnz:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
@@ -88,19 +86,11 @@ def node_invariant_large(
         w, objective = _discrepancy(risk, columns, float(c @ variance), float(np.sqrt(high[0])))
     else:
         w, objective = _smallest(risk, columns, low, high)
-    first, last = balanced_weight(risk) * np.array(SINGLE_RANGE)
+    first, last = risk.balanced_weight * np.array(SINGLE_RANGE)
     at_bound = not first * np.exp(NEARBY) < w < min(float(last), float(np.sqrt(high[0]))) * np.exp(-NEARBY)
     details: DesignDetails = {"strength": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound}
     end = DesignEnd(Status.CONVERGED, "solves with sample columns and one-dimensional search", "done", details=details)
     return task.pack(f"node-invariant ({rule})", np.full(n, w), objective, (low, high), end, settings={"rule": rule})
-
-
-def positive_fit(c: np.ndarray) -> np.ndarray:
-    """The data term, refused where a node has none."""
-    if (c <= 0).any():
-        i = int(np.argmin(c))
-        raise InputError(f"fit[{i}] is {c[i]:g}: a single weight is chosen with a positive data term everywhere.")
-    return c
 
 
 def _criterion(
@@ -128,7 +118,7 @@ def _along(risk: SampledRisk, columns: SampleColumns) -> Callable[[float], float
 def _smallest(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
     """The weight with the smallest criterion, and that."""
     value = _along(risk, columns)
-    at = float(np.log(best_single(risk, columns, low, high)[0]))
+    at = float(np.log(risk.best_single(columns, low, high)[0]))
     largest = 0.5 * float(np.log(high[0]))
     for _ in range(5):  # the few columns may have been off by more than the width
         left, right = at - NEARBY, min(at + NEARBY, largest)
@@ -141,7 +131,7 @@ def _smallest(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high: 
 def _discrepancy(risk: SampledRisk, columns: SampleColumns, target: float, largest: float) -> tuple[float, float]:
     """Largest weight whose residual does not exceed the expected noise power (Morozov)."""
     value = _along(risk, columns)
-    middle = balanced_weight(risk)
+    middle = risk.balanced_weight
     low, high = float(np.log(middle * SINGLE_RANGE[0])), float(np.log(min(middle * SINGLE_RANGE[1], largest)))
     # from below in steps of two: large weights are the costly ones
     at = float(np.clip(np.log(middle), low, high))

@@ -12,8 +12,8 @@ from nareg.design._node.blind import blind_sampled
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact_sampled
 from nareg.design._node.penalty_path import Warm
-from nareg.design._node.sampled_path import SampledOptions, Sampling
-from nareg.design._risk.groups import Groups
+from nareg.design._node.selection import NodeOptions, Sampling
+from nareg.design._risk.descent import Groups
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
@@ -99,7 +99,7 @@ def redesign(
     scalar = float(details.get("best_scalar", np.median(weights)))
     warm = Warm(carried(base, weights, index), scalar, float(min(details.get("penalty", 0.1), 3.0)))
     sampling = (sampling or Sampling()).started()
-    options = SampledOptions(lower, upper, Groups(None, n), sampling, progress, warm=warm)
+    options = NodeOptions(lower, upper, Groups(None, n), sampling, progress, warm=warm)
     if signals is not None:
         if noise is None:
             raise InputError("noise is None: a redesign from signals needs the noise variances.")

@@ -15,10 +15,11 @@ from scipy.optimize import brentq
 from scipy.special import erf, exp1
 
 from nareg._core import checks
-from nareg._solvers.system import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
+from nareg._solvers.system import Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.estimate_noise import MAD_TO_STD
+from nareg.design._node.selection import Sampling
 from nareg.design._risk.problem import fit_weights
-from nareg.design._risk.support import probes
+from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
 from nareg.results import Status
@@ -48,6 +49,8 @@ FEWEST_TIMES = 5
 ARRAYS = 7
 #: Relative residual of the solves.
 TOL = 1e-7
+#: Random probes, unless the caller names a number.
+PROBES = 64
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,7 @@ def robust_fit(
     loss: Literal["scale", "huber"] = "scale",
     per_reading: bool = False,
     max_rounds: int = 30,
-    n_probes: int = 64,
-    rng: np.random.Generator | None = None,
+    sampling: Sampling | None = None,
 ) -> RobustFit:
     """Find unreliable stations by leave-one-out prediction, and the data term that trusts them less.
 
@@ -131,10 +133,8 @@ def robust_fit(
         Also move single readings that lie far from their prediction to ``2 threshold`` standard deviations from
         it (Huber's pseudo-observations), for spikes; see ``readings``.
     max_rounds : int
-    n_probes : int
-        Random probes for the filter's diagonal above 500 nodes.
-    rng : numpy.random.Generator, optional
-        Draws the probes.
+    sampling : Sampling, optional
+        Number and generator of the random probes for the filter's diagonal above 500 nodes. Default: 64 probes.
 
     Returns
     -------
@@ -184,16 +184,15 @@ def robust_fit(
     limit = checks.number("threshold", threshold, low=0, strict=True)
     checks.choice("loss", loss, ("scale", "huber"))
     max_rounds = checks.integer("max_rounds", max_rounds, low=1)
-    n_probes = checks.integer("n_probes", n_probes, low=2)
-    generator = checks.generator(rng)
+    sampling = (sampling or Sampling(n_probes=PROBES)).started()
     if n > DENSE_NODES:
         checks.memory(
             "robust_fit",
-            8 * n * (Y.shape[1] + 2 * n_probes) * ARRAYS,
+            8 * n * (Y.shape[1] + 2 * sampling.n_probes) * ARRAYS,
             alternative="pass fewer measurements or probes",
         )
     build(base, weights, c)  # refuses what cannot be solved before any work is done
-    Z = None if n <= DENSE_NODES else probes(base.L, n_probes, generator)
+    Z = None if n <= DENSE_NODES else probes(base.L, sampling.n_probes, sampling.generator)
     return _Rounds(base, weights, variance, c, Y, limit, loss, per_reading, Z).run(max_rounds)
 
 
@@ -263,7 +262,7 @@ class _Rounds:
     def filtered(self, c: np.ndarray, readings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimate, ``H_ii`` and ``(H Sigma H^T)_ii``."""
         if self.Z is None:
-            H = filter_matrix(self.system(c), what="robust_fit")
+            H = filter_matrix(build(self.base, self.weights, c), what="robust_fit")
             return H @ readings, np.diag(H).copy(), (H**2) @ self.variance
         T, P = readings.shape[1], self.Z.shape[1]
         # K^-1 Z, because the diagonal of H is lost in its row where c_i is small
@@ -272,9 +271,6 @@ class _Rounds:
         answer = self.solve(c, np.hstack([readings, unit, noise]))
         own = c * np.einsum("ip,ip->i", answer[:, T : T + P], self.Z) / P
         return answer[:, :T], np.clip(own, 0.0, 1.0), np.mean(answer[:, T + P :] ** 2, axis=1)
-
-    def system(self, c: np.ndarray) -> FilterSystem:
-        return build(self.base, self.weights, c)
 
     def solve(self, c: np.ndarray, columns: np.ndarray) -> np.ndarray:
         solution = denoise(self.base, self.weights, columns, fit=c, tol=TOL)

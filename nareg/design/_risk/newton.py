@@ -20,8 +20,7 @@ import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
 from nareg._solvers.threads import few_threads
-from nareg.design._risk.descent import DescentResult, ValueAndGradient, interval, report
-from nareg.design._risk.groups import Groups
+from nareg.design._risk.descent import DescentResult, Groups, ValueAndGradient, interval, report
 from nareg.design._risk.problem import DesignProblem
 from nareg.errors import NaregError, SolverError
 from nareg.progress import ProgressCallback

@@ -25,8 +25,7 @@ from scipy.linalg import eigh
 from nareg._core import checks
 from nareg._solvers.system import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
-from nareg.design._risk.descent import DescentResult, minimize_scale
-from nareg.design._risk.support import root
+from nareg.design._risk.descent import DescentResult, feasible, minimize_scale, minimize_widely
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import operator_hash
 from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign
@@ -57,6 +56,38 @@ class DesignEnd:
     gradient_norm: float | None = None
     details: DesignDetails = field(default_factory=DesignDetails)
     relaxed_objective: float | None = None
+
+
+def packed(
+    base: Penalty,
+    weights: np.ndarray,
+    objective: float,
+    end: DesignEnd,
+    *,
+    smallest: float,
+    violation: float = 0.0,
+    **rest: Any,
+) -> WeightDesign:
+    """The design with its certificate; ``rest`` are further fields of :class:`WeightDesign`."""
+    certificate = DesignCertificate(
+        smallest_eigenvalue=smallest,
+        violation=violation,
+        solver=end.solver,
+        solver_status=end.solver_status,
+        relaxed_objective=end.relaxed_objective,
+        gradient_norm=end.gradient_norm,
+        details=end.details,
+    )
+    return WeightDesign(
+        weights=weights,
+        objective=float(objective),
+        status=end.status,
+        certificate=certificate,
+        penalty=base.L,
+        graph_hash=operator_hash(base.L),
+        version=__version__,
+        **{"omega": None, **rest},
+    )
 
 
 @dataclass(frozen=True)
@@ -125,28 +156,13 @@ class CheckedProblem:
         below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
         above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
         violation = float(max(below.max(), above.max(), 0.0))
-        return WeightDesign(
-            weights=w,
-            objective=float(objective),
-            status=Status.INACCURATE if violation > 1e-9 and end.status.ok else end.status,
-            certificate=DesignCertificate(
-                smallest_eigenvalue=smallest,
-                violation=violation,
-                solver=end.solver,
-                solver_status=end.solver_status,
-                relaxed_objective=end.relaxed_objective,
-                gradient_norm=end.gradient_norm,
-                details=end.details,
-            ),
-            method=method,
-            penalty=base.L,
-            fit=self.fit,
-            omega=omega,
+        status = Status.INACCURATE if violation > 1e-9 and end.status.ok else end.status
+        return packed(
+            base, w, objective, replace(end, status=status),
+            smallest=smallest, violation=violation, method=method, fit=self.fit, omega=omega,
             timings={**(timings or {}), "total": time.perf_counter() - self.started},
             settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
-            graph_hash=operator_hash(base.L),
-            version=__version__,
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -179,6 +195,10 @@ class SignalProblem(CheckedProblem, ABC):
     @abstractmethod
     def best_factor(self, direction: np.ndarray, least: float, largest: float) -> float:
         """The factor in ``[least, largest]`` of the smallest MSE."""
+
+    @abstractmethod
+    def best_scalar(self, low: np.ndarray, high: np.ndarray, largest: float = np.inf) -> np.ndarray:
+        """The single weight up to ``largest`` with the smallest risk, moved into the bounds node by node."""
 
     def refuse_extreme(self, needs: str, *, largest: float = np.inf) -> None:
         """Refuse signals that are zero, or have more power in the coordinates ``C^1/2 x`` than the design can square."""
@@ -285,10 +305,13 @@ class DesignProblem(SignalProblem):
 
     @cached_property
     def published_strength(self) -> float:
-        white = self.whitened()
+        return float(np.sqrt(np.sqrt(1.0 / self.whitened().snr) / np.prod(extreme_frequencies(self.white_frequencies))))
+
+    @cached_property
+    def white_frequencies(self) -> np.ndarray:
+        """Eigenvalues of ``C^-1/2 L C^-1/2``."""
         half = np.sqrt(self.c)
-        values = self.spectrum[0] if white is self else np.linalg.eigvalsh(self.L / half[:, None] / half)
-        return float(np.sqrt(np.sqrt(1.0 / white.snr) / np.prod(extreme_frequencies(values))))
+        return self.spectrum[0] if self.whitened() is self else np.linalg.eigvalsh(self.L / half[:, None] / half)
 
     def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
         """The MSE of the weights ``s * direction`` as a function of s, by one eigendecomposition.
@@ -315,6 +338,31 @@ class DesignProblem(SignalProblem):
     def best_factor(self, direction: np.ndarray, least: float, largest: float) -> float:
         return minimize_scale(self.mse_along(direction), least, largest)[0]
 
+    def best_scalar(self, low: np.ndarray, high: np.ndarray, largest: float = np.inf) -> np.ndarray:
+        first, last = extreme_frequencies(self.spectrum[0])
+        typical = float(np.mean(self.c))
+        span = np.sqrt(1e-4 * typical / last), np.sqrt(1e4 * typical / first)
+        # where a node has no data term K tends to a singular matrix with the weight
+        search = minimize_widely if (self.c > 0).all() else minimize_scale
+        along = self.mse_along(np.ones(self.n_nodes))
+        w = search(along, *span)[0]
+        if w > largest:
+            w = minimize_scale(along, 1e-3 * largest, largest)[0]
+        return feasible(np.full(self.n_nodes, w), low, high)
+
+    def inverse_signal(self, high: np.ndarray) -> np.ndarray:
+        """``w = s / u`` with u the principal direction of R: makes ``S u = 0``, the best scale s by the risk.
+
+        For a single known signal on a connected graph this is a global minimizer of Prony's criterion.
+        """
+        u = np.linalg.eigh(self.R)[1][:, -1]
+        size = np.maximum(np.abs(u), 1e-6 * np.abs(u).max())  # no division by zero
+        direction = np.where(u < 0, -1.0, 1.0) * size.max() / size
+        largest = float(np.sqrt(np.min(high / direction**2)))
+        if largest == 0:
+            return np.zeros_like(u)
+        return self.best_factor(direction, largest * 1e-6, largest) * direction
+
     def whitened(self) -> DesignProblem:
         """The same problem in the coordinates ``C^1/2 x``, where the data term is the identity.
 
@@ -323,20 +371,21 @@ class DesignProblem(SignalProblem):
         """
         if np.array_equal(self.c, np.ones_like(self.c)):
             return self
-        if (self.c <= 0).any():
-            i = int(np.argmin(self.c))
-            raise InputError(f"fit[{i}] is {self.c[i]:g}: this design needs a positive data term at every node.")
-        half = np.sqrt(self.c)
+        half = np.sqrt(positive_fit(self.c))
         Sigma = self.Sigma
         if Sigma is not None:
             Sigma = Sigma * self.c if Sigma.ndim == 1 else half[:, None] * Sigma * half
         return replace(self, R=half[:, None] * self.R * half, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
 
 
-def with_details(design: WeightDesign, details: DesignDetails, **changed: Any) -> WeightDesign:
-    """A design with further details in its certificate, and other fields changed."""
+def with_details(
+    design: WeightDesign, details: DesignDetails, *, timings: dict[str, float] | None = None,
+    settings: dict[str, Any] | None = None, **changed: Any,
+) -> WeightDesign:  # fmt: skip
+    """A design with further details in its certificate, earlier timings, other settings, and fields changed."""
     certificate = replace(design.certificate, details={**design.certificate.details, **details})
-    return replace(design, certificate=certificate, **changed)
+    timings, settings = {**(timings or {}), **design.timings}, {**design.settings, **(settings or {})}
+    return replace(design, certificate=certificate, timings=timings, settings=settings, **changed)
 
 
 def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[float, float]:
@@ -347,6 +396,19 @@ def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[
 
 def _variance(H: np.ndarray, Sigma: np.ndarray) -> float:
     return float(np.sum((H * Sigma if Sigma.ndim == 1 else H @ Sigma) * H))
+
+
+def half(P: np.ndarray) -> np.ndarray:
+    """F with ``F F^T = P`` for PSD P; one column of zeros where P is zero."""
+    F = root(P).T
+    return F if F.shape[1] else np.zeros((len(P), 1))
+
+
+def root(G: np.ndarray) -> np.ndarray:
+    """F with ``F^T F = G`` for PSD G, without its null directions."""
+    values, vectors = np.linalg.eigh(G)
+    positive = values > 1e-14 * max(values[-1], 1e-300)
+    return np.sqrt(values[positive])[:, None] * vectors[:, positive].T
 
 
 def problem(
@@ -399,6 +461,14 @@ def checked_fit(base: Penalty, fit: Any, Sigma: np.ndarray | None) -> np.ndarray
     """:func:`fit_weights`, refused where they leave a part of the graph without data."""
     c = fit_weights(fit, Sigma, base.n_nodes)
     refuse_singular(bare_system(base, c))
+    return c
+
+
+def positive_fit(c: np.ndarray, needs: str = "this design") -> np.ndarray:
+    """The data term, refused where a node has none."""
+    if (c <= 0).any():
+        i = int(np.argmin(c))
+        raise InputError(f"fit[{i}] is {c[i]:g}: {needs} needs a positive data term at every node.")
     return c
 
 

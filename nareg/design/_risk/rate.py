@@ -45,8 +45,11 @@ LARGEST_SINGLE = 1e4
 
 def checked_rate(rate: Any) -> float | None:
     """The rate, None for none."""
-    if rate is None:
-        return None
+    return None if rate is None else required_rate(rate)
+
+
+def required_rate(rate: Any) -> float:
+    """The rate, between 0 and 1."""
     number = checks.number("rate", rate)
     if not 0 < number < 1:
         raise InputError(

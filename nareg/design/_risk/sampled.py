@@ -5,7 +5,7 @@ The risk of a linear filter H is a sum of squares over columns that stand for si
     (1/T) sum_t ||(H - I) x_t||^2 + tr(H Sigma H^T)  =  ||H B - G||_F^2,
     B = [X / sqrt(T), Sigma^(1/2) Z / sqrt(P)],   G = [X / sqrt(T), 0],
 
-with random probes Z (:mod:`nareg.design._risk.support`), the same ones for every w (common random numbers), so that a
+with random probes Z (:func:`probes`), the same ones for every w (common random numbers), so that a
 descent sees one smooth function. With ``K = C + S``, ``U = H B = K^-1 C B`` and ``A = K^-1 (U - G)``
 
     d risk / dS = - sum over columns (a u^T + u a^T)      on the support of L,
@@ -17,20 +17,159 @@ it is ``2 <D Z, U> / P`` with the derivative ``-2 U U^T / P``, one solve a probe
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._solvers.backends import SolverBackend
-from nareg._solvers.system import FilterSystem, Penalty
-from nareg.design._risk import support
-from nareg.design._risk.systems import node_systems
+from nareg._solvers.backends import SolverBackend, open_systems
+from nareg._solvers.sequence import SystemSequence
+from nareg._solvers.system import Penalty, scale_symmetric
+from nareg.design._risk.descent import descend_in_steps, feasible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+
+from nareg._solvers.system import FilterSystem
+
+
+def with_diagonal(matrix: sp.csr_array) -> sp.csr_array:
+    """The matrix with every diagonal entry stored, zero or not, indices sorted."""
+    n = matrix.shape[0]
+    coo = matrix.tocoo()
+    off = coo.coords[0] != coo.coords[1]
+    diagonal = np.arange(n)
+    rows, cols = (np.concatenate([diagonal, axis[off]]) for axis in coo.coords)
+    full = sp.csr_array((np.concatenate([matrix.diagonal(), coo.data[off]]), (rows, cols)), shape=matrix.shape)
+    full.sort_indices()
+    return full
+
+
+def diagonal_positions(matrix: sp.csr_array) -> np.ndarray:
+    """Positions of the diagonal entries in ``matrix.data``; all must be stored."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return np.flatnonzero(rows == matrix.indices)
+
+
+def pair_products(pattern: sp.csr_array, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """``(A B^T + B A^T)_ij`` for every stored entry (i, j) of the pattern, in its order."""
+    from nareg.design._risk import kernels  # numba: imported when first needed
+
+    return kernels.pair_products(pattern.indptr, pattern.indices, np.ascontiguousarray(A), np.ascontiguousarray(B))
+
+
+def probes(L: sp.csr_array, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(N, count) random probes for traces, one non-zero in every row: ``E[Z Z^T] = P I``, like signs kept apart on the graph.
+
+    Hutchinson's estimate of ``tr(F^T F)`` with independent signs errs by the products ``(F^T F)_ij`` of all pairs of
+    nodes. A filter decays with distance on the graph, so that nearly all of that comes from near pairs. Here the nodes
+    are colored with P classes, near nodes to different ones, and probe p is ``sqrt(P)`` times random signs on class p: a
+    pair errs only if it shares a class (probing, after Tang and Saad 2012).
+    """
+    from nareg.design._risk import kernels  # numba: imported when first needed
+
+    n = L.shape[0]
+    order = rng.permutation(n)
+    tie = rng.permuted(np.tile(np.arange(count), n // count + 1))[:n]
+    label = kernels.color_nodes(L.indptr, L.indices, order, tie, count)
+    Z = np.zeros((n, count))
+    Z[np.arange(n), label] = np.sqrt(count) * rng.choice([-1.0, 1.0], size=n)
+    return Z
+
+
+class ColumnSystems(Protocol):
+    """Systems in the hands of one library, whose columns are arrays of its own kind, made by ``keep`` and ``solve``."""
+
+    #: What solves, for reports; empty for SciPy.
+    label: str
+
+    def keep(self, columns: np.ndarray) -> Any:
+        """(N, T) columns where this library solves."""
+
+    def dots(self, A: Any, B: Any) -> np.ndarray:
+        """The inner product of every pair of columns, (T,)."""
+
+
+class NodeSystems(ColumnSystems, Protocol):
+    """``K(w)`` for one w after another."""
+
+    #: Relative residual of every column.
+    tol: float
+    #: Work so far: iterations times columns, factors or multigrid levels made, right-hand sides.
+    iterations: int
+    factorizations: int
+    columns: int
+
+    def update(self, w: np.ndarray) -> None:
+        """Set the weights."""
+
+    def forget(self) -> None:
+        """Drop what preconditions: the next systems are easier."""
+
+    def solve(self, rhs: Any, x0: Any = None) -> Any:
+        """``K^-1 rhs``, from ``x0`` if given; SolverError where the residual stays above the tolerance."""
+
+    def filtered(self, y: Any, x0: Any = None) -> Any:
+        """``K^-1 C y``."""
+
+    def derivative(self, A: Any, B: Any) -> np.ndarray:
+        """``sum over columns d (a^T K(w) b) / dw``, (N,)."""
+
+
+class ScipyColumns:
+    """Columns as NumPy arrays."""
+
+    label = ""
+
+    def keep(self, columns: np.ndarray) -> np.ndarray:
+        return columns
+
+    def dots(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return np.einsum("it,it->t", A, B)
+
+
+class ScipySystems(ScipyColumns, SystemSequence):
+    """Those of SciPy with our compiled loops."""
+
+    def __init__(self, L: sp.csr_array, c: np.ndarray, *, mesh_like: bool, tol: float) -> None:
+        super().__init__(c.size, mesh_like=mesh_like, tol=tol)
+        self.L, self.c = L, c
+        self._w = np.ones_like(c)
+
+    def update(self, w: np.ndarray) -> None:
+        K = scale_symmetric(self.L, w)
+        K.data[diagonal_positions(K)] += self.c
+        self._w = w
+        self.set_matrix(K)
+
+    def filtered(self, y: np.ndarray, x0: np.ndarray | None = None) -> np.ndarray:
+        return self.solve(self.c[:, None] * y, x0)
+
+    def derivative(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        # dS_ij = L_ij (dw_i w_j + w_i dw_j)
+        pairs = pair_products(self.L, A, B)
+        out: np.ndarray = sp.csr_array((pairs * self.L.data, self.L.indices, self.L.indptr), self.L.shape) @ self._w
+        return out
+
+
+def node_systems(backend: SolverBackend, base: Penalty, c: np.ndarray, *, mesh_like: bool, tol: float) -> NodeSystems:
+    """The systems of an operator whose diagonal is stored, in the hands of the library of this name."""
+    if backend == "scipy":
+        return ScipySystems(base.L, c, mesh_like=mesh_like, tol=tol)
+    systems: Callable[..., NodeSystems] = open_systems
+    return systems(backend, base, c, mesh_like=mesh_like, tol=tol)
+
 
 #: Relative residual of the solves.
 TOL = 1e-6
+#: Largest and smallest single weight tried, times the one that weighs a node's data and its edges alike.
+SINGLE_RANGE = (1e-8, 1e4)
+#: Columns on which the single weight is chosen: its risk has one unknown, a few signals decide it.
+SINGLE_COLUMNS = 32
 
 
 @dataclass
@@ -91,6 +230,16 @@ class ColumnRisk(ABC):
     def column_values(self, unknowns: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
         """The summands of the risk, signals first, then probes; None where K is not positive definite."""
 
+    #: What solves, where a risk has systems.
+    systems: ColumnSystems
+
+    def placed(self, columns: SampleColumns) -> dict[str, Any]:
+        """The columns where the systems are solved."""
+        if not columns.placed:
+            given = {"inputs": columns.inputs, "targets": columns.targets, "sure": columns.sure}
+            columns.placed.update({name: self.systems.keep(array) for name, array in given.items() if array is not None})
+        return columns.placed
+
     def value(self, unknowns: np.ndarray, columns: SampleColumns) -> float:
         """The risk; infinite where K is not positive definite."""
         values = self.column_values(unknowns, columns)
@@ -108,12 +257,14 @@ class SampledRisk(ColumnRisk):
     Nodes are kept in an order that brings neighbors together in memory; ``order`` maps to it.
     """
 
+    systems: NodeSystems
+
     def __init__(self, base: Penalty, c: np.ndarray, backend: SolverBackend = "scipy") -> None:
         system = FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
         order = system.order
         self.order = np.arange(c.size) if order is None else np.asarray(order)
         L = base.L if order is None else sp.csr_array(base.L[order][:, order])
-        self.L = support.with_diagonal(L)  # the pattern of K
+        self.L = with_diagonal(L)  # the pattern of K
         self.c = c[self.order]
         self.systems = node_systems(backend, replace(base, L=self.L), self.c, mesh_like=system.mesh_like, tol=TOL)
 
@@ -142,9 +293,34 @@ class SampledRisk(ColumnRisk):
         gradient[self.order] = -2.0 * slope
         return float(values.sum()) + columns.constant, gradient
 
+    @property
+    def balanced_weight(self) -> float:
+        """The weight that weighs a typical node's data and its edges alike."""
+        return float(np.sqrt(self.c.mean() / self.L.diagonal().mean()))
+
+    def best_single(self, columns: SampleColumns, low: np.ndarray, high: np.ndarray, largest: float = np.inf) -> np.ndarray:
+        """The single weight up to ``largest`` with the smallest risk, moved into the bounds node by node."""
+        subset, ones = columns.subset(SINGLE_COLUMNS), np.ones(low.size)
+        middle = min(self.balanced_weight, largest)
+
+        def value(log_w: float) -> float:
+            return self.value(feasible(np.exp(log_w) * ones, low, high), subset)
+
+        first, last = np.log(np.minimum(middle * np.array(SINGLE_RANGE), largest))
+        log_w = descend_in_steps(value, float(np.log(middle)), first, last, accuracy=0.01)
+        self.systems.forget()  # single weights beyond the best may have needed a factor that the design does not
+        return feasible(np.exp(log_w) * ones, low, high)
+
+    def carried_single(self, columns: SampleColumns, low: np.ndarray, high: np.ndarray, scalar: float) -> np.ndarray:
+        """An earlier single weight, or the best one where half or twice the earlier one is better."""
+        subset = columns.subset(SINGLE_COLUMNS)
+        near = [feasible(np.full(low.size, factor * scalar), low, high) for factor in (1.0, 0.5, 2.0)]
+        values = [self.value(w, subset) for w in near]
+        return near[0] if scalar > 0 and values[0] <= min(values) else self.best_single(columns, low, high)
+
     def _forward(self, columns: SampleColumns) -> tuple[np.ndarray, Any, Any]:
         """Summands of the risk, filtered columns and their distance from the targets."""
-        placed, last, systems = self._placed(columns), columns.last, self.systems
+        placed, last, systems = self.placed(columns), columns.last, self.systems
         U = last["forward"] = systems.filtered(placed["inputs"], last.get("forward"))
         error = U - placed["targets"]
         values = systems.dots(error, error)
@@ -152,10 +328,3 @@ class SampledRisk(ColumnRisk):
             V = last["sure"] = systems.solve(placed["sure"], last.get("sure"))
             values = np.concatenate([values, 2.0 * systems.dots(placed["sure"], V)])
         return values, U, error
-
-    def _placed(self, columns: SampleColumns) -> dict[str, Any]:
-        """The columns where the systems are solved."""
-        if not columns.placed:
-            given = {"inputs": columns.inputs, "targets": columns.targets, "sure": columns.sure}
-            columns.placed.update({name: self.systems.keep(array) for name, array in given.items() if array is not None})
-        return columns.placed

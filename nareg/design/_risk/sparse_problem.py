@@ -22,10 +22,8 @@ from nareg._solvers.factorization import factorize
 from nareg._solvers.system import Penalty, scale_symmetric
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._risk.descent import descend_in_steps
-from nareg.design._risk.problem import SignalProblem, checked_fit
-from nareg.design._risk.sampled import SampleColumns, SampledRisk, oracle_columns
-from nareg.design._risk.starts import SINGLE_COLUMNS, best_single
-from nareg.design._risk.support import probes
+from nareg.design._risk.problem import SignalProblem, checked_fit, positive_fit
+from nareg.design._risk.sampled import SINGLE_COLUMNS, SampleColumns, SampledRisk, oracle_columns, probes
 from nareg.errors import InputError
 
 #: Random probes for the noise part of the risk, from which one factor is chosen.
@@ -86,10 +84,9 @@ class SparseProblem(SignalProblem):
         at = descend_in_steps(lambda t: along(float(np.exp(t))), ends[0], *ends, accuracy=1e-3, both_ways=False)
         return float(np.exp(at))
 
-    def best_scalar(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The single weight with the smallest sampled risk."""
+    def best_scalar(self, low: np.ndarray, high: np.ndarray, largest: float = np.inf) -> np.ndarray:
         risk, columns = self._risk
-        return best_single(risk, columns, low, high)
+        return risk.best_single(columns, low, high, largest)
 
 
 def sparse_problem(base: Penalty, *, signals: Any, noise: Any, fit: Any, needs: str) -> SparseProblem:
@@ -98,10 +95,7 @@ def sparse_problem(base: Penalty, *, signals: Any, noise: Any, fit: Any, needs: 
     X = checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
     checks.memory(f"the {needs} design", 8 * n * X.shape[1] * 4, alternative="pass fewer signals, or a part of the network")
     Sigma = None if noise is None else checks.noise("noise", noise, n)
-    c = checked_fit(base, fit, Sigma)
-    if (c <= 0).any():
-        i = int(np.argmin(c))
-        raise InputError(f"fit[{i}] is {c[i]:g}: this design needs a positive data term at every node.")
+    c = positive_fit(checked_fit(base, fit, Sigma))
     return SparseProblem(base=base, X=X, Sigma=Sigma, c=c, fit=None if fit is None else c)
 
 

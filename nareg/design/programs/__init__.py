@@ -13,10 +13,9 @@ Each returns a :class:`Program`: ``problem``, ``variables``, ``parameters``, ``a
 """
 
 from nareg.design.programs._program import Program
-from nareg.design.programs.filter_step import filter_step
-from nareg.design.programs.fit import fit
 from nareg.design.programs.minmax import minmax
 from nareg.design.programs.prony import prony
+from nareg.design.programs.relaxation import filter_step, fit
 from nareg.design.programs.robust import robust
 from nareg.design.programs.rounds import jacobi, recursion
 

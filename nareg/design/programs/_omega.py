@@ -1,14 +1,103 @@
-"""The matrix variable Omega of the programs: its entries on the support of L, and what makes it positive semidefinite."""
+"""The matrix variable Omega of the programs: its entries on the support of L, and what makes it positive semidefinite.
+
+Positive semidefinite completion: a large cone as small cones that share entries.
+
+A matrix of which only the entries on a chordal pattern are given has a PSD completion exactly where its blocks over the cliques
+of the pattern are PSD (Grone, Johnson, Sa, Wolkowicz 1984). A tree decomposition of the graph gives such cliques.
+"""
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from networkx.algorithms.approximation import treewidth_min_fill_in
 
 from nareg.design._convex.quadratic import support
-from nareg.design.programs._cliques import CliqueTree
+
+
+class CliqueTree:
+    """Cliques that cover every node and edge of a graph, from the root of a tree of them to its leaves."""
+
+    def __init__(self, n_nodes: int, rows: np.ndarray, columns: np.ndarray) -> None:
+        graph = nx.Graph()
+        graph.add_nodes_from(range(n_nodes))
+        graph.add_edges_from((int(a), int(b)) for a, b in zip(rows, columns, strict=True) if a != b)
+        self.n_nodes = n_nodes
+        self.cliques = _merged(treewidth_min_fill_in(graph)[1])
+
+    def pairs(self) -> set[tuple[int, int]]:
+        """Pairs of nodes (i < j) that share a clique."""
+        return {(int(a), int(b)) for clique in self.cliques for a, b in combinations(clique, 2)}
+
+    def complete(self, matrix: np.ndarray) -> np.ndarray:
+        """Fill the entries outside the cliques so that the determinant is largest; a rank of one stays one."""
+        filled = matrix.copy()
+        done = np.zeros(self.n_nodes, dtype=bool)
+        for clique in self.cliques:
+            shared, new = clique[done[clique]], clique[~done[clique]]
+            rest = np.setdiff1d(np.flatnonzero(done), shared)
+            if new.size and rest.size:
+                inverse = np.linalg.pinv(matrix[np.ix_(shared, shared)], rcond=1e-10, hermitian=True)
+                block = matrix[np.ix_(new, shared)] @ inverse @ filled[np.ix_(shared, rest)]
+                filled[np.ix_(new, rest)], filled[np.ix_(rest, new)] = block, block.T
+            done[clique] = True
+        return filled
+
+
+def _merged(tree: nx.Graph) -> list[np.ndarray]:
+    """The tree's bags from its root on, neighbors joined where one cone costs no more than two: of k rows about k^3."""
+    root = next(iter(tree.nodes))
+    order = list(nx.dfs_preorder_nodes(tree, root))
+    parent = {child: above for above, child in nx.dfs_edges(tree, root)}
+    nodes = {bag: set(bag) for bag in order}
+    for bag in reversed(order[1:]):
+        above = parent[bag]
+        union = nodes[above] | nodes[bag]
+        if len(union) ** 3 <= len(nodes[above]) ** 3 + len(nodes[bag]) ** 3:
+            nodes[above] = union
+            del nodes[bag]
+    return [np.array(sorted(nodes[bag])) for bag in order if bag in nodes]
+
+
+class MatrixInequality:
+    """``expression`` is PSD, for an (N, N) expression that is zero off the graph.
+
+    Such a matrix is PSD exactly where it is a sum of PSD matrices over the cliques of a chordal completion (Agler, Helton,
+    McCullough, Rodman 1988).
+    """
+
+    def __init__(self, expression: Any, tree: CliqueTree, text: str) -> None:
+        import cvxpy as cp
+
+        self.expression, self.text = expression, text
+        n = tree.n_nodes
+        index = sp.lil_array((n, n), dtype=int)
+        pairs = [(i, i) for i in range(n)] + sorted(tree.pairs())
+        for k, (i, j) in enumerate(pairs):
+            index[i, j] = index[j, i] = k + 1
+        rows, columns = np.array(pairs).T
+        total: Any = 0
+        for clique in tree.cliques:
+            part = cp.Variable((clique.size, clique.size), PSD=True)
+            a, b = np.triu_indices(clique.size)
+            places = index[clique[a]][:, clique].toarray()[np.arange(a.size), b] - 1
+            spread = sp.csr_array((np.ones(a.size), (places, np.arange(a.size))), shape=(len(pairs), a.size))
+            total = total + spread @ part[a, b]
+        #: The inequality for cvxpy.
+        self.constraints = [expression[rows, columns] == total]
+
+    def violation(self) -> float:
+        """By how much the smallest eigenvalue is below zero."""
+        value = np.asarray(self.expression.value)
+        return max(0.0, -float(np.linalg.eigvalsh((value + value.T) / 2)[0]))
+
+    def __str__(self) -> str:
+        return self.text
+
 
 CONES = ("cliques", "dense")
 

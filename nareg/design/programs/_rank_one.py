@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nareg.design._convex.solving import Optimum, run
 from nareg.design._risk.descent import feasible
-from nareg.design.programs._problem import ConvexProblem, Optimum
-from nareg.design.programs._solving import run
 from nareg.errors import InputError, SolverError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
+
+if TYPE_CHECKING:
+    from nareg.design.programs._program import Program
 
 #: A constraint is kept if it is missed by no more than this, and steps aim at less.
 KEPT, AIM = 1e-6, 1e-8
@@ -49,7 +51,7 @@ class Rounded:
 
 
 def round_within(
-    program: ConvexProblem,
+    program: Program,
     optimum: Optimum,
     solver: str,
     options: dict[str, Any],
@@ -68,7 +70,7 @@ def round_within(
     return Rounded(w, share, steps.judge(w)[0], rounds, factor, time.perf_counter() - started)
 
 
-def violation(program: ConvexProblem, w: np.ndarray) -> float:
+def violation(program: Program, w: np.ndarray) -> float:
     """By how much weights miss an added constraint at worst, in its own units; also the program's values are then theirs."""
     program.assign(w)
     parts = [np.max(np.abs(constraint.violation()), initial=0.0) for constraint in program.added]
@@ -78,7 +80,7 @@ def violation(program: ConvexProblem, w: np.ndarray) -> float:
 class _Steps:
     """The convex programs of the steps, with the region around the weights so far."""
 
-    def __init__(self, program: ConvexProblem, solver: str, options: dict[str, Any]) -> None:
+    def __init__(self, program: Program, solver: str, options: dict[str, Any]) -> None:
         self.program, self.solver, self.options = program, solver, options
         self.half = np.sqrt(program.task.c)
         self.objective = program.objective()
@@ -139,14 +141,14 @@ def _better(new: tuple[float, float], old: tuple[float, float]) -> bool:
     return (max(new[0], AIM), new[1]) < (max(old[0], AIM), old[1])
 
 
-def _without_traces(program: ConvexProblem, w: np.ndarray) -> np.ndarray:
+def _without_traces(program: Program, w: np.ndarray) -> np.ndarray:
     """Zero in the place of what a solver leaves of it, if the constraints are kept: those sensors then send nothing."""
     traces = (w**2 <= TRACE * np.max(w**2)) & (program.lower == 0)
     trial = np.where(traces, 0.0, w)
     return trial if violation(program, trial) <= max(violation(program, w), AIM) else w
 
 
-def _factor(program: ConvexProblem, w: np.ndarray, scale: str) -> float:
+def _factor(program: Program, w: np.ndarray, scale: str) -> float:
     """The factor that has the smallest expected error among those that keep the constraints and the bounds."""
     task = program.task
     if scale == "bound" or task.Sigma is None or not w.any() or not program.scale_free:

@@ -10,13 +10,13 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._solvers.system import penalty
-from nareg.design._minmax.criteria import corner_starts, corner_status, smooth_worst, worst_corner
-from nareg.design._minmax.signal_sets import box_bounds
+from nareg.design._convex.criteria import corner_starts, corner_status, smooth_worst, worst_corner
+from nareg.design._convex.signal_sets import box_bounds
+from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult, ValueAndGradient
 from nareg.design._risk.problem import DesignProblem, problem
-from nareg.design.programs._problem import Optimum, Point
-from nareg.design.programs._program import Program
-from nareg.design.programs.filter_step import FilterProgram
+from nareg.design.programs._program import Point, Program
+from nareg.design.programs.relaxation import FilterProgram
 from nareg.errors import InputError
 from nareg.results import Status
 from nareg.typing import ArrayLike, GraphLike
@@ -48,12 +48,8 @@ def minmax(
         Noise variance(s) or covariance; required for ``criterion="mse"``.
     criterion : {"prony", "mse"}
         The modified error (32), or the true error.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14) where the noise is known, else 0.
-    fit : None, "noise" or (N,) array
-        Data term c.
-    cone : {"cliques", "dense"}
-        Omega by its entries on the graph, or as an N x N variable.
+    lower, upper, fit, cone
+        As in :func:`prony`.
 
     Returns
     -------
@@ -111,13 +107,13 @@ class CornerProgram(Program):
         n = self.task.n_nodes
         self.parameters["corners"] = cp.Parameter((n, 2), name="corners")
         worst = cp.Variable(name="t")
-        image = self._omega.times(self.white_L / self._omega.unit) @ self.parameters["corners"]
+        image = self.matrix.times(self.white_L / self.matrix.unit) @ self.parameters["corners"]
         return worst, [cp.sum_squares(image[:, k]) <= worst for k in (0, 1)], []
 
     def _data_parameters(self) -> None:
         corners = _corners(self)
         size = float(np.abs(self.white_L).max() * np.abs(corners).max()) or 1.0
-        self.parameters["corners"].value = corners / size * (self._omega.unit / self.strength)
+        self.parameters["corners"].value = corners / size * (self.matrix.unit / self.strength)
         self.unit = (size * self.strength) ** 2
 
     def _point(self, omega: np.ndarray) -> Point:

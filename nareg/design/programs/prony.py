@@ -8,13 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from nareg._solvers.system import penalty
+from nareg.design._convex.criteria import square_criterion
+from nareg.design._convex.low_rank import bound_starts
 from nareg.design._convex.quadratic import gram
-from nareg.design._convex.rounding import bound_starts
 from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.problem import DesignProblem, problem
-from nareg.design._risk.support import root
-from nareg.design.programs._problem import Point
-from nareg.design.programs._program import Program
+from nareg.design._risk.problem import problem, root
+from nareg.design.programs._program import Point, Program
 from nareg.typing import ArrayLike, GraphLike
 
 
@@ -84,16 +83,16 @@ class PronyProgram(Program):
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp
 
-        m = self._omega.rows.size
+        m = self.matrix.rows.size
         self.parameters["root"] = cp.Parameter((m, m), name="root")  # of the quadratic form in Omega's entries
-        return cp.sum_squares(self.parameters["root"] @ self._omega.unit_entries), [], []
+        return cp.sum_squares(self.parameters["root"] @ self.matrix.unit_entries), [], []
 
     def _data_parameters(self) -> None:
         G = gram(self.white_L, self.task.whitened().R)
         self.unit = (float(np.abs(G).max()) or 1.0) * self.strength**2
         F = root(G)
         padded = np.zeros(G.shape)
-        padded[: len(F)] = F * (self._omega.unit / np.sqrt(self.unit))
+        padded[: len(F)] = F * (self.matrix.unit / np.sqrt(self.unit))
         self.parameters["root"].value = padded
 
     def _point(self, omega: np.ndarray) -> Point:
@@ -102,20 +101,7 @@ class PronyProgram(Program):
 
     def objective(self) -> ValueAndGradient:
         """``tr(S R S)`` at rank one."""
-        return criterion(self.task.whitened())
+        return square_criterion(self.task.base.L, root(self.task.whitened().R).T)
 
     def _starts(self, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
         return bound_starts(root(self.task.whitened().R).T, low, high)
-
-
-def criterion(task: DesignProblem) -> ValueAndGradient:
-    """``tr(S R S)`` and its gradient ``2 (sym(2 S R) o L) w`` as a function of the weights."""
-    L, F = task.L, root(task.R)  # R = F^T F: a sum of squares cannot round below zero
-
-    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
-        S = (w[:, None] * L) * w
-        SF = S @ F.T
-        SR = SF @ F
-        return float(np.sum(SF**2)), 2 * ((SR + SR.T) * L) @ w
-
-    return value_and_gradient

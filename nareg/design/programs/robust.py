@@ -5,7 +5,7 @@ The worst second moment in a ball around the sample's, for an error that is line
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -14,13 +14,12 @@ from scipy.optimize import brentq
 
 from nareg._core import checks
 from nareg._solvers.system import Penalty, penalty
-from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
+from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import ValueAndGradient, descend
-from nareg.design._risk.problem import DesignEnd, DesignProblem, local_status, problem
-from nareg.design._risk.support import half
-from nareg.design.programs._problem import Optimum
+from nareg.design._risk.problem import DesignEnd, DesignProblem, half, local_status, problem
 from nareg.design.programs._program import Program
-from nareg.design.programs.filter_step import FilterProgram
+from nareg.design.programs.relaxation import FilterProgram
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
@@ -144,14 +143,6 @@ def _sample_problem(
     return task
 
 
-@dataclass(frozen=True)
-class _Scenario:
-    """A sample's second moment and the noise that goes with it."""
-
-    R: np.ndarray
-    noise: np.ndarray
-
-
 class RobustProgram(FilterProgram):
     """``min_H max_k max_(R near R_k) tr((H - I)^2 R) + tr(H^2 Sigma_k)``."""
 
@@ -169,23 +160,24 @@ class RobustProgram(FilterProgram):
         super().__init__(make, data, lower, upper, "cliques")
 
     @property
-    def scenarios(self) -> list[_Scenario]:
+    def scenarios(self) -> list[DesignProblem]:
         """The ends of the noise interval; of clean signals the upper end alone, for the error grows with the noise."""
         return self._scenarios(self.task)
 
-    def _scenarios(self, task: DesignProblem) -> list[_Scenario]:
+    def _scenarios(self, task: DesignProblem) -> list[DesignProblem]:
         assert task.Sigma is not None
         high = task.Sigma
-        if self._data["measurements"] is None:
-            return [_Scenario(task.R, high)]
-        low = checks.noise("noise", self._data["noise"], task.n_nodes)
+        if self.data["measurements"] is None:
+            return [task]
+        low = checks.noise("noise", self.data["noise"], task.n_nodes)
         ends = [high] if np.array_equal(low, high) else [low, high]
-        return [_Scenario(_positive(task.R - np.diag(end)), end) for end in ends]
+        return [replace(task, R=_positive(task.R - np.diag(end)), Sigma=end) for end in ends]
 
     def _checked(self) -> DesignProblem:
         task = super()._checked()
         scenarios = self._scenarios(task)
-        shape = len(scenarios), all(np.ptp(s.noise) <= 1e-12 * s.noise.max() for s in scenarios)
+        noises = [np.diagonal(s.Sigma_matrix) for s in scenarios]
+        shape = len(scenarios), all(np.ptp(noise) <= 1e-12 * noise.max() for noise in noises)
         if shape != getattr(self, "_shape", shape):
             raise InputError("noise: equal or not, known or an interval, it is part of the program: build another.")
         self._shape = shape
@@ -237,7 +229,7 @@ class RobustProgram(FilterProgram):
 
         n, identity = self.task.n_nodes, np.eye(self.task.n_nodes)
         self.white_H = cp.Variable((n, n), PSD=True, name="H")
-        self.white_S = self._omega.times(self.white_L)
+        self.white_S = self.matrix.times(self.white_L)
         self.H = self.variables["H"] = self.white_H
         X = cp.Variable((n, n), PSD=True, name="X")
         block = cp.bmat([[X, self.white_H - identity], [self.white_H - identity, identity]])
@@ -258,7 +250,7 @@ class RobustProgram(FilterProgram):
         return own
 
     def _data_parameters(self) -> None:
-        radius, unit = float(self._data["radius"]), self.unit
+        radius, unit = float(self.data["radius"]), self.unit
         scaled = radius / (unit if self.ball == "frobenius" else np.sqrt(unit))
         self.parameters["radius"].value, self.parameters["radius_square"].value = scaled, scaled**2
         for k, scenario in enumerate(self.scenarios):
@@ -269,12 +261,12 @@ class RobustProgram(FilterProgram):
                 self.parameters[f"moment {k}"].value = values.clip(0)
                 if self.ball == "wasserstein":
                     self.parameters[f"root {k}"].value = np.sqrt(values.clip(0))
-                self.parameters[f"noise {k}"].value = float(np.sqrt(scenario.noise[0] / unit))
+                self.parameters[f"noise {k}"].value = float(np.sqrt(scenario.Sigma_matrix[0, 0] / unit))
             else:
                 F = half(scenario.R / unit)
                 self.parameters[f"moment {k}"].value = scenario.R / unit
                 self.parameters[f"root {k}"].value = np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
-                self.parameters[f"noise {k}"].value = np.diag(np.sqrt(scenario.noise / unit))
+                self.parameters[f"noise {k}"].value = np.sqrt(scenario.Sigma_matrix / unit)
 
     def _filter(self) -> np.ndarray | None:
         if self.equal_noise:
@@ -294,11 +286,9 @@ class RobustProgram(FilterProgram):
         X = E @ E.T
         ends = []
         for scenario in self.scenarios:
-            moment, bias = worst_moment(X, scenario.R, float(self._data["radius"]), self.ball)
-            variance = float(np.sum(H**2 * scenario.noise))
-            ends.append(
-                (float(np.sum(X * moment)) + variance, bias + variance, replace(self.task, R=moment, Sigma=scenario.noise))
-            )
+            moment, bias = worst_moment(X, scenario.R, float(self.data["radius"]), self.ball)
+            variance = scenario.variance(H)
+            ends.append((float(np.sum(X * moment)) + variance, bias + variance, replace(scenario, R=moment)))
         return max(ends, key=lambda end: end[1])
 
     def objective(self) -> ValueAndGradient:
@@ -308,9 +298,8 @@ class RobustProgram(FilterProgram):
     def _finish(self, optimum: Optimum, scale: str, progress: ProgressCallback | None) -> WeightDesign:
         assert optimum.H is not None
         ending = optimum.ending
-        options = FitOptions("auto", self.method, {}, {}, progress)
         objective = self.objective()
-        starts = {"fit to H": fit_weights_to(self.task, optimum.H, self.lower, self.upper, options).weights}
+        starts = {"fit to H": fit_weights_to(self.task, optimum.H, (self.lower, self.upper), progress).weights}
         starts["one weight"] = self._one_weight()
         reached = {name: descend(objective, w, self.lower, self.upper, progress=progress) for name, w in starts.items()}
         best = min(reached.values(), key=lambda d: d.value)
@@ -323,7 +312,7 @@ class RobustProgram(FilterProgram):
         return self.task.pack(
             self.method, best.w, above, (self.lower, self.upper), end,
             timings={"build": self.build_seconds, "sdp": ending.seconds},
-            settings={"radius": float(self._data["radius"]), "ball": self.ball},
+            settings={"radius": float(self.data["radius"]), "ball": self.ball},
         )  # fmt: skip
 
     def _one_weight(self) -> np.ndarray:

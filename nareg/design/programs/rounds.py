@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.design._risk.rate import checked_rate
-from nareg.design.programs._cliques import MatrixInequality
+from nareg.design._risk.rate import required_rate
+from nareg.design.programs._omega import MatrixInequality
 from nareg.design.programs._program import Program
-from nareg.errors import InputError
 
 
 def jacobi(program: Program, rate: float) -> list[MatrixInequality]:
@@ -45,7 +44,7 @@ def jacobi(program: Program, rate: float) -> list[MatrixInequality]:
     """
     import cvxpy as cp
 
-    rate = _checked(rate)
+    rate = required_rate(rate)
     diagonal = cp.diag(program.S)
     M = program.S - cp.diag(diagonal)
     D = rate * (np.diag(program.task.c) + cp.diag(diagonal))
@@ -72,13 +71,6 @@ def recursion(program: Program, rate: float) -> list[MatrixInequality]:
     list of matrix inequalities
         For :meth:`Program.add`.
     """
-    rate = _checked(rate)
+    rate = required_rate(rate)
     expression = rate * np.eye(program.task.n_nodes) - program.S
     return [MatrixInequality(expression, program.matrix.tree, f"S <= {rate:g} I")]
-
-
-def _checked(rate: float) -> float:
-    number = checked_rate(rate)
-    if number is None:
-        raise InputError("rate is None: pass a number between 0 and 1, such as 0.9.")
-    return number

@@ -121,7 +121,7 @@ def test_the_filter_attains_the_optimum_at_both_ends_of_the_noise(small, rng):
     program = programs.robust(g, measurements=Y, noise=0.1, noise_high=4.0, radius=1.0)
     solved = program.optimum()
     E = solved.H - np.eye(8)
-    ends = [worst_moment(E @ E.T, s.R, 1.0, "frobenius")[1] + np.sum(solved.H**2 * s.noise) for s in program.scenarios]
+    ends = [worst_moment(E @ E.T, s.R, 1.0, "frobenius")[1] + np.sum(solved.H**2 * s.Sigma) for s in program.scenarios]
     assert max(ends) == pytest.approx(solved.value, rel=1e-6)
 
 

@@ -1,6 +1,6 @@
 """Min-max designs over a whole set of signals: the box, the smooth box, the ball.
 
-First order by an exchange (:mod:`nareg.design._minmax.exchange`), or the same certified bound as a semidefinite program
+First order by an exchange, or the same certified bound as a semidefinite program
 and then the exchange from its rounded weights.
 
 The bound is jointly convex in (Omega, d, mu). With T, the box coordinates,
@@ -8,31 +8,120 @@ The bound is jointly convex in (Omega, d, mu). With T, the box coordinates,
     min sum(d) + mu kappa   such that   [[diag(d) + mu T^T L T, T^T S], [S T, I]] >= 0,   S = Omega o L
 
 which is the S-procedure for ``||S x||^2 <= t`` over the box, scaled so that every side has length two.
+
+First-order min-max: an exchange of worst second moments.
+
+The inner maximum is taken over second moments, ``max tr(B X B^T)`` over the relaxed set of
+:mod:`nareg.design._convex.worst_case`, whose value is the certified bound; every worst moment ``X = F F^T`` becomes a scenario,
+and the weights descend on the smooth maximum over the scenarios. A moment holds many worst signals at once, so that a few
+rounds do what single vertices would need hundreds for.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
-from nareg.design._convex.rounding import rank_one, scaled_by_mse
-from nareg.design._minmax.criteria import MinmaxOptions, mse_criterion, prony_criterion
-from nareg.design._minmax.exchange import ExchangeResult, exchanges, relaxed_bound
-from nareg.design._minmax.signal_sets import SignalSet
-from nareg.design._minmax.upper_bound import spread_moment
-from nareg.design._minmax.worst_case import WorstCase, examine
-from nareg.design._risk.descent import feasible, minimize_scale
-from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignEnd, DesignProblem, with_details
-from nareg.design._risk.support import half
-from nareg.design.programs._problem import Optimum
-from nareg.design.programs._solving import run
+from nareg._solvers.threads import few_threads
+from nareg.design._convex.criteria import SHARPNESS, Criterion, MinmaxOptions, mse_criterion, prony_criterion
+from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.low_rank import rank_one, scaled_by_mse
+from nareg.design._convex.signal_sets import SignalSet
+from nareg.design._convex.solving import Optimum, run
+from nareg.design._convex.upper_bound import Relaxed, relax, spread_moment
+from nareg.design._convex.worst_case import WorstCase, examine
+from nareg.design._risk.descent import Groups, descend, feasible, minimize_scale
+from nareg.design._risk.problem import DesignEnd, DesignProblem, half, with_details
 from nareg.errors import TooLargeError
+from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
+
+#: The exchange ends when the worst signal exceeds the worst scenario by less than this fraction.
+CLOSED = 0.01
+#: Most rounds of the exchange.
+ROUNDS = 60
+#: Up to here every start gets an exchange of its own; above only the best.
+ALL_STARTS = 60
+
+
+@dataclass(frozen=True)
+class ExchangeResult:
+    """The end of an exchange: the best weights seen, their bound, and whether the worst signal adds nothing."""
+
+    w: np.ndarray
+    bound: float
+    rounds: int
+    closed: bool
+    interrupted: bool
+
+    def status(self, solved: Status = Status.CONVERGED) -> Status:
+        """Status of the design, given how the convex step before it ended."""
+        if self.interrupted:
+            return Status.INTERRUPTED
+        return solved if self.closed else Status.MAX_ITERATIONS
+
+    def description(self) -> str:
+        """A sentence on how it ended."""
+        if self.rounds == 0:
+            return "no rounds needed"
+        return f"{self.rounds} rounds, " + (f"within {CLOSED:.0%} of the worst scenario" if self.closed else "not closed")
+
+
+def exchange(
+    criterion: Criterion, U: SignalSet, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, groups: Groups, *,
+    progress: ProgressCallback | None = None,
+) -> ExchangeResult:  # fmt: skip
+    """Minimize the certified worst case over w: descend on the scenarios, add the worst moment, repeat."""
+    bounds = groups.bounds(lower, upper)
+    w = groups.expand(feasible(groups.reduce_start(start), *bounds))
+    bound, relaxed = relaxed_bound(criterion, U, w)
+    best = (bound, w)
+    moments = [spread_moment(U), *relaxed.moments]
+    B, X = criterion.operator(w), moments[0]
+    # zero within rounding: where one signal is all there is, Prony's error can vanish
+    zero = 1e-20 * float(abs(B).max() * np.linalg.norm(X)) ** 2 * w.size
+    rounds, closed, interrupted = 0, best[0] <= zero, False
+    while not closed and not interrupted and rounds < ROUNDS:
+        rounds += 1
+        smooth = groups.tied(criterion.smooth_maximum(moments))
+        v = groups.reduce_start(best[1])
+        descent = descend(smooth, v, *bounds, max_iterations=200, tolerance=1e-6, progress=progress)
+        w = groups.expand(descent.w)
+        bound, relaxed = relaxed_bound(criterion, U, w, start=relaxed)
+        best = min(best, (bound, w), key=lambda pair: pair[0])
+        # the smooth maximum is an upper bound on the scenarios: take its excess off before comparing
+        model = descent.value * len(moments) ** (-1 / SHARPNESS)
+        closed = best[0] <= max((1 + CLOSED) * model, zero)
+        interrupted = descent.message == "interrupted"
+        moments.extend(relaxed.moments)
+    return ExchangeResult(best[1], best[0], rounds, closed, interrupted)
+
+
+def relaxed_bound(criterion: Criterion, U: SignalSet, w: np.ndarray, *, start: Relaxed | None = None) -> tuple[float, Relaxed]:
+    """The worst case over the relaxed set, which the certificate then proves within a thousandth or so."""
+    with few_threads(w.size):
+        relaxed = relax(criterion.operator(w), U, start=start)
+    return relaxed.value + criterion.variance(w), relaxed
+
+
+def exchanges(
+    criterion: Criterion, U: SignalSet, starts: dict[str, np.ndarray], lower: np.ndarray, upper: np.ndarray, groups: Groups,
+    progress: ProgressCallback | None,
+) -> dict[str, ExchangeResult]:  # fmt: skip
+    """An exchange from every start, or on larger networks from the best one."""
+    if lower.size > ALL_STARTS:
+        best = min(starts, key=lambda name: relaxed_bound(criterion, U, starts[name])[0])
+        starts = {best: starts[best]}
+    reached: dict[str, ExchangeResult] = {}
+    for name, start in starts.items():
+        reached[name] = exchange(criterion, U, start, lower, upper, groups, progress=progress)
+        if reached[name].interrupted:
+            break
+    return reached
+
 
 #: The bound as an SDP has a matrix inequality of 2 N + 1 rows: with Clarabel 9 s at 40 nodes and minutes at 60,
 #: with SCS two minutes at 70.
@@ -144,18 +233,18 @@ def mse_over_set(
     task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, options: MinmaxOptions
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
-    criterion, solver = mse_criterion(task), options.solver
+    criterion, solver, method = mse_criterion(task), options.solver, f"min-max ({U.name}, mse)"
     if solver not in ("auto", "first-order"):
         optimum = bound_program(task.whitened(), U, task.c, lower / task.c, solver, criterion="mse")
         assert optimum.H is not None
         ending = optimum.ending
         details: DesignDetails = {"worst_mse": optimum.value, "sdp_status": ending.solver_status}
-        fit_options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": ending.seconds}, options.progress)
-        design = fit_weights_to(task, optimum.H, lower, upper, fit_options)
+        design = fit_weights_to(task, optimum.H, (lower, upper), options.progress)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
-        settings = {**design.settings, "solver": solver, **set_settings(U)}
-        status = design.status if ending.status.ok else ending.status
-        return with_details(design, worst_details(worst), settings=settings, status=status)
+        return with_details(
+            design, {**details, **worst_details(worst)}, method=method, timings={"sdp": ending.seconds},
+            settings={"solver": solver, **set_settings(U)}, status=design.status if ending.status.ok else ending.status,
+        )  # fmt: skip
     starts = starting_weights(task, U, lower, upper, scaled=True)
     reached = exchanges(criterion, U, starts, lower, upper, options.groups, options.progress)
     solution = min(reached.values(), key=lambda e: e.bound)
@@ -164,7 +253,7 @@ def mse_over_set(
         solution.status(), EXCHANGE, solution.description(), details=_shared_details(worst, options.groups, reached)
     )
     settings = {"solver": solver, **set_settings(U)}
-    return task.pack(f"min-max ({U.name}, mse)", solution.w, worst.upper, (lower, upper), end, settings=settings)
+    return task.pack(method, solution.w, worst.upper, (lower, upper), end, settings=settings)
 
 
 def _shared_details(worst: WorstCase, groups: Groups, reached: dict[str, ExchangeResult]) -> DesignDetails:

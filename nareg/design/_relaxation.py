@@ -23,11 +23,11 @@ from nareg._core import checks
 from nareg._solvers.system import Penalty, penalty
 from nareg._solvers.threads import few_threads
 from nareg.design import programs
-from nareg.design._convex.filter_fit import FitOptions, dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
-from nareg.design._risk.groups import Groups
+from nareg.design._convex.filter_fit import dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
+from nareg.design._convex.solving import solver_name
+from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem, with_details
 from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem
-from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError, TooLargeError
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
@@ -58,27 +58,16 @@ def relaxation(
     Parameters
     ----------
     graph : Graph or (N, N) operator
-    signals : (N,) or (N, T) array, optional
-        Clean training signals.
-    second_moment : (N, N) array, optional
-        ``E[x x^T]``; exactly one of the two.
-    noise : number, (N,) or (N, N) array
-        Noise variance(s) or covariance.
-    lower, upper : number or (N,) array, optional
-        Bounds on ``w_i^2``. Default below: the paper's ``w0*`` (rule "chen-liu"); above:
-        ``1e8 / lambda_max(L)``.
+    signals, second_moment, noise, lower, upper, groups, progress
+        As in :func:`prony`; the noise is needed.
     fit : None, "noise" or (N,) array
         Data term c for which to design. The relaxation is then done in the coordinates ``C^1/2 x``.
-    groups : (N,) array of labels, optional
-        Nodes with the same label share a weight (not for the SDP solvers).
     solver : {"auto", "closed-form", "sdp"} or a solver of cvxpy
         ``"closed-form"`` (and ``"auto"``): step one by eigenvalues, then (30) by a low-rank factor of Omega with a
         proven lower bound, rounded, and refined at rank one from several starts. Networks of any size where there are
         fewer signals than nodes and the noise is the same everywhere or ``fit="noise"``; else up to 3,000 nodes.
         ``"sdp"``: (30) by :func:`nareg.design.programs.fit` with Clarabel, or by the solver named, such as ``"SCS"``. For (29)
         itself as a program see :func:`nareg.design.programs.filter_step`.
-    progress : callable, optional
-        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -112,7 +101,7 @@ def relaxation(
         return _by_low_rank(task, task.published_bounds(lower, upper), tied, solver, progress)
     dense = problem(base, **data, needs="relaxation", noise_required=True)
     dense.refuse_extreme("relaxation")
-    low, high = dense.published_bounds(lower, upper)
+    bounds = dense.published_bounds(lower, upper)
     started = time.perf_counter()
     with few_threads(dense.n_nodes):
         step = dense_step_one(dense.whitened())
@@ -121,8 +110,9 @@ def relaxation(
     if reference:  # step one is not the solver's, for (30) magnifies what an SDP solver leaves in H
         program = programs.fit(base.L, target=step.matrix, **data, lower=lower, upper=upper)
         design = program.solve(None if solver == "sdp" else solver, progress=progress)
-        return with_details(design, details, timings={**timings, **design.timings})
-    return fit_dense(dense, step, low, high, tied, FitOptions(solver, "relaxation", details, timings, progress))
+        return with_details(design, details, timings=timings)
+    design = fit_dense(dense, step, bounds, tied, progress)
+    return with_details(design, details, timings=timings, settings={"solver": solver})
 
 
 def _by_low_rank(
@@ -137,8 +127,8 @@ def _by_low_rank(
     u = principal_direction(A)
     inverse = np.where(u < 0, -1.0, 1.0) / np.maximum(np.abs(u), 1e-6 * np.abs(u).max())  # no division by zero
     candidates = {"inverse principal signal": inverse, "best scalar": task.best_scalar(*bounds) / half}
-    options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
-    return fit_low_rank(task, step, candidates, lambda w: task.mse_along(half * w), bounds, groups, options)
+    design = fit_low_rank(task, step, candidates, lambda w: task.mse_along(half * w), bounds, groups, progress)
+    return with_details(design, {"symmetric_limit": step.value}, timings=timings, settings={"solver": solver})
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:

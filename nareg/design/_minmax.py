@@ -7,7 +7,7 @@ per station: with one global pair both corners are proportional to the ones vect
 zero.
 
 The other sets are every signal of the box, of the box with ``x^T L x <= smoothness``, or of a ball. No algorithm is sure to
-find the worst of them, so the design minimizes a proven bound (see :mod:`nareg.design._minmax.over_sets`).
+find the worst of them, so the design minimizes a proven bound (see :mod:`nareg.design._convex.over_sets`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import numpy as np
 from nareg._core import checks
 from nareg._solvers.system import Penalty, penalty
 from nareg.design import programs
-from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
-from nareg.design._minmax.criteria import Criterion, MinmaxOptions, mse_criterion, prony_criterion, saddle_point
-from nareg.design._minmax.over_sets import mse_over_set, prony_over_set
-from nareg.design._minmax.prony_corners import prony_over_corners
-from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, checked_uncertainty, signal_set
-from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
-from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, problem, with_details
+from nareg.design._convex.corners import prony_over_corners
+from nareg.design._convex.criteria import Criterion, MinmaxOptions, mse_criterion, prony_criterion, saddle_point
+from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.over_sets import mse_over_set, prony_over_set
+from nareg.design._convex.signal_sets import SignalSet, Uncertainty, checked_uncertainty, signal_set
+from nareg.design._convex.solving import solver_name
+from nareg.design._convex.worst_case import FILTER_NODES, examine, filter_size
+from nareg.design._risk.descent import Groups
+from nareg.design._risk.problem import problem, with_details
 from nareg.design._risk.sparse_problem import sparse_problem
-from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
@@ -147,52 +147,41 @@ def minmax(
         other = "'prony': use 'closed-form'" if options.by_mse else "'mse': use 'low-rank'"
         raise InputError(f"solver={solver!r} is for criterion={other} here.")
     data["signals"] = np.column_stack([U.low, U.high])
-    if solver not in ("auto", "low-rank", "closed-form"):
-        design, error = _by_program(base, U, data, {"lower": lower, "upper": upper}, options)
-    elif options.by_mse:
-        design, error = _mse_over_corners(base, data, lower, upper, options)
+    bounds: dict[str, Any] = {"lower": lower, "upper": upper}
+    if options.by_mse:
+        design, error = _mse_over_corners(base, data, bounds, options)
+    elif solver not in CORNER_SOLVERS[:-1]:
+        program = programs.minmax(base.L, signal_low=U.low, signal_high=U.high, noise=noise, fit=fit, **bounds)
+        design = program.solve(options.program_solver, scale=scale, progress=progress)
+        error = prony_criterion(program.task)
     else:
         sparse = base.n_nodes > DENSE_NODES and (noise is None or np.ndim(noise) < 2)
         task = (sparse_problem if sparse else problem)(base, **data, needs="minmax")
-        bounds = task.published_bounds(lower, upper)
-        _refuse_zero_weights(bounds[0])
-        design = prony_over_corners(task, np.sqrt(task.c)[:, None] * data["signals"], bounds, options)
+        limits = task.published_bounds(**bounds)
+        _refuse_zero_weights(limits[0])
+        design = prony_over_corners(task, np.sqrt(task.c)[:, None] * data["signals"], limits, options)
         error = prony_criterion(task)
     return _with_worst_of_box(design, U, error)
 
 
-def _by_program(
-    base: Penalty, U: SignalSet, data: dict[str, Any], bounds: dict[str, Any], options: MinmaxOptions
-) -> tuple[WeightDesign, Criterion]:
-    """The corner program by cvxpy; under the true error the filter in closed form, and the fit to it by cvxpy."""
-    name = None if options.solver == "sdp" else options.solver
-    if not options.by_mse:
-        program = programs.minmax(base.L, signal_low=U.low, signal_high=U.high, noise=data["noise"], fit=data["fit"], **bounds)
-        return program.solve(name, scale=options.scale, progress=options.progress), prony_criterion(program.task)
-    task = problem(base, **data, needs="minmax")
-    H, details = _filter_of_corners(task, data["signals"])
-    design = programs.fit(base.L, target=H, **data, **bounds).solve(name, progress=options.progress)
-    return with_details(design, details, method="min-max (corners, mse)"), mse_criterion(task)
-
-
 def _mse_over_corners(
-    base: Penalty, data: dict[str, Any], lower: Any, upper: Any, options: MinmaxOptions
+    base: Penalty, data: dict[str, Any], bounds: dict[str, Any], options: MinmaxOptions
 ) -> tuple[WeightDesign, Criterion]:
     """The filter of (29) for both corners, and the weights closest to it."""
     alternative = "use criterion='prony', which needs none, or a part of the network (graph.subgraph)"
     task = problem(base, **data, needs="minmax", alternative=alternative)
-    bounds = task.published_bounds(lower, upper)
+    limits = task.published_bounds(**bounds)
     started = time.perf_counter()
-    H, details = _filter_of_corners(task, data["signals"])
-    timings = {"step one": time.perf_counter() - started}
-    fit_options = FitOptions(options.solver, "min-max (corners, mse)", details, timings, options.progress)
-    return fit_weights_to(task, H, *bounds, fit_options, options.groups), mse_criterion(task)
-
-
-def _filter_of_corners(task: DesignProblem, signals: np.ndarray) -> tuple[np.ndarray, DesignDetails]:
-    """The optimal filter of the coordinates ``C^1/2 x``, and what the certificate says of it."""
-    H, theta, worst = saddle_point(task.whitened(), np.sqrt(task.c)[:, None] * signals)
-    return H, {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
+    H, theta, worst = saddle_point(task.whitened(), np.sqrt(task.c)[:, None] * data["signals"])
+    timings, settings = {"step one": time.perf_counter() - started}, {}
+    if options.solver in CORNER_SOLVERS[:-1]:
+        design = fit_weights_to(task, H, limits, options.progress, options.groups)
+        settings = {"solver": options.solver}
+    else:
+        design = programs.fit(base.L, target=H, **data, **bounds).solve(options.program_solver, progress=options.progress)
+    details: DesignDetails = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
+    design = with_details(design, details, method="min-max (corners, mse)", timings=timings, settings=settings)
+    return design, mse_criterion(task)
 
 
 def _with_worst_of_box(design: WeightDesign, U: SignalSet, error: Criterion) -> WeightDesign:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
+
 from nareg.errors import InputError, MissingDependencyError, SolverError
-from nareg.results import Status
+from nareg.results import DesignDetails, Status
 
 #: Tolerances where the caller gives none: about the least that double precision reaches on real networks, six digits.
 #: Clarabel calls what meets the reduced ones alone inaccurate: they are no looser than six digits either.
@@ -28,6 +30,19 @@ class Ending:
     solver_status: str
     seconds: float
     status: Status
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The solved program: its matrices, its value and how the solver ended."""
+
+    omega: np.ndarray
+    value: float
+    ending: Ending
+    #: The filter in the coordinates C^1/2 x, where the program has one.
+    H: np.ndarray | None = None
+    #: The proven lower bound, where there is one.
+    proof: DesignDetails = field(default_factory=DesignDetails)
 
 
 def solver_name(solver: str, *, own: tuple[str, ...] = ()) -> str:

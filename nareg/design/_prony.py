@@ -18,15 +18,15 @@ from nareg._core import checks
 from nareg._solvers.system import penalty
 from nareg.design import programs
 from nareg.design._convex import low_rank
+from nareg.design._convex.criteria import square_criterion
+from nareg.design._convex.low_rank import LOW_RANK, ProgramEnd, bound_starts, zero_level
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import LOW_RANK, ProgramEnd, bound_starts, zero_level
-from nareg.design._risk.descent import feasible
-from nareg.design._risk.groups import Groups
+from nareg.design._convex.solving import solver_name
+from nareg.design._risk.descent import Groups, feasible
 from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status, problem, with_details
 from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sparse_problem import principal_direction, sparse_problem
 from nareg.design.programs._program import SCALES
-from nareg.design.programs._solving import solver_name
 from nareg.errors import InputError
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
@@ -161,9 +161,7 @@ def _at_rate(
     error = task.mse if scale == "mse" and task.Sigma is not None else lambda w: criterion(w / half)[0]
     w, promised = promise.certified(design.weights, error)
     details: DesignDetails = {**promised, "constraint_violation": 0.0}
-    return with_details(
-        design, details, weights=w, objective=criterion(w / half)[0], settings={**design.settings, "rate": rate}
-    )
+    return with_details(design, details, weights=w, objective=criterion(w / half)[0], settings={"rate": rate})
 
 
 def _by_low_rank(
@@ -175,14 +173,15 @@ def _by_low_rank(
     L, half = low_rank.coordinates(L, task.c, groups)
     if inverse is not None:
         inverse = inverse * np.sqrt(task.c) / half
+    criterion = square_criterion(L, A)
     single = solver == "auto" and groups.index is None
-    if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
+    if single and inverse is not None and criterion(inverse)[0] <= zero_level(L, A, inverse):
         closed = DesignEnd(Status.CONVERGED, "closed form", "S x = 0", details={"rank_one_share": 1.0}, relaxed_objective=0.0)
         end = ProgramEnd(inverse, inverse[:, None], closed)
     else:
         end = _solve(L, A, low / half**2, high / half**2, groups, inverse, task.mesh_like, progress)
     settings = {"solver": solver, "scale": scale}
-    return end.scaled_design("prony", task, lambda w: square(L, A, w), half, (low, high), settings)
+    return end.scaled_design("prony", task, lambda w: criterion(w)[0], half, (low, high), settings)
 
 
 def _solve(
@@ -235,12 +234,6 @@ def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
         return None
     w = np.sqrt(np.max(low * u**2)) / u
     return w if (w**2 <= high).all() else None
-
-
-def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
-    """``tr(S R S)`` of weights as a sum of squares, which cannot round below zero."""
-    SA = w[:, None] * (L @ (w[:, None] * A))
-    return float(np.einsum("ir,ir->", SA, SA))
 
 
 def _nothing_to_do(task: SignalProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:

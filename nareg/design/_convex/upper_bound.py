@@ -1,7 +1,7 @@
 """The worst second moment of a set of signals: the MaxCut relaxation by a low-rank factor.
 
 ``max tr(A V V^T)`` over matrices V with unit rows bounds ``max e^T A e`` over vertices e; its multipliers
-``d_i = v_i . (A V)_i`` are what :mod:`nareg.design._minmax.worst_case` proves the bound with.
+``d_i = v_i . (A V)_i`` are what :mod:`nareg.design._convex.worst_case` proves the bound with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 from nareg._solvers.eigenvalues import as_dense, extreme_eigenvectors
-from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, gram, roughness_of
+from nareg.design._convex.signal_sets import Matrix, Product, SignalSet, gram, roughness_of
 from nareg.errors import SolverError
 
 #: Up to here eigenvalues come from a dense decomposition; above, bounds are proven by a sparse factorization.

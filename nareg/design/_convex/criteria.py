@@ -10,10 +10,9 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from nareg.design._convex.filter_fit import lyapunov
-from nareg.design._convex.rounding import bound_starts, zero_level
-from nareg.design._minmax.signal_sets import Matrix
-from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
-from nareg.design._risk.groups import Groups
+from nareg.design._convex.low_rank import bound_starts, zero_level
+from nareg.design._convex.signal_sets import Matrix
+from nareg.design._risk.descent import DescentResult, Groups, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, SignalProblem, local_status
 from nareg.progress import ProgressCallback
 from nareg.results import Status
@@ -33,6 +32,11 @@ class MinmaxOptions:
     solver: str
     scale: str
     progress: ProgressCallback | None
+
+    @property
+    def program_solver(self) -> str | None:
+        """The solver of a program: cvxpy's of that name, or its default one."""
+        return None if self.solver == "sdp" else self.solver
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,11 @@ def worst_corner(L: Matrix, extremes: np.ndarray, w: np.ndarray) -> float:
 def smooth_worst(L: Matrix, extremes: np.ndarray) -> ValueAndGradient:
     """A differentiable stand-in for the larger of the corners' values: it exceeds the maximum by less than 0.35 %."""
     return _smooth_square(L, extremes, np.arange(3), np.ones(len(extremes)), CORNER_SHARPNESS)
+
+
+def square_criterion(L: Matrix, A: np.ndarray) -> ValueAndGradient:
+    """``tr(S R S)`` with ``R = A A^T`` and its gradient: a sum of squares, which cannot round below zero."""
+    return _smooth_square(L, A, np.array([0, A.shape[1]]), np.ones(len(A)), 1.0)
 
 
 def corner_starts(extremes: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:

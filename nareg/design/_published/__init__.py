@@ -1,1 +1,0 @@
-"""The paper's designs: Prony (25) and the relaxation (29)-(30)."""
