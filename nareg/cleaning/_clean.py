@@ -29,11 +29,11 @@ from nareg.io import readings_to_frame
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._learn.em import DynamicsName
-from nareg.spacetime._learn.holdout import hide
-from nareg.spacetime._learn.outliers import absurd
-from nareg.spacetime._learn.repeats import Bounds, intermittent, stuck
-from nareg.spacetime._transforms import TransformLike
+from nareg.spacetime._dense.em import DynamicsName
+from nareg.spacetime._readings.holdout import hide
+from nareg.spacetime._readings.outliers import absurd
+from nareg.spacetime._readings.repeats import Bounds, intermittent, stuck
+from nareg.spacetime._readings.transforms import TransformLike
 
 if TYPE_CHECKING:
     import pandas as pd

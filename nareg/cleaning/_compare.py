@@ -11,7 +11,7 @@ import numpy as np
 from nareg._solvers.held_out import standard_error
 from nareg.cleaning._words import number
 from nareg.graph import Graph
-from nareg.spacetime._learn.holdout import robust_scale, winsorized_squares
+from nareg.spacetime._readings.holdout import robust_scale, winsorized_squares
 
 if TYPE_CHECKING:
     import pandas as pd

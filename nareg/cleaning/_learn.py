@@ -14,8 +14,8 @@ from nareg.errors import DegenerateFitWarning, SolverError, TooLargeError
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, check
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._learn.em import DynamicsName
-from nareg.spacetime._transforms import TransformLike
+from nareg.spacetime._dense.em import DynamicsName
+from nareg.spacetime._readings.transforms import TransformLike
 
 #: A model needs this many readings and times.
 FEWEST_READINGS, FEWEST_TIMES = 10, 10

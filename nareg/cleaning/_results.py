@@ -15,8 +15,8 @@ from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.results import WeightDesign
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._learn.repeats import Bounds
 from nareg.spacetime._model.results import dataset_of
+from nareg.spacetime._readings.repeats import Bounds
 
 if TYPE_CHECKING:
     import pandas as pd

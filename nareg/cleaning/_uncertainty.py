@@ -9,8 +9,8 @@ import numpy as np
 from nareg.cleaning._compare import Hidden
 from nareg.cleaning._words import number
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._learn.identifiability import DOUBTFUL
-from nareg.spacetime._model.bands import LEVELS
+from nareg.spacetime._dense.identifiability import DOUBTFUL
+from nareg.spacetime._model.results import LEVELS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from nareg.quality._others import LARGEST, Others
 from nareg.quality._residuals import Residuals
 from nareg.quality._white import Whitener
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime._readings.times import TimeGrid
 
 #: Hours that clocks are off by: those of other zones and of daylight saving, some of which are half, and a day. Where times
 #: are numbers, as many steps as hours of a day.

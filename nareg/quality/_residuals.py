@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from nareg.spacetime import SpaceTimeModel
 from nareg.spacetime._dense.smoother import Pass, heavy_tailed_pass
-from nareg.spacetime._learn.outliers import absurd, deletion_scores, limit_of, robust_spread, spikes
-from nareg.spacetime._learn.repeats import intermittent, stuck
 from nareg.spacetime._model.base import on_grid
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime._readings.outliers import absurd, deletion_scores, limit_of, robust_spread, spikes
+from nareg.spacetime._readings.repeats import intermittent, stuck
+from nareg.spacetime._readings.times import TimeGrid
 
 #: Rounds of smoothing and leaving out; the set of bad readings seldom changes after the second.
 ROUNDS = 3

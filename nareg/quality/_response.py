@@ -16,7 +16,7 @@ import numpy as np
 from nareg.quality._others import Others, alone, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._unit import differences
-from nareg.spacetime._learn.outliers import MAD_TO_STD
+from nareg.spacetime._readings.outliers import MAD_TO_STD
 
 #: The response is so many times the network's, or less than one over it, by so many standard errors.
 FACTOR, SURE = 3.0, 3.0

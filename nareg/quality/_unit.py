@@ -12,7 +12,7 @@ import numpy as np
 
 from nareg.quality._others import Others
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.spacetime._learn.outliers import MAD_TO_STD
+from nareg.spacetime._readings.outliers import MAD_TO_STD
 
 #: Name of a conversion, factor, constant: what was read is ``factor * truth + constant``.
 CONVERSIONS = (

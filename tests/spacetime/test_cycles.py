@@ -7,8 +7,8 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._space import Space
+from nareg.spacetime._readings import cycles as _cycles
+from nareg.spacetime._readings.space import Space
 from nareg.spacetime._sparse.cycles import fit as fit_large
 from nareg.spacetime._sparse.field import FieldFamily
 

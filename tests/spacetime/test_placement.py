@@ -11,7 +11,7 @@ from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 import nareg
 from nareg.errors import InputError, TooLargeError
 from nareg.spacetime import SpaceTimeModel, _transforms, placement, removal
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._model.spectrum import ErrorSpectrum, SensorChange, spectral_radius
 from tests.spacetime.reference import KINDS, dense, model_of, network, parameters, random_dynamics
 

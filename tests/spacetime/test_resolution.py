@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.spacetime import _transforms, fit, load
-from nareg.spacetime._learn.resolution import noise_floor, rough_variance, rounding_variance, steps
+from nareg.spacetime._readings.resolution import noise_floor, rough_variance, rounding_variance, steps
 
 RNG = np.random.default_rng
 

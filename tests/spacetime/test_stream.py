@@ -14,7 +14,7 @@ import pytest
 import nareg
 from nareg.errors import BusyError, InputError
 from nareg.spacetime import load_stream
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import run
 from tests.spacetime.reference import KINDS, model_of, network, parameters, random_dynamics
 

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from nareg._solvers.threads import few_threads
-from nareg.spacetime._dense.dynamics import Dynamics, factor
-from nareg.spacetime._dense.filter import FilterPass, filter_pass, is_steady
-from nareg.spacetime._learn.outliers import ABSURD, deletion_scores, limit_of, robust_spread, spikes
+from nareg.spacetime._dense.filter import Dynamics, FilterPass, factor, filter_pass, is_steady
+from nareg.spacetime._readings.outliers import ABSURD, deletion_scores, limit_of, robust_spread, spikes
 
 
 @dataclass(frozen=True)

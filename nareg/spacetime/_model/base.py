@@ -14,15 +14,14 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io._labeled import takes_tables
 from nareg.results import Status
-from nareg.spacetime import _times
-from nareg.spacetime._learn.cycle_errors import OffsetErrors, with_offsets
-from nareg.spacetime._learn.cycles import Cycles
-from nareg.spacetime._learn.identifiability import with_doubt
+from nareg.spacetime._dense.identifiability import with_doubt
 from nareg.spacetime._model import stations as _stations
-from nareg.spacetime._model.bands import Bands
-from nareg.spacetime._model.results import FitDetails, Smoothed
-from nareg.spacetime._times import LONGEST_JUMP, Time, TimeGrid
-from nareg.spacetime._transforms import Transform
+from nareg.spacetime._model.results import Bands, FitDetails, Smoothed
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings.cycle_errors import OffsetErrors, with_offsets
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.times import LONGEST_JUMP, Time, TimeGrid
+from nareg.spacetime._readings.transforms import Transform
 
 #: Readings beyond this, or all below its inverse, have squares that overflow or vanish.
 LARGEST_READING = 1e100

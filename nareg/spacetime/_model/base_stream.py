@@ -17,7 +17,7 @@ from nareg.io._labeled import as_series
 from nareg.spacetime._model import stations as _stations
 from nareg.spacetime._model.base import BaseModel
 from nareg.spacetime._model.results import Update
-from nareg.spacetime._times import LONGEST_JUMP, Time
+from nareg.spacetime._readings.times import LONGEST_JUMP, Time
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,16 +15,16 @@ from nareg._core import checks
 from nareg._solvers.backends import SolverBackend, check_solver_backend
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.filter import Dynamics
+from nareg.spacetime._dense.parametric import Parameters
 from nareg.spacetime._dense.smoother import robust_pass, run
-from nareg.spacetime._learn.parametric import Parameters
-from nareg.spacetime._learn.repeats import intermittent
 from nareg.spacetime._model import estimates as _estimates
 from nareg.spacetime._model import stations as _stations
 from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
 from nareg.spacetime._model.results import Smoothed
 from nareg.spacetime._model.stream import Stream
-from nareg.spacetime._space import Space
+from nareg.spacetime._readings.repeats import intermittent
+from nareg.spacetime._readings.space import Space
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import PASSES, ROUNDS, Pass, heavy_tailed_pass, robust_pass
-from nareg.spacetime._learn.cycle_errors import OffsetErrors
 from nareg.spacetime._model.base import GridReadings
 from nareg.spacetime._model.results import Smoothed
 from nareg.spacetime._model.stations import Extension
+from nareg.spacetime._readings.cycle_errors import OffsetErrors
 
 if TYPE_CHECKING:
     from nareg.spacetime._model.dense import SpaceTimeModel

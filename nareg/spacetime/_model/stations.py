@@ -19,9 +19,9 @@ from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io._names import distinct
-from nareg.spacetime._dense.dynamics import Dynamics
-from nareg.spacetime._learn.parametric import Parameters
-from nareg.spacetime._space import JITTER, Space
+from nareg.spacetime._dense.filter import Dynamics
+from nareg.spacetime._dense.parametric import Parameters
+from nareg.spacetime._readings.space import JITTER, Space
 
 if TYPE_CHECKING:
     import pandas as pd

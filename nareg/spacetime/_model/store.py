@@ -15,21 +15,21 @@ from nareg._storage import array_files
 from nareg.errors import UNREADABLE, InputError, NaregError, brief
 from nareg.graph import Graph
 from nareg.results import Status, atomic_write
-from nareg.spacetime import _times, _transforms
-from nareg.spacetime._dense.dynamics import Dynamics, factor
-from nareg.spacetime._learn.cycles import PERIODS, Cycles
-from nareg.spacetime._learn.parametric import Parameters
-from nareg.spacetime._model.bands import Bands
-from nareg.spacetime._model.results import FitDetails
-from nareg.spacetime._space import FAMILIES
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime._dense.filter import Dynamics, factor
+from nareg.spacetime._dense.parametric import Parameters
+from nareg.spacetime._model.results import Bands, FitDetails
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.cycles import PERIODS, Cycles
+from nareg.spacetime._readings.space import FAMILIES
+from nareg.spacetime._readings.times import TimeGrid
 
 if TYPE_CHECKING:
     from nareg.spacetime._model.base import BaseModel
     from nareg.spacetime._model.dense import SpaceTimeModel
+    from nareg.spacetime._model.sparse import SparseSpaceTimeModel
+    from nareg.spacetime._model.sparse_stream import SparseStream
     from nareg.spacetime._model.stream import Stream
-    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
-    from nareg.spacetime._sparse.stream import SparseStream
 
 FORMAT, STREAM_FORMAT = "nareg-spacetime-3", "nareg-spacetime-stream-3"
 #: Of large networks.
@@ -154,13 +154,13 @@ def _read(path: str | os.PathLike[str], makers: dict[str, Make[Made]], writer: s
 
 
 def _sparse_model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
-    from nareg.spacetime._sparse import store
+    from nareg.spacetime._model import sparse_store as store
 
     return store.model_of(a, facts)
 
 
 def _sparse_stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
-    from nareg.spacetime._sparse import store
+    from nareg.spacetime._model import sparse_store as store
 
     return store.stream_of(a, facts)
 

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.spacetime._dense.dynamics import leap
-from nareg.spacetime._dense.filter import Correction, correct, innovate, is_steady
+from nareg.spacetime._dense.filter import Correction, correct, innovate, is_steady, leap
 from nareg.spacetime._model.base_stream import BaseStream, alone
 from nareg.spacetime._model.stations import Extension
 

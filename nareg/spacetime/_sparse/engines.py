@@ -13,8 +13,7 @@ from nareg._solvers.backends import SolverBackend, Torch, check_solver_backend, 
 from nareg.graph import Graph
 from nareg.spacetime._sparse.fitting import estimate
 from nareg.spacetime._sparse.learning import Memory
-from nareg.spacetime._sparse.likelihood import log_likelihood
-from nareg.spacetime._sparse.system import Process, SpaceTimeSystem
+from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, log_likelihood
 
 
 class Engine(Protocol):

@@ -14,21 +14,21 @@ from nareg._solvers.threads import one_thread
 from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.results import Status
-from nareg.spacetime import _times, _transforms
-from nareg.spacetime._learn.identifiability import remarks
-from nareg.spacetime._learn.outliers import deletion_scores, gross
-from nareg.spacetime._learn.resolution import noise_floor
-from nareg.spacetime._learn.task import LearningTask, StageClock
-from nareg.spacetime._model.bands import Bands, calibrate
-from nareg.spacetime._model.results import FitDetails
-from nareg.spacetime._space import Space
+from nareg.spacetime._dense.identifiability import remarks
+from nareg.spacetime._model.results import Bands, FitDetails, calibrate
+from nareg.spacetime._model.sparse import ROUGH, THREADS, SparseSpaceTimeModel
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.outliers import deletion_scores, gross
+from nareg.spacetime._readings.resolution import noise_floor
+from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.task import LearningTask, StageClock
+from nareg.spacetime._readings.transforms import Transform, TransformLike
 from nareg.spacetime._sparse import cycles
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.fitting import estimate, learn_part, mean_of, neighborhood
 from nareg.spacetime._sparse.learning import Memory, shrunk_noise
-from nareg.spacetime._sparse.likelihood import log_likelihood
-from nareg.spacetime._sparse.model import ROUGH, THREADS, SparseSpaceTimeModel
-from nareg.spacetime._transforms import Transform, TransformLike
+from nareg.spacetime._sparse.system import log_likelihood
 
 #: Stations of a patch by which a transform is chosen.
 TRANSFORM_PATCH = 60
@@ -127,7 +127,7 @@ def _chosen_transform(
     laws = {law.name: law for law in _transforms.candidates(seen)}
     if len(laws) == 1:
         return laws["none"]
-    from nareg.spacetime._learn.fit import chosen_transform
+    from nareg.spacetime._model.fit import chosen_transform
 
     patch = neighborhood(graph.adjacency, np.isfinite(y).sum(axis=1), TRANSFORM_PATCH)
     law = chosen_transform("auto", y[patch], grid, Space.of(graph.subgraph(patch)), wanted)

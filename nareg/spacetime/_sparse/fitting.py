@@ -13,13 +13,13 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nareg._solvers.backends import Torch, open_torch_time
 from nareg.graph import Graph
-from nareg.spacetime._learn.cycle_errors import OffsetErrors
-from nareg.spacetime._learn.families import windows_of
-from nareg.spacetime._learn.holdout import HeldOut, hide, improvement, robust_scale
-from nareg.spacetime._learn.outliers import deletion_scores, gross
-from nareg.spacetime._learn.parametric import first_guess, maximize
-from nareg.spacetime._learn.task import FEWEST_HIDDEN, LearningTask, StageClock
-from nareg.spacetime._space import Space
+from nareg.spacetime._dense.learning import windows_of
+from nareg.spacetime._dense.parametric import first_guess, maximize
+from nareg.spacetime._readings.cycle_errors import OffsetErrors
+from nareg.spacetime._readings.holdout import HeldOut, hide, improvement, robust_scale
+from nareg.spacetime._readings.outliers import deletion_scores, gross
+from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.task import FEWEST_HIDDEN, LearningTask, StageClock
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.learning import FittedProcess, Memory, Window, learn, posterior
 from nareg.spacetime._sparse.system import Process

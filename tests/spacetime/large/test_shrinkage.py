@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._space import Space
+from nareg.spacetime._readings import cycles as _cycles
+from nareg.spacetime._readings.space import Space
 from nareg.spacetime._sparse import cycles
-from nareg.spacetime._sparse import shrinkage as shrinkages
+from nareg.spacetime._sparse import cycles as shrinkages
+from nareg.spacetime._sparse.cycles import REACHES, Alike, Fields, Part, Shrinkage, Stack, Sum
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.fitting import neighborhood
-from nareg.spacetime._sparse.shrinkage import REACHES, Alike, Fields, Part, Shrinkage, Stack, Sum
 
 RNG = np.random.default_rng
 

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
-from nareg.spacetime._space import _graph_correlation
+from nareg.spacetime._readings.space import _graph_correlation
 from nareg.spacetime._sparse.field import FieldFamily
-from nareg.spacetime._sparse.likelihood import log_likelihood
 from nareg.spacetime._sparse.ranks import FACTOR, balanced
-from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, alike
+from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, alike, log_likelihood
 from tests.spacetime.large.reference import dense, process, readings
 
 RNG = np.random.default_rng

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from nareg.errors import DegenerateFitWarning
-from nareg.spacetime._learn.parametric import ETA_PRIOR, NOISE_RANGE, NOISE_SPREAD, SMALLEST, Parameters
-from nareg.spacetime._space import Space
+from nareg.spacetime._dense.parametric import ETA_PRIOR, NOISE_RANGE, NOISE_SPREAD, SMALLEST, Parameters
+from nareg.spacetime._readings.space import Space
 
 #: A noise variance so near to the lower bound of its search, as a factor, has run into it.
 AT_BOUND = 3.0

@@ -15,9 +15,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nareg.errors import SolverError
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import Pass, run
-from nareg.spacetime._space import JITTER, Space
+from nareg.spacetime._readings.space import JITTER, Space
 
 #: Called with the log-likelihood after every evaluation.
 Tick = Callable[[float], None]

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import comb
 
-from nareg.spacetime._learn.outliers import MAD_TO_STD
-from nareg.spacetime._transforms import Transform
+from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg.spacetime._readings.transforms import Transform
 
 #: Steps between distinct values that differ by less than this share are one, and the commonest one is a resolution where it
 #: makes up at least this share of them; where fewer do, values are far apart and rounding matters little.

@@ -14,12 +14,12 @@ from nareg._core import checks
 from nareg._solvers.backends import SolverBackend
 from nareg._solvers.threads import one_thread
 from nareg.progress import Progress, ProgressCallback
-from nareg.spacetime._learn.outliers import ABSURD, deletion_scores, gross
 from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
 from nareg.spacetime._model.results import Smoothed
+from nareg.spacetime._model.sparse_stream import SparseStream, begin
+from nareg.spacetime._readings.outliers import ABSURD, deletion_scores, gross
 from nareg.spacetime._sparse.engines import Engine, Local, open_engine
 from nareg.spacetime._sparse.fitting import estimate
-from nareg.spacetime._sparse.stream import SparseStream, begin
 from nareg.spacetime._sparse.system import Process
 from nareg.spacetime._sparse.variances import OffsetShares
 
@@ -156,7 +156,7 @@ class SparseSpaceTimeModel(BaseModel):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and its readings to an .npz file, whole or not at all; :func:`load` reads it."""
-        from nareg.spacetime._sparse.store import save
+        from nareg.spacetime._model.sparse_store import save
 
         save(self, path)
 

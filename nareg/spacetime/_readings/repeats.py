@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nareg.spacetime._learn.outliers import MAD_TO_STD
-from nareg.spacetime._learn.resolution import steps
+from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg.spacetime._readings.resolution import steps
 
 #: Runs are stuck where chance gives such a run anywhere in the file with at most this probability.
 CHANCE = 1e-3

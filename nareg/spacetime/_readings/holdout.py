@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.spacetime._learn.outliers import MAD_TO_STD
-from nareg.spacetime._learn.task import FEWEST_HIDDEN
+from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg.spacetime._readings.task import FEWEST_HIDDEN
 
 #: Errors are cut at so many robust standard deviations: a broken sensor must not choose a model.
 WINSOR = 5.0

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
-from nareg.spacetime._learn.cycle_errors import OffsetErrors
+from nareg.spacetime._readings.cycle_errors import OffsetErrors
 
 #: With fewer hidden readings nothing is compared by them.
 FEWEST_HIDDEN = 20

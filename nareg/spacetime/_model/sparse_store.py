@@ -13,8 +13,8 @@ from nareg.spacetime._sparse.system import Process
 from nareg.spacetime._sparse.variances import OffsetShares
 
 if TYPE_CHECKING:
-    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
-    from nareg.spacetime._sparse.stream import SparseStream
+    from nareg.spacetime._model.sparse import SparseSpaceTimeModel
+    from nareg.spacetime._model.sparse_stream import SparseStream
 
 
 def save(model: SparseSpaceTimeModel, path: str | os.PathLike[str]) -> None:
@@ -44,7 +44,7 @@ def _contents(model: SparseSpaceTimeModel) -> tuple[dict[str, Any], dict[str, An
 
 def model_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
     """A model from the arrays and facts of a file."""
-    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
+    from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 
     common = _store.common(a, facts)
     rho, smoothness = _store.number(facts, "rho"), facts["smoothness"]
@@ -68,8 +68,8 @@ def _shares(a: dict[str, np.ndarray], n: int) -> OffsetShares:
 
 def stream_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
     """A stream from the arrays and facts of a file."""
+    from nareg.spacetime._model.sparse_stream import SparseStream
     from nareg.spacetime._sparse.markov import POWERS
-    from nareg.spacetime._sparse.stream import SparseStream
 
     model, own = model_of(a, facts), facts["stream"]
     robust = None if own["robust"] is None else _store.number(own, "robust")

@@ -16,26 +16,25 @@ from nareg.graph import Graph
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import Status
-from nareg.spacetime import _times, _transforms
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._learn.em import DYNAMICS, DynamicsName
-from nareg.spacetime._learn.families import windows_of
-from nareg.spacetime._learn.identifiability import noise_errors, remark, remarks
-from nareg.spacetime._learn.learning import Learned, learn
-from nareg.spacetime._learn.outliers import absurd
-from nareg.spacetime._learn.parametric import first_guess, maximize
-from nareg.spacetime._learn.repeats import intermittent, stuck
-from nareg.spacetime._learn.resolution import noise_floor
-from nareg.spacetime._learn.task import LearningTask, StageClock
-from nareg.spacetime._model.bands import Bands, calibrate
+from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
+from nareg.spacetime._dense.identifiability import noise_errors, remark, remarks
+from nareg.spacetime._dense.learning import Learned, learn, windows_of
+from nareg.spacetime._dense.parametric import first_guess, maximize
 from nareg.spacetime._model.base import checked_readings, masked
 from nareg.spacetime._model.dense import SpaceTimeModel
-from nareg.spacetime._model.results import FitDetails
-from nareg.spacetime._space import Space
-from nareg.spacetime._transforms import Transform, TransformLike
+from nareg.spacetime._model.results import Bands, FitDetails, calibrate
+from nareg.spacetime._readings import cycles as _cycles
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.outliers import absurd
+from nareg.spacetime._readings.repeats import intermittent, stuck
+from nareg.spacetime._readings.resolution import noise_floor
+from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.task import LearningTask, StageClock
+from nareg.spacetime._readings.transforms import Transform, TransformLike
 
 if TYPE_CHECKING:
-    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
+    from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 
 #: Largest number of stations with dense covariances: a pass costs about 20 N^3 operations per time.
 LARGEST = 500

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import InputError
-from nareg.spacetime._learn.cycle_errors import DRAWS, OffsetErrors, of_coefficient, read_together, shown_errors, unit_errors
-from nareg.spacetime._learn.holdout import station_order
-from nareg.spacetime._space import JITTER, Space
+from nareg.spacetime._readings.cycle_errors import DRAWS, OffsetErrors, of_coefficient, read_together, shown_errors, unit_errors
+from nareg.spacetime._readings.holdout import station_order
+from nareg.spacetime._readings.space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
 PERIODS = {"day": DAY, "year": YEAR}

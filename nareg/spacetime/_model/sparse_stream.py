@@ -13,7 +13,7 @@ from nareg.spacetime._model.base_stream import BaseStream, alone
 from nareg.spacetime._sparse.markov import STARTING, MarkovFilter, Separators
 
 if TYPE_CHECKING:
-    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
+    from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 
 #: Residual of the solve for the mean that a stream starts from.
 TOL = 1e-6
@@ -79,7 +79,7 @@ class SparseStream(BaseStream):
     @alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the stream and its model, whole or not at all; :func:`load_stream` continues it."""
-        from nareg.spacetime._sparse.store import save_stream
+        from nareg.spacetime._model.sparse_store import save_stream
 
         save_stream(self, path)
 
