@@ -9,7 +9,7 @@ import numpy as np
 from nareg.cleaning._compare import Hidden
 from nareg.cleaning._words import number
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._dense.identifiability import DOUBTFUL
+from nareg.spacetime._dense.parametric import HARDLY_KNOWN
 from nareg.spacetime._model.results import LEVELS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def likely_noise(model: SpaceTimeModel | SparseSpaceTimeModel) -> np.ndarray:
     if model.noise_error is None:
         return model.noise
     share = model.noise_error[1] / model.unit_noise
-    return np.asarray(model.noise * (1 + np.where(share > DOUBTFUL, share, 0.0)))
+    return np.asarray(model.noise * (1 + np.where(share > HARDLY_KNOWN, share, 0.0)))
 
 
 def typical_errors(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from nareg.spacetime._model.dense import SpaceTimeModel
 from nareg.spacetime._model.fit import fit
+from nareg.spacetime._model.loading import load, load_stream
 from nareg.spacetime._model.placement import SensorRanking, placement, removal
 from nareg.spacetime._model.results import Smoothed, Update
 from nareg.spacetime._model.sparse import SparseSpaceTimeModel
-from nareg.spacetime._model.sparse_stream import SparseStream
-from nareg.spacetime._model.store import load, load_stream
-from nareg.spacetime._model.stream import Stream
+from nareg.spacetime._model.stream import SparseStream, Stream
 
 __all__ = [
     "SensorRanking",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nareg
+from nareg.spacetime._dense import cycles as _cycles
 from nareg.spacetime._dense.smoother import run
-from nareg.spacetime._readings import cycles as _cycles
 from nareg.spacetime._readings.cycle_errors import DRAWS, share_left, shown_errors, unit_errors, with_offsets
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._sparse.variances import everything, shares_of

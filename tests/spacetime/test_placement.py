@@ -10,9 +10,10 @@ from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 import nareg
 from nareg.errors import InputError, TooLargeError
-from nareg.spacetime import SpaceTimeModel, _transforms, placement, removal
+from nareg.spacetime import SpaceTimeModel, placement, removal
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._model.spectrum import ErrorSpectrum, SensorChange, spectral_radius
+from nareg.spacetime._readings import transforms as _transforms
 from tests.spacetime.reference import KINDS, dense, model_of, network, parameters, random_dynamics
 
 RNG = np.random.default_rng

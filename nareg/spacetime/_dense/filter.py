@@ -72,25 +72,36 @@ class Dynamics:
         result[n:, n:] = P[: m - n, : m - n]
         return result
 
+    def state_after(self, z: np.ndarray, P: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance after ``steps`` without a reading, by doubling: log2(steps) products of matrices."""
+        n, m = self.n, P.shape[0]
+        F, Q = np.eye(m, k=-n), np.zeros((m, m))
+        F[:n], Q[:n, :n] = self.matrix(), self.Q
+        while steps:
+            if steps & 1:
+                z, P = F @ z, F @ P @ F.T + Q
+            steps >>= 1
+            if steps:
+                F, Q = F @ F, F @ Q @ F.T + Q
+        return z, 0.5 * (P + P.T)
+
+    def draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
+        """A field (T, N)."""
+        root, start = np.linalg.cholesky(self.Q), np.linalg.cholesky(self.P0)
+        z = start @ rng.standard_normal(start.shape[0])
+        states = np.empty((n_times, self.n))
+        for t in range(n_times):
+            if t:
+                z = self.mean_after(z)
+                z[: self.n] += root @ rng.standard_normal(self.n)
+            states[t] = z[: self.n]
+        return states
+
 
 def _times(A: np.ndarray, part: np.ndarray) -> np.ndarray:
     if A.ndim == 2:
         return A @ part
     return (A if part.ndim == 1 or A.ndim == 0 else A[:, None]) * part
-
-
-def leap(dynamics: Dynamics, z: np.ndarray, P: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of the state after ``steps`` without a reading, by doubling: log2(steps) products of matrices."""
-    n, m = dynamics.n, P.shape[0]
-    F, Q = np.eye(m, k=-n), np.zeros((m, m))
-    F[:n], Q[:n, :n] = dynamics.matrix(), dynamics.Q
-    while steps:
-        if steps & 1:
-            z, P = F @ z, F @ P @ F.T + Q
-        steps >>= 1
-        if steps:
-            F, Q = F @ F, F @ Q @ F.T + Q
-    return z, 0.5 * (P + P.T)
 
 
 def factor(matrix: np.ndarray, what: str) -> np.ndarray:

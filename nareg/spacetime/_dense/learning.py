@@ -8,18 +8,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nareg._solvers.threads import few_threads
+from nareg.graph import Graph
+from nareg.results import Status
+from nareg.spacetime._dense import cycles as _cycles
 from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.parametric import SMALLEST, Fitted, Parameters, first_guess, maximize, second_order
+from nareg.spacetime._dense.parametric import (
+    SMALLEST,
+    Fitted,
+    Parameters,
+    first_guess,
+    maximize,
+    noise_errors,
+    second_order,
+)  # fmt: skip
 from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run
-from nareg.spacetime._readings.holdout import Gain, HeldOut, Judge, hide, hide_times, silent_times, station_order
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
+from nareg.spacetime._readings.holdout import (
+    FEWEST_HIDDEN,
+    Gain,
+    HeldOut,
+    Judge,
+    hide,
+    hide_times,
+    silent_times,
+    station_order,
+)  # fmt: skip
 from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_spread
 from nareg.spacetime._readings.space import Space
-from nareg.spacetime._readings.task import FEWEST_HIDDEN, LearningTask, StageClock
+from nareg.spacetime._readings.times import TimeGrid
 
 #: Learning sees windows that a pass takes so many seconds for, by the cost of a row and of its matrix products: fewer for a
 #: handful of parameters than for matrices, which short windows overfit. The last fit sees everything.
@@ -35,6 +60,50 @@ ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: Second order has to lower the error at hidden readings by more than its standard error, or to raise the log-likelihood by
 #: this much and not predict worse.
 ORDER_GAIN = 5.0
+#: Iterations of EM.
+EM_ITERATIONS = 12
+#: A path of EM ends when its last steps so many predict worse than its best.
+PATIENCE = 2
+#: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
+WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
+#: What "auto" tries, in this order.
+AUTO = ("scalar", "modes", "full")
+#: Degrees of freedom of heavy-tailed steps.
+DF = 4.0
+#: Share of the readings that is hidden while models are compared.
+HIDDEN = 0.1
+#: Times at which no station reads while models are compared, the file's own gaps among them.
+HIDDEN_TIMES = 0.05
+#: A parametric fit whose scaled gradient is at most this has converged.
+FLAT = 1e-2
+#: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
+LEAST_SPREAD = 0.05
+
+
+@dataclass(frozen=True)
+class DenseLearner:
+    """Learns with covariances of all stations."""
+
+    space: Space
+
+    def patch(self, y: np.ndarray) -> tuple[np.ndarray, Space]:
+        """All stations."""
+        return np.arange(len(y)), self.space
+
+    def cycles(self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...]) -> Cycles:
+        """Means and cycles of readings (T, N) on a grid."""
+        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.space, wanted)
+
+    def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
+        """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
+        return _Learning(rows, self.space, task, clock).learned()
+
+
+@contextmanager
+def open_learner(graph: Graph, rows: int) -> Iterator[DenseLearner]:
+    """A learner for readings at so many rows of a grid."""
+    with few_threads(graph.n_nodes):
+        yield DenseLearner(Space.of(graph))
 
 
 def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[slice]:
@@ -64,64 +133,204 @@ def _spread(T: int, rows: int) -> list[slice]:
     return [slice(int(s), int(s) + length) for s in starts]
 
 
-def best_family(
-    windows: list[np.ndarray], truths: list[np.ndarray], masks: list[np.ndarray], space: Space, task: LearningTask,
-    progress: StageClock,
-) -> tuple[Fitted, list[tuple[str, float, float]]]:  # fmt: skip
-    """The best family and order, on some of the stations, spread to all.
+class _Learning:
+    """The stages of learning from readings ``y`` (T, N): ``hidden`` ones compare models, ``seen`` are the others."""
 
-    Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one, and
-    the other way round. Another family has to be likelier and to predict these readings better.
-    """
-    readings = np.concatenate(windows)
-    order = station_order(readings)
-    live = order[np.isfinite(readings).any(axis=0)[order]]
-    stations = _some_with_neighbors(space, live, task.rng) if live.size > MAX_STATIONS else np.sort(live)
-    part = space.subset(stations) if stations.size < space.n else space
-    few = [w[:, stations] for w in windows]
-    noise = None if task.noise is None else task.noise[stations]
-    least = None if task.least is None else task.least[stations]
-    rows = sum(len(w) for w in windows)
-    tick = lambda _: progress.tick(rows)  # noqa: E731
-    evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
-    progress.enter("comparing correlations in space and time", 0.3, evaluations * rows)
-    choices: list[tuple[str, float, float]] = []
-    marks = [m[:, stations] for m in masks]
-    hidden = np.concatenate([t[:, stations][m] for t, m in zip(truths, marks, strict=True)])
-    silent = silent_times(few, marks)
+    def __init__(self, y: np.ndarray, space: Space, task: LearningTask, clock: StageClock) -> None:
+        self.y, self.space, self.task, self.clock = y, space, task, clock
+        self.fixed_noise = task.noise is not None
+        self.hidden = hide(y, HIDDEN, task.rng) | hide_times(y, HIDDEN_TIMES, task.rng)
+        self.seen = np.where(self.hidden, np.nan, y)
+        self.choices: list[tuple[str, float, float]] = []
 
-    def attempt(start: Parameters, iterations: int) -> Fitted:
-        fitted = maximize(few, part, start, fixed_noise=noise is not None, iterations=iterations, least=least, tick=tick)
-        choices.append((f"{start.family} correlation, order {start.order}", fitted.objective, float("nan")))
-        return fitted
+    def learned(self) -> Learned:
+        """All stages."""
+        y, space, task = self.y, self.space, self.task
+        parameters = self.best_family().parameters
+        parts = windows_of(y, parameters.order, PASS_SECONDS)
+        excluded = np.zeros(y.shape, dtype=bool)
+        if task.robust:
+            excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
+            parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
+        usable = np.where(excluded, np.nan, self.seen)
+        iterations = AGAIN if space.n <= MAX_STATIONS else 2
+        fitted = self.maximized([usable[p] for p in parts], space, parameters, task, iterations)
+        parameters = fitted.parameters
+        if task.robust:
+            excluded |= _outliers(self.seen, space, parameters, excluded)
+        self.seen, self.hidden = np.where(excluded, np.nan, self.seen), self.hidden & ~excluded
+        refinement, iterations, held_out = self.best_refinement(parameters)
+        self.clock.enter("learning from all readings", 1.0, (iterations + 1) * len(y))
+        if task.robust:
+            excluded |= _outliers(y, space, parameters, excluded)
+        estimate = self.finished(np.where(excluded, np.nan, y), fitted, refinement, iterations)
+        chosen = f"{parameters.family} correlation, order {parameters.order}"
+        if refinement is not None:
+            chosen += f"; {refinement.describe()}, {estimate.iterations} iterations of EM"
+        status = Status.CONVERGED
+        if not estimate.converged:  # EM's iterations were chosen by hidden readings; the parametric search ran out of its own
+            status = Status.MAX_ITERATIONS if refinement is None else Status.STOPPED_EARLY
+        error = None
+        if not self.fixed_noise:
+            error = noise_errors(replace(parameters, log_noise=np.log(estimate.r)), space, np.isfinite(y).sum(axis=0))
+        df = None if refinement is None else refinement.df
+        return Learned(
+            {"dynamics": estimate.dynamics, "parameters": parameters, "df": df}, estimate.r,
+            float(estimate.dynamics.P0.diagonal()[: space.n].mean()), excluded, estimate.log_likelihood, chosen, self.choices,
+            status, estimate.gradient, held_out, tuple(estimate.objective), error,
+        )  # fmt: skip
 
-    def errors(parameters: Parameters) -> np.ndarray:
-        passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
-        return hidden - np.concatenate([p.x[m] for p, m in zip(passes, marks, strict=True)])
+    def maximized(
+        self, windows: list[np.ndarray], space: Space, start: Parameters, task: LearningTask, iterations: int
+    ) -> Fitted:
+        """The parametric model of largest likelihood in a space, from a start."""
+        rows = sum(len(w) for w in windows)
+        return maximize(
+            windows, space, start, fixed_noise=self.fixed_noise, iterations=iterations, least=task.least,
+            tick=lambda _: self.clock.tick(rows),
+        )  # fmt: skip
 
-    def gain(name: str, old: Fitted, new: Fitted) -> Gain:
-        before = errors(old.parameters)
-        result = Judge.of(before, silent).gain(before, errors(new.parameters))
-        choices.append((name, result.value, result.error))
-        return result
+    def best_family(self) -> Fitted:
+        """The best family and order, on some of the stations, spread to all.
 
-    best = attempt(first_guess(few, part, part.families[0], 1, noise), ITERATIONS)
-    richer = attempt(second_order(best.parameters), WARM)
-    likelier = richer.objective > best.objective + ORDER_GAIN
-    if hidden.size >= FEWEST_HIDDEN:
-        second = gain("second order", best, richer)
-        likelier = second.better or (likelier and second.value > 0)
-    best = richer if likelier else best
-    for family in part.families[1:]:
-        other = attempt(best.parameters.moved_to(family, part), WARM)
-        # by more than a standard error: a smooth field with much noise looks like a rough one with little noise
-        if other.objective > best.objective and (
-            hidden.size < FEWEST_HIDDEN or gain(f"{family} correlation", best, other).better
-        ):
-            best = other
-    if part is not space:
-        best = replace(best, parameters=best.parameters.spread_to(space.n, stations, task.noise))
-    return best, choices
+        Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one,
+        and the other way round. Another family has to be likelier and to predict these readings better.
+        """
+        space, parts = self.space, windows_of(self.y, 1)
+        readings = np.concatenate([self.seen[p] for p in parts])
+        order = station_order(readings)
+        live = order[np.isfinite(readings).any(axis=0)[order]]
+        stations = _some_with_neighbors(space, live, self.task.rng) if live.size > MAX_STATIONS else np.sort(live)
+        part, task = space.subset(stations) if stations.size < space.n else space, self.task.of(stations)
+        few, masks = ([values[p][:, stations] for p in parts] for values in (self.seen, self.hidden))
+        rows = sum(len(w) for w in few)
+        evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
+        self.clock.enter("comparing correlations in space and time", 0.3, evaluations * rows)
+        truth = np.concatenate([self.y[p][:, stations][m] for p, m in zip(parts, masks, strict=True)])
+        silent = silent_times(few, masks)
+
+        def attempt(start: Parameters, iterations: int) -> Fitted:
+            fitted = self.maximized(few, part, start, task, iterations)
+            self.choices.append((f"{start.family} correlation, order {start.order}", fitted.objective, float("nan")))
+            return fitted
+
+        def errors(parameters: Parameters) -> np.ndarray:
+            passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
+            return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
+
+        def gain(name: str, old: Fitted, new: Fitted) -> Gain:
+            before = errors(old.parameters)
+            result = Judge.of(before, silent).gain(before, errors(new.parameters))
+            self.choices.append((name, result.value, result.error))
+            return result
+
+        best = attempt(first_guess(few, part, part.families[0], 1, task.noise), ITERATIONS)
+        richer = attempt(second_order(best.parameters), WARM)
+        likelier = richer.objective > best.objective + ORDER_GAIN
+        if truth.size >= FEWEST_HIDDEN:
+            second = gain("second order", best, richer)
+            likelier = second.better or (likelier and second.value > 0)
+        best = richer if likelier else best
+        for family in part.families[1:]:
+            other = attempt(best.parameters.moved_to(family, part), WARM)
+            # by more than a standard error: a smooth field with much noise looks like a rough one with little noise
+            if other.objective > best.objective and (
+                truth.size < FEWEST_HIDDEN or gain(f"{family} correlation", best, other).better
+            ):
+                best = other
+        if part is not space:
+            best = replace(best, parameters=best.parameters.spread_to(space.n, stations, self.task.noise))
+        return best
+
+    def refined(
+        self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int,
+        watch: Watch | None = None,
+    ) -> Estimate:  # fmt: skip
+        """EM from the parametric model on."""
+        basis = support = None
+        if refinement.dynamics == "modes":  # the eigenvectors of the field's covariance
+            basis = np.linalg.eigh(parameters.covariance(self.space))[1]
+        elif refinement.dynamics == "graph":
+            support = (self.space.adjacency.toarray() > 0) | np.eye(self.space.n, dtype=bool)
+        rows = sum(len(w) for w in windows)
+        return refine(
+            windows, parameters.dynamics(self.space), parameters.noise, refinement, iterations=iterations,
+            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, watch=watch,
+            tick=lambda _: self.clock.tick(rows),
+        )  # fmt: skip
+
+    def best_refinement(self, parameters: Parameters) -> tuple[Refinement | None, int, HeldOut | None]:
+        """The refinement, and how many iterations of it, that predict the hidden readings best; and these predictions."""
+        if np.nanvar(self.seen) <= SMALLEST:  # constant readings leave nothing to refine
+            return None, 0, None
+        task, parts = self.task, windows_of_matrices(self.y, parameters.order)
+        windows, masks = ([values[p] for p in parts] for values in (self.seen, self.hidden))
+        truth = np.concatenate([self.y[p][m] for p, m in zip(parts, masks, strict=True)])
+        rows, steps = sum(len(w) for w in windows), sum(len(w) - 1 for w in windows)
+        forms = [weighted(kind, steps) for kind in (AUTO if task.dynamics == "auto" else (task.dynamics,))]
+        expected = EM_ITERATIONS * (len(forms) + 1) * rows + PASSES * len(self.y)
+        self.clock.enter("comparing dynamics by hidden readings", 0.85, expected)
+        start = parameters.dynamics(self.space)
+
+        def errors(passes: list[Pass]) -> np.ndarray:
+            return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
+
+        passes = [run(w, start, parameters.noise) for w in windows]
+        best, best_iterations, chosen = errors(passes), 0, None
+        model: tuple[Dynamics, np.ndarray] = start, parameters.noise
+        if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * self.space.n):
+            named = None if task.dynamics == "auto" or not steps else forms[0]
+            return named, EM_ITERATIONS if named else 0, self.held_out(None, *model)
+        judge = Judge.of(best, silent_times(windows, masks))
+
+        def attempt(refinement: Refinement) -> None:
+            nonlocal best, best_iterations, chosen, model
+            path: list[np.ndarray] = []
+            models: list[tuple[Dynamics, np.ndarray]] = []
+
+            def watch(passes: list[Pass], now: Estimate) -> bool:
+                path.append(errors(passes))
+                models.append((now.dynamics, now.r))
+                squares = [judge.loss(step) for step in path]
+                return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
+
+            self.refined(windows, parameters, refinement, EM_ITERATIONS, watch)
+            gains = [judge.gain(best, step) for step in path]
+            k = int(np.argmax([gain.value for gain in gains]))
+            self.choices.append((refinement.describe(), gains[k].value, gains[k].error))
+            must = task.dynamics != "auto" and chosen is None
+            if must or gains[k].better:
+                k = max(k, 1) if must else k
+                best, best_iterations, chosen, model = path[k], k, refinement, models[k]
+
+        for refinement in forms:
+            attempt(refinement)
+        # heavy tails for the dynamics that were taken
+        attempt(replace(chosen or weighted("scalar", steps), df=DF))
+        return chosen, best_iterations, self.held_out(chosen, *model)
+
+    def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> HeldOut | None:
+        """Predictions over the whole record, which windows may be too short or too few to stand for."""
+        if not self.hidden.any():
+            return None
+        offsets, hidden = self.task.offsets, self.hidden
+        draws, df = None if offsets is None else offsets.draws, None if refinement is None else refinement.df
+        done = heavy_tailed_pass(self.seen, dynamics, r, df, tick=self.clock.tick, errors=draws)
+        left = 0.0 if offsets is None else offsets.left(done.taken)
+        return HeldOut(self.y[hidden], done.x[hidden], np.sqrt((done.var + r + left)[hidden]))
+
+    def finished(self, y: np.ndarray, fitted: Fitted, refinement: Refinement | None, iterations: int) -> Estimate:
+        """The chosen model on every reading."""
+        parameters = fitted.parameters
+        if refinement is None:
+            start = parameters.dynamics(self.space)
+            done = run(y, start, parameters.noise, smooth=False)
+            self.clock.tick(len(y))
+            return Estimate(
+                start, parameters.noise, [np.ones(len(y))], [done.log_likelihood], done.log_likelihood, fitted.gradient, 0,
+                fitted.gradient <= FLAT,
+            )  # fmt: skip
+        return self.refined([y], parameters, weighted(refinement.dynamics, len(y) - 1, refinement.df), iterations)
 
 
 def _some_with_neighbors(space: Space, stations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -138,174 +347,10 @@ def _some_with_neighbors(space: Space, stations: np.ndarray, rng: np.random.Gene
     return np.sort(list(chosen)[:MAX_STATIONS])
 
 
-def fit_again(
-    windows: list[np.ndarray], space: Space, parameters: Parameters, task: LearningTask, progress: StageClock
-) -> Fitted:
-    """The same model on all stations, after readings were left out."""
-    rows = sum(len(w) for w in windows)
-    iterations, fixed = AGAIN if space.n <= MAX_STATIONS else 2, task.noise is not None
-    tick = lambda _: progress.tick(rows)  # noqa: E731
-    return maximize(windows, space, parameters, fixed_noise=fixed, iterations=iterations, least=task.least, tick=tick)
-
-
-#: Iterations of EM.
-EM_ITERATIONS = 12
-#: A path of EM ends when its last steps so many predict worse than its best.
-PATIENCE = 2
-#: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
-WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
-#: What "auto" tries, in this order.
-AUTO = ("scalar", "modes", "full")
-#: Degrees of freedom of heavy-tailed steps.
-DF = 4.0
-
-
-def _refinements(task: LearningTask, steps: int, chosen: Refinement | None) -> list[Refinement]:
-    """What is tried after the parametric model: Gaussian steps first, then heavy tails for the dynamics that were taken."""
-    if chosen is not None:
-        return [replace(chosen, df=DF)] if chosen.df is None else []
-    return [weighted(kind, steps) for kind in (AUTO if task.dynamics == "auto" else (task.dynamics,))]
-
-
 def weighted(kind: str, steps: int, df: float | None = None) -> Refinement:
     """A refinement with the weights of its kind, for a record of so many steps."""
     nu, kappa = WEIGHTS[kind]
     return Refinement(kind, nu * steps, kappa * steps, df)
-
-
-def refined(
-    windows: list[np.ndarray], space: Space, parameters: Parameters, refinement: Refinement, task: LearningTask,
-    progress: StageClock, *, iterations: int, watch: Watch | None = None,
-) -> Estimate:  # fmt: skip
-    """EM from the parametric model on."""
-    basis = support = None
-    if refinement.dynamics == "modes":  # the eigenvectors of the field's covariance
-        basis = np.linalg.eigh(parameters.covariance(space))[1]
-    elif refinement.dynamics == "graph":
-        support = (space.adjacency.toarray() > 0) | np.eye(space.n, dtype=bool)
-    rows = sum(len(w) for w in windows)
-    return refine(
-        windows, parameters.dynamics(space), parameters.noise, refinement, iterations=iterations,
-        fixed_noise=task.noise is not None, least=task.least, basis=basis, support=support, watch=watch,
-        tick=lambda _: progress.tick(rows),
-    )  # fmt: skip
-
-
-def best_refinement(
-    y: np.ndarray, seen: np.ndarray, hidden: np.ndarray, parts: list[slice], space: Space, parameters: Parameters,
-    task: LearningTask, progress: StageClock,
-) -> tuple[Refinement | None, int, HeldOut | None, list[tuple[str, float, float]]]:  # fmt: skip
-    """The refinement, and how many iterations of it, that predict the hidden readings best."""
-    if np.nanvar(seen) <= SMALLEST:  # constant readings leave nothing to refine
-        return None, 0, None, []
-    windows = [seen[p] for p in parts]
-    masks = [hidden[p] for p in parts]
-    truth = np.concatenate([y[p][m] for p, m in zip(parts, masks, strict=True)])
-    rows, steps = sum(len(w) for w in windows), sum(len(w) - 1 for w in windows)
-    attempts = len(_refinements(task, steps, None)) + 1
-    progress.enter("comparing dynamics by hidden readings", 0.85, EM_ITERATIONS * attempts * rows + PASSES * len(y))
-    start = parameters.dynamics(space)
-    tried: list[tuple[str, float, float]] = []
-
-    def errors(passes: list[Pass]) -> np.ndarray:
-        return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
-
-    def whole(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> HeldOut | None:
-        """Predictions over the whole record, which windows may be too short or too few to stand for."""
-        if not hidden.any():
-            return None
-        draws = None if task.offsets is None else task.offsets.draws
-        df = None if refinement is None else refinement.df
-        done = heavy_tailed_pass(seen, dynamics, r, df, tick=progress.tick, errors=draws)
-        offsets = 0.0 if task.offsets is None else task.offsets.left(done.taken)
-        return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r + offsets)[hidden]))
-
-    passes = [run(w, start, parameters.noise) for w in windows]
-    best, best_iterations, chosen = errors(passes), 0, None
-    learned: tuple[Dynamics, np.ndarray] = start, parameters.noise
-    if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * space.n):
-        named = None if task.dynamics == "auto" or not steps else _refinements(task, steps, None)[0]
-        return named, EM_ITERATIONS if named else 0, whole(None, start, parameters.noise), tried
-    judge = Judge.of(best, silent_times(windows, masks))
-
-    def attempt(refinement: Refinement) -> None:
-        nonlocal best, best_iterations, chosen, learned
-        path: list[np.ndarray] = []
-        models: list[tuple[Dynamics, np.ndarray]] = []
-
-        def watch(passes: list[Pass], now: Estimate) -> bool:
-            path.append(errors(passes))
-            models.append((now.dynamics, now.r))
-            squares = [judge.loss(step) for step in path]
-            return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
-
-        refined(windows, space, parameters, refinement, task, progress, iterations=EM_ITERATIONS, watch=watch)
-        gains = [judge.gain(best, step) for step in path]
-        k = int(np.argmax([gain.value for gain in gains]))
-        tried.append((refinement.describe(), gains[k].value, gains[k].error))
-        must = task.dynamics != "auto" and chosen is None
-        if must or gains[k].better:
-            k = max(k, 1) if must else k
-            best, best_iterations, chosen, learned = path[k], k, refinement, models[k]
-
-    for refinement in _refinements(task, steps, None):
-        attempt(refinement)
-    for refinement in _refinements(task, steps, chosen or weighted("scalar", steps)):
-        attempt(refinement)
-    return chosen, best_iterations, whole(chosen, *learned), tried
-
-
-#: Share of the readings that is hidden while models are compared.
-HIDDEN = 0.1
-#: Times at which no station reads while models are compared, the file's own gaps among them.
-HIDDEN_TIMES = 0.05
-#: A parametric fit whose scaled gradient is at most this has converged.
-FLAT = 1e-2
-#: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
-LEAST_SPREAD = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """Dynamics and noise, how they were chosen, and the hidden readings with their predictions."""
-
-    parameters: Parameters  # the fit that the dynamics started from; it extends to places without a station
-    estimate: Estimate
-    refinement: Refinement | None
-    excluded: np.ndarray  # (T, N) True for readings left out of the fit as gross outliers
-    held_out: HeldOut | None
-    choices: list[tuple[str, float, float]]  # name, log-likelihood or gain at hidden readings, its standard error or NaN
-
-
-def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock) -> Learned:
-    """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
-    hidden = hide(y, HIDDEN, task.rng) | hide_times(y, HIDDEN_TIMES, task.rng)
-    seen = np.where(hidden, np.nan, y)
-    parts = windows_of(y, 1)
-    fitted, choices = best_family(
-        [seen[p] for p in parts], [y[p] for p in parts], [hidden[p] for p in parts], space, task, progress
-    )
-    parameters = fitted.parameters
-    parts = windows_of(y, parameters.order, PASS_SECONDS)
-    excluded = np.zeros(y.shape, dtype=bool)
-    if task.robust:
-        excluded, parameters = _first_outliers(seen, space, parameters, fixed=task.noise is not None)
-        parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
-    calm = np.where(excluded, np.nan, seen)
-    fitted = fit_again([calm[p] for p in parts], space, parameters, task, progress)
-    parameters = fitted.parameters
-    if task.robust:
-        excluded |= _outliers(seen, space, parameters, excluded)
-    parts = windows_of_matrices(y, parameters.order)
-    refinement, iterations, held_out, tried = best_refinement(
-        y, np.where(excluded, np.nan, seen), hidden & ~excluded, parts, space, parameters, task, progress
-    )
-    choices += tried
-    progress.enter("learning from all readings", 1.0, (iterations + 1) * len(y))
-    if task.robust:
-        excluded |= _outliers(y, space, parameters, excluded)
-    estimate = _finish(np.where(excluded, np.nan, y), space, fitted, refinement, iterations, task, progress)
-    return Learned(parameters, estimate, refinement, excluded, held_out, choices)
 
 
 def _first_outliers(y: np.ndarray, space: Space, parameters: Parameters, fixed: bool) -> tuple[np.ndarray, Parameters]:
@@ -325,21 +370,3 @@ def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.
     calm = np.where(excluded, np.nan, y)
     done = run(calm, parameters.dynamics(space), parameters.noise)
     return gross(deletion_scores(y, done.x, done.var, np.where(excluded, np.inf, parameters.noise)))
-
-
-def _finish(
-    y: np.ndarray, space: Space, fitted: Fitted, refinement: Refinement | None, iterations: int, task: LearningTask,
-    progress: StageClock,
-) -> Estimate:  # fmt: skip
-    """The chosen model on every reading."""
-    parameters = fitted.parameters
-    if refinement is None:
-        start = parameters.dynamics(space)
-        done = run(y, start, parameters.noise, smooth=False)
-        progress.tick(len(y))
-        return Estimate(
-            start, parameters.noise, [np.ones(len(y))], [done.log_likelihood], done.log_likelihood, fitted.gradient, 0,
-            fitted.gradient <= FLAT,
-        )  # fmt: skip
-    scaled = weighted(refinement.dynamics, len(y) - 1, refinement.df)
-    return refined([y], space, parameters, scaled, task, progress, iterations=iterations)

@@ -1,42 +1,43 @@
-"""A fitted model of a large network: smooth, forecast, simulate, stream, without anything dense."""
+"""A fitted model of a large network, without anything dense."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from time import perf_counter
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from nareg._core import checks
 from nareg._solvers.backends import SolverBackend
 from nareg._solvers.threads import one_thread
 from nareg.progress import Progress, ProgressCallback
-from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
-from nareg.spacetime._model.results import Smoothed
-from nareg.spacetime._model.sparse_stream import SparseStream, begin
-from nareg.spacetime._readings.outliers import ABSURD, deletion_scores, gross
-from nareg.spacetime._sparse.engines import Engine, Local, open_engine
-from nareg.spacetime._sparse.fitting import estimate
+from nareg.spacetime._model import store
+from nareg.spacetime._model.base import BaseModel, GridReadings
+from nareg.spacetime._model.stream import SparseStream
+from nareg.spacetime._readings.engine import FieldEstimate
+from nareg.spacetime._readings.outliers import ROUNDS, contradicted
+from nareg.spacetime._sparse.estimates import THREADS, Solver, estimate, mean_of, open_solver
+from nareg.spacetime._sparse.field import SMOOTHNESS, FieldFamily
+from nareg.spacetime._sparse.markov import STARTING
 from nareg.spacetime._sparse.system import Process
 from nareg.spacetime._sparse.variances import OffsetShares
 
-#: Residual of the solves of an estimate, and of those that only look for gross outliers.
-TOL, ROUGH = 1e-8, 1e-3
-#: Rounds that look for gross outliers.
-ROUNDS = 3
-#: Threads: each solves for some of the frequencies in time.
-THREADS = min(4, os.cpu_count() or 1)
+#: Residual of the solves of an estimate, of those that only look for gross outliers, and of the mean that a stream starts from.
+TOL, ROUGH, START_TOL = 1e-8, 1e-3, 1e-6
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SparseSpaceTimeModel(BaseModel):
+class SparseSpaceTimeModel(BaseModel[SparseStream]):
     """A graph state-space model of a large network; :func:`fit` makes it above 500 stations.
 
     ``x_t = rho x_{t-1} + e_t``, ``y_t = x_t + v_t``, where the field's precision is that of a Matern field on the graph. Its
     smoother is the filter ``(C + S)^-1 C y`` on the product of the graph and time, solved by conjugate gradients.
+
+    The mean is that of the dense smoother to a residual of 1e-8. Standard deviations are approximate: within 8 % in the
+    median, more for fields that reach far and hardly move. Single values in gaps can be off by half. Bands are calibrated
+    on hidden readings. The log-likelihood is an estimate with fixed random numbers.
 
     Attributes
     ----------
@@ -48,153 +49,102 @@ class SparseSpaceTimeModel(BaseModel):
         What readings leave of errors of mean and cycles.
     """
 
+    format: ClassVar[str] = "nareg-spacetime-sparse-2"
+
     process: Process
     shares: OffsetShares
-
-    def smooth(
-        self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
-        robust: bool = True, backend: SolverBackend = "scipy", progress: ProgressCallback | None = None,
-    ) -> Smoothed:  # fmt: skip
-        """Estimate the field at every station and time from all readings before and after.
-
-        The mean is that of the dense smoother to a residual of 1e-8. Standard deviations are approximate: within 8 % in the
-        median, more for fields that reach far and hardly move. Single values in gaps can be off by half. Bands are calibrated
-        on hidden readings. The log-likelihood is an estimate with fixed random numbers.
-
-        Parameters
-        ----------
-        readings : (N, T) array, optional
-            NaN where missing. Default: the readings that the model was fitted to.
-        times : (T,) array, optional
-            Needed for readings at other times than those of the fit.
-        observed : (N, T) bool array, optional
-            False marks a reading as missing.
-        robust : bool
-            Ignore readings more than five standard deviations from their prediction by all others.
-        backend : {"scipy", "torch", "petsc"} or Torch
-            Library that solves. ``"torch"`` solves for the mean, on CUDA where there is one; a
-            :class:`~nareg.filters.Torch` has a device and a precision. ``"petsc"`` solves for all on the ranks of
-            ``mpiexec``, which pass the same model and readings, and get the same results.
-        progress : callable, optional
-            Called with a :class:`~nareg.progress.Progress` per solve: its stage, and the fraction that is done.
-
-        Examples
-        --------
-        >>> import numpy as np, nareg
-        >>> rng = np.random.default_rng(0)
-        >>> g = nareg.graphs.grid((6, 6))
-        >>> truth = np.cumsum(0.1 * rng.standard_normal(100)) + np.zeros((36, 1))
-        >>> readings = truth + 0.5 * rng.standard_normal((36, 100))
-        >>> smoothed = nareg.spacetime.fit(g, readings, rng=rng, engine="sparse").smooth()
-        >>> bool(np.sqrt(np.mean((smoothed.x - truth) ** 2)) < 0.15)
-        True
-        """
-        started = perf_counter()
-        with one_thread(), open_engine(backend, self.process, self.graph, THREADS) as solver:
-            given = on_grid(self, readings, times, observed, exclude=robust)
-            y = given.rows - given.offset
-            search = robust and readings is not None
-            solver.compare(readings=y, robust=search)
-            bad = self._outliers(y, solver, progress)[0] if search else np.zeros(y.shape, dtype=bool)
-            calm = np.where(bad, np.nan, y)
-            x, var, value = solver.smooth(calm, TOL)
-            if progress is not None:
-                progress(Progress("smoothing", fraction=1.0))
-            rows = given.grid.rows
-            offsets = self.offset_variance(var[rows], given.grid.seconds_of(rows))
-            var = self.seen_variance(var[rows], offsets, np.isfinite(calm[rows]))
-            smoothed = self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
-            solver.compare(estimate=(smoothed.x, smoothed.std))
-        return smoothed
-
-    def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
-        y = (given.rows - given.offset)[-self.memory :]
-        with one_thread(), ThreadPoolExecutor(THREADS) as pool:
-            x, var = estimate(y, self.process, self.graph, pool, TOL)
-        decay = self.process.rho ** np.arange(1, steps + 1)[:, None]
-        seconds = given.grid.seconds_of(len(given.rows) + np.arange(steps))
-        ahead = decay**2 * var[-1] + self.process.variance * (1 - decay**2)
-        ahead += self.offset_variance(ahead, seconds)
-        times = np.array([given.grid.time_of(len(given.rows) + k) for k in range(steps)])
-        return self._smoothed(decay * x[-1] + self.cycles.at(seconds), ahead, times, float("nan"), started)
 
     def offset_variance(self, var: np.ndarray, seconds: np.ndarray) -> np.ndarray:
         """Variance (T, N) that errors of mean and cycles add to the field's, ``var`` (T, N), in the model's unit."""
         return self.cycles.variance_at(seconds) * self.shares.at(var / self.process.variance)
-
-    def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
-        return self.process.draw(n_times, rng).T
-
-    def stream(
-        self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
-    ) -> SparseStream:
-        """Start a filter that takes in new readings after the last of the model's.
-
-        Parameters
-        ----------
-        readings, times
-            Readings to start from; default those of the fit.
-        robust : float or None
-            Readings further than ``robust`` standard deviations from their prediction are moved to that distance. After four
-            such readings in a row a station is ignored until it reads near its prediction again. None takes every reading as
-            it is.
-        """
-        if robust is not None:
-            robust = checks.number("robust", robust, low=0, strict=True)
-        given = on_grid(self, readings, times, exclude=robust is not None)
-        first = round(float(self.grid.row_of(given.grid.values[:1])[0])) if readings is not None else 0
-        y = given.rows - given.offset
-        with one_thread(), ThreadPoolExecutor(THREADS) as pool:
-            return begin(self, y, first + given.grid.length - 1, robust, pool)
-
-    def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
-        """Readings minus their predictions from all others, in standard deviations, (N, T); NaN where there is no reading."""
-        given = on_grid(self, readings, times, exclude=False)
-        with one_thread(), ThreadPoolExecutor(THREADS) as pool:
-            _, scores = self._outliers(given.rows - given.offset, Local(self.process, self.graph, pool), None)
-        return scores[given.grid.rows].T
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model and its readings to an .npz file, whole or not at all; :func:`load` reads it."""
-        from nareg.spacetime._model.sparse_store import save
-
-        save(self, path)
 
     @property
     def memory(self) -> int:
         """Steps after which the past no longer matters: its effect has fallen to 1e-6."""
         return int(np.ceil(np.log(1e-6) / np.log(max(abs(self.process.rho), 0.1))))
 
-    def _outliers(self, y: np.ndarray, solver: Engine, progress: ProgressCallback | None) -> tuple[np.ndarray, np.ndarray]:
+    @contextmanager
+    def _solving(self, backend: SolverBackend) -> Iterator[Solver]:
+        with one_thread(), open_solver(backend, self.process, self.graph) as solver:
+            yield solver
+
+    def _smoothed(
+        self, given: GridReadings, solver: Solver, *, search: bool, progress: ProgressCallback | None
+    ) -> FieldEstimate:
+        solver.compare(readings=given.rows, robust=search)
+        bad = self._outliers(given.rows, solver, progress)[0] if search else np.zeros(given.rows.shape, dtype=bool)
+        x, var, value = solver.smooth(np.where(bad, np.nan, given.rows), TOL)
+        if progress is not None:
+            progress(Progress("smoothing", fraction=1.0))
+        solver.compare(estimate=(x, var))
+        return FieldEstimate(x, var, self.offset_variance(var, given.grid.seconds), np.isfinite(given.rows) & ~bad, value)
+
+    def _ahead(self, given: GridReadings, seconds: np.ndarray) -> FieldEstimate:
+        with one_thread(), ThreadPoolExecutor(THREADS) as pool:
+            x, var = estimate(given.rows[-self.memory :], self.process, self.graph, pool, TOL)
+        decay = self.process.rho ** np.arange(1, seconds.size + 1)[:, None]
+        ahead = decay**2 * var[-1] + self.process.variance * (1 - decay**2)
+        offsets = self.offset_variance(ahead, seconds)
+        return FieldEstimate(decay * x[-1], ahead, offsets, np.isfinite(given.rows), float("nan"))
+
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        with self._solving("scipy") as solver:
+            return self._outliers(rows, solver, None)[1]
+
+    def _stream(self, given: GridReadings, row: int, robust: float | None) -> SparseStream:
+        process, y = self.process, given.rows[-self.memory :]
+        stream = SparseStream(self, row, robust)
+        weights = np.isfinite(y) / process.noise
+        early = max(len(y) - int(STARTING / stream.filter.pattern.multiplications) - 1, 0)
+        with one_thread(), ThreadPoolExecutor(THREADS) as pool:
+            if early:
+                shares = process.rho ** (2.0 * np.arange(early)[::-1])
+                coverage = shares @ weights[:early] / shares.sum()
+                stream.filter.settle(mean_of(y[:early], process, pool, START_TOL)[-1], coverage)
+            for k in range(early, len(y)):
+                if k:
+                    stream.filter.predict()
+                stream.filter.correct(y[k], weights[k])
+        return stream
+
+    def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
+        return self.process.draw(n_times, rng).T
+
+    def _outliers(self, y: np.ndarray, solver: Solver, progress: ProgressCallback | None) -> tuple[np.ndarray, np.ndarray]:
         """(T, N) True for readings that all others contradict, and every reading's deletion score."""
-        noise = self.process.noise
-        with np.errstate(invalid="ignore"):
-            bad = np.abs(y) > ABSURD * np.sqrt(self.process.variance + noise)
-        for k in range(ROUNDS):
-            x, var = solver.estimate(np.where(bad, np.nan, y), ROUGH)
-            scores = deletion_scores(y, x, var, np.where(bad, np.inf, noise))
-            # a deleted reading is judged with the noise that it would have
-            scores = np.where(bad, (y - x) / np.sqrt(var + noise), scores)
+        fractions = iter(np.arange(1, ROUNDS + 1) / (ROUNDS + 1))
+
+        def rough(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            done = solver.estimate(y, ROUGH)
             if progress is not None:
-                progress(Progress("looking for outliers", fraction=(k + 1) / (ROUNDS + 1)))
-            wild = gross(scores)
-            if (wild == bad).all():
-                break
-            bad = wild
-        return bad, scores
+                progress(Progress("looking for outliers", fraction=float(next(fractions))))
+            return done
 
-    def _result(
-        self, x: np.ndarray, var: np.ndarray, given: GridReadings, value: float, used: np.ndarray, started: float
-    ) -> Smoothed:
-        # readings that were left out have no likelihood
-        seen = given.values[np.isfinite(used[given.grid.rows].T)]
-        value += float(self.transform.log_slope(seen).sum()) - seen.size * float(np.log(self.unit))
-        return self._smoothed(x, var, given.grid.values, value, started)
+        return contradicted(y, self.process.noise, self.process.variance, rough)
 
-    def _smoothed(self, x: np.ndarray, var: np.ndarray, times: np.ndarray, value: float, started: float) -> Smoothed:
-        x, var = x.T, var.T
-        mean, std = self.to_mean(x, var)
-        return Smoothed(
-            mean, std, self.status, value, times, self.unit_noise * self.unit**2, x * self.unit, var * self.unit**2,
-            self.transform, self.bands, self.graph, {"total": perf_counter() - started},
-        )  # fmt: skip
+    def _own_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        process, shares = self.process, self.shares
+        arrays = {"shares_field": shares.field, "shares_offset": shares.offset, "shares_known": shares.known}
+        facts = {"rho": process.rho, "variance": process.variance, "reach": process.field.reach}
+        return arrays, facts | {"smoothness": process.field.family.smoothness}
+
+    @classmethod
+    def from_arrays(cls, a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
+        """A model from what :meth:`to_arrays` gave, checked."""
+        shared, smoothness = store.shared_fields(a, facts), facts["smoothness"]
+        rho, variance, reach = (store.number(facts, name) for name in ("rho", "variance", "reach"))
+        store.need(abs(rho) < 1 and variance > 0 and 0 < reach < 1e6, "its process is not stationary")
+        store.need(smoothness in SMOOTHNESS, f"its smoothness is {smoothness!r}")
+        spatial = FieldFamily(shared["graph"].adjacency, int(smoothness)).at(reach)
+        process = Process(spatial, rho, variance, shared["unit_noise"])
+        return cls(process=process, shares=_shares(a, shared["graph"].n_nodes), **shared)
+
+
+def _shares(a: dict[str, np.ndarray], n: int) -> OffsetShares:
+    place, share, known = a["shares_field"], a["shares_offset"], a["shares_known"]
+    for name in ("shares_field", "shares_offset"):
+        store.array(a, name, (place.size,))
+    store.need(place.size >= 2 and bool((np.diff(place) > 0).all()), "the curve of its shares does not increase")
+    store.need(bool(((share >= 0) & (share <= 1)).all()), "its shares are not between 0 and 1")
+    store.need(known.shape == (n,) and known.dtype == bool, "shares_known is not a mask of its stations")
+    return OffsetShares(place, share, known)

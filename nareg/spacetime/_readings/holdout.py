@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nareg.spacetime._readings.outliers import MAD_TO_STD
-from nareg.spacetime._readings.task import FEWEST_HIDDEN
 
+#: With fewer hidden readings nothing is compared by them.
+FEWEST_HIDDEN = 20
 #: Errors are cut at so many robust standard deviations: a broken sensor must not choose a model.
 WINSOR = 5.0
 #: Times whose readings tell the stations apart.

@@ -1,7 +1,7 @@
 """Station means and smooth cycles of large networks: those of ``_readings.cycles``, shrunk with sparse precisions.
 
-Coefficients are ``z = common + f + sqrt(v) (h + e)``: f the field that is wanted, h a field that slow weather gives neighbors'
-errors alike, e an error of the station's own. Reach, size and own share of h are those of largest likelihood for errors
+Coefficients are ``z = common + f + sqrt(v) (h + e)``: f the field that is wanted, h a field that slow weather gives the
+errors of neighbors, e an error of the station's own. Reach, size and own share of h are those of largest likelihood for errors
 themselves (coefficients where there is weather and noise but no cycle), then reach and variance of f for the coefficients.
 
 Readings of a sum of fields: ``z = sum_b load_b f_b + e``, where every f_b has a sparse precision and e independent errors.
@@ -25,24 +25,18 @@ from nareg._solvers.factorization import superlu
 from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
-from nareg.spacetime._readings.cycle_errors import of_coefficient, read_together, shown_errors, unit_errors
 from nareg.spacetime._readings.cycles import (
-    FEWEST_PER_WAVE,
     FEWEST_TOGETHER,
     LARGEST_EDGES,
-    OPEN_MEAN,
     OWN,
     RANGES,
     SHARES,
     UNSURE,
     Cycles,
-    beside,
-    find,
-    none,
-    slow_power,
+    Shrunk,
+    shrunk_cycles,
 )
-from nareg.spacetime._sparse.field import FieldFamily, GraphField
-from nareg.spacetime._sparse.fitting import neighborhood
+from nareg.spacetime._sparse.field import FieldFamily, GraphField, neighborhood
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,32 +140,22 @@ class Fields:
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
-    """Errors of variance about one: ``size ((1 - own) C + own I)`` between stations ``together``, independent at others."""
+class ErrorField:
+    """Errors of variance about one: ``size ((1 - own) C + own I)`` between ``comparable`` stations, independent at others."""
 
     reach: float
     own: float
     size: float
-    together: np.ndarray  # (N,) bool
+    comparable: np.ndarray  # (N,) bool
 
     def times(self, v: np.ndarray, fields: Fields, stations: slice | np.ndarray) -> tuple[list[Part], np.ndarray]:
         """For errors of variances ``v`` of some stations, with their ``fields``: the field, and variances of their own part."""
-        together = self.together[stations]
-        field = fields.part(self.reach, self.size * (1 - self.own), np.sqrt(v) * together)
-        return field, v * np.where(together, self.size * self.own, 1.0)
+        comparable = self.comparable[stations]
+        field = fields.part(self.reach, self.size * (1 - self.own), np.sqrt(v) * comparable)
+        return field, v * np.where(comparable, self.size * self.own, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Shrunk:
-    """Coefficients at all stations (N,), the network's own, variances (N,), and draws (N, J) of their errors."""
-
-    level: np.ndarray
-    common: float
-    spread: np.ndarray
-    errors: np.ndarray
-
-
-class Shrinkage:
+class SparseShrinkage:
     """Shrinks towards fields of a family. A large network's are chosen where stations have most readings, ``counts`` (N,)."""
 
     def __init__(self, family: FieldFamily, counts: np.ndarray) -> None:
@@ -187,25 +171,27 @@ class Shrinkage:
             return self.fields, slice(None)
         return self.few, self.some
 
-    def alike(self, unit: np.ndarray, together: np.ndarray) -> Alike:
-        """How alike errors ``unit`` (N, J) of variance about one are: the dense model's ``_covariance_of``."""
-        able = together & unit.any(axis=1)
+    def error_model(self, unit: np.ndarray, comparable: np.ndarray) -> ErrorField:
+        """Reach, size and own share of errors ``unit`` (N, J) of variance about one, of largest likelihood."""
+        able = comparable & unit.any(axis=1)
         if able.sum() < FEWEST_TOGETHER:
-            return Alike(0.0, 1.0, 1.0, np.zeros(able.size, dtype=bool))
+            return ErrorField(0.0, 1.0, 1.0, np.zeros(able.size, dtype=bool))
         fields, stations = self._choosing(able)
         seen = able[stations].astype(float)
         u, count = unit[stations] * seen[:, None], int(seen.sum())
-        best, result = np.inf, Alike(0.0, 1.0, 1.0, able)
+        best, result = np.inf, ErrorField(0.0, 1.0, 1.0, able)
         for reach in REACHES:
             for own in OWN:
                 model = fields.sum(fields.part(reach, 1 - own), seen / own)
                 size = float(np.sum(u * model.solve(u))) / (u.shape[1] * count)
                 score = model.log_det + count * np.log(max(size, 1e-300))
                 if score < best:
-                    best, result = score, Alike(reach, own, size, able)
+                    best, result = score, ErrorField(reach, own, size, able)
         return result
 
-    def __call__(self, b: np.ndarray, error: np.ndarray, alike: Alike, unit: np.ndarray, rng: np.random.Generator) -> Shrunk:
+    def __call__(
+        self, b: np.ndarray, error: np.ndarray, error_model: ErrorField, unit: np.ndarray, rng: np.random.Generator
+    ) -> Shrunk:
         """By the likeliest field. ``b`` (N,) are NaN where nothing is known, ``error`` (N,) their errors' variances.
 
         Draws are the errors of fields of this kind that were found from coefficients with errors ``unit`` (N, J) times their
@@ -225,9 +211,9 @@ class Shrinkage:
             spread = np.where(known, v, 1 / trust.sum())
             return Shrunk(center + z, center, spread, unit * np.sqrt(spread)[:, None])
         sizes = [share / (1 - share) * typical for share in SHARES[:-1]] + [max(total, 30 * typical)]
-        reach, variance = self._likeliest(z, v, known & (v <= UNSURE * typical), alike, sizes)
+        reach, variance = self._likeliest(z, v, known & (v <= UNSURE * typical), error_model, sizes)
         signal = self.fields.part(reach, variance)
-        noise, own = alike.times(v, self.fields, slice(None))
+        noise, own = error_model.times(v, self.fields, slice(None))
         model = self.fields.sum(signal + noise, known / own)
         drawn = np.zeros(unit.shape)
         for part in signal:
@@ -243,12 +229,12 @@ class Shrinkage:
         return Shrunk(center + levels[:, 0], center + float(middle[0]), spread, drawn - levels[:, 1:])
 
     def _likeliest(
-        self, z: np.ndarray, v: np.ndarray, sure: np.ndarray, alike: Alike, sizes: list[float]
+        self, z: np.ndarray, v: np.ndarray, sure: np.ndarray, error_model: ErrorField, sizes: list[float]
     ) -> tuple[float, float]:
         """Reach and variance of the field, by the coefficients of stations that are ``sure`` (N,)."""
         fields, stations = self._choosing(sure)
         z, v, sure = z[stations], v[stations], sure[stations]
-        noise, own = alike.times(v, fields, stations)
+        noise, own = error_model.times(v, fields, stations)
         best, result = np.inf, (0.0, 0.0)
         for reach in REACHES:
             for variance in sizes:
@@ -268,60 +254,9 @@ DRAWS = 2
 def fit(
     y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: FieldFamily, wanted: str | tuple[str, ...]
 ) -> Cycles:
-    """Means and cycles of readings (T, N), NaN where missing. ``family`` is the field that coefficients are shrunk by."""
-    names, harmonics = find(seconds, step, dated, wanted)
-    n = y.shape[1]
-    empty = none(names, harmonics)
-    B = empty.basis(seconds)
-    K = B.shape[1]
-    X = np.column_stack([B, beside(seconds, step, names)])
-    coefficients, spreads, power, apart = _least_squares(y, X, K)
-    rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
-    apart /= np.sqrt(power or 1.0)
-    unit = unit_errors(apart, y, rng, DRAWS)
-    counts = np.isfinite(y).sum(axis=0)
-    shrink = Shrinkage(family, counts)
-    alike = shrink.alike(shown_errors(apart, y).T, read_together(apart, counts))
-    draws = [of_coefficient(unit, k).T for k in range(K)]
-    parts = [shrink(coefficients[k], spreads[k] * power, alike, draws[k], rng) for k in range(K)]
-    level, common, spread, errors = (
-        np.array([getattr(part, name) for part in parts]) for name in ("level", "common", "spread", "errors")
-    )
-    # a place without a station has the network's own level: no dense correlation is stored
-    return Cycles(names, harmonics, level, common, np.zeros(K), np.zeros((K, n)), np.zeros(K), spread, errors)
+    """Means and cycles of readings (T, N), NaN where missing. ``family`` is the field that coefficients are shrunk by.
 
-
-def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-    """Coefficients (K, N) of every station, NaN where it has too few readings, their spreads, and the noise's power.
-
-    The last are the coefficients of waves beside the cycles over the roots of their spreads.
+    A place without a station has the network's own level: no dense correlation is stored.
     """
-    n, m = y.shape[1], X.shape[1]
-    observed = np.isfinite(y)
-    counts = observed.sum(axis=0)
-    first, second = np.triu_indices(m)
-    products = (X[:, first] * X[:, second]).T @ observed.astype(float)
-    right = X.T @ np.where(observed, y, 0.0)
-    coefficients, spreads, apart = (np.full((count, n), np.nan) for count in (K, K, m - K))
-    rich = np.flatnonzero(counts >= FEWEST_PER_WAVE * m)
-    if rich.size:
-        normal = np.zeros((rich.size, m, m))
-        normal[:, first, second] = normal[:, second, first] = products[:, rich].T
-        # coefficients that a short record leaves open have a large variance; the mean may be large, and is never open
-        ridge = np.arange(m) > 0
-        normal[:, np.arange(m), np.arange(m)] += 1e-9 * counts[rich, None] * ridge
-        inverse = np.linalg.inv(normal)
-        solution = np.einsum("nij,jn->in", inverse, right[:, rich])
-        diagonal = np.einsum("nii->in", inverse)
-        coefficients[:, rich], spreads[:, rich] = solution[:K], diagonal[:K]
-        closed = diagonal[0] * counts[rich] <= OPEN_MEAN
-        apart[:, rich[closed]] = (solution[K:] / np.sqrt(diagonal[K:]))[:, closed]
-        few = np.linalg.inv(normal[~closed, :K, :K])
-        coefficients[:, rich[~closed]] = np.einsum("nij,jn->in", few, right[:K, rich[~closed]])
-        spreads[:, rich[~closed]] = np.einsum("nii->in", few)
-    powers = (apart**2).mean(axis=0)
-    power = float(np.nanmedian(powers)) if np.isfinite(powers).any() else slow_power(y)
-    poor = np.flatnonzero((counts > 0) & (counts < FEWEST_PER_WAVE * m))
-    coefficients[0, poor] = right[0, poor] / counts[poor]
-    spreads[0, poor] = 1.0 / counts[poor]
-    return coefficients, spreads, power, apart
+    shrinkage = SparseShrinkage(family, np.isfinite(y).sum(axis=0))
+    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS)
