@@ -14,8 +14,7 @@ from nareg.cleaning._words import plural
 from nareg.errors import DegenerateFitWarning, SolverError, TooLargeError
 from nareg.io import Readings
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, check
-from nareg.quality._text import time
+from nareg.quality import Flag, Quality, check, time
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._dense.em import DynamicsName
 from nareg.spacetime._readings.transforms import TransformLike

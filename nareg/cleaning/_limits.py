@@ -102,8 +102,8 @@ def _slope(y: np.ndarray, heights: np.ndarray, counts: np.ndarray) -> tuple[floa
         return None
     # at every time beside the network, as gaps differ
     times = np.isfinite(y[some]).any(axis=0)
-    beside = y[np.ix_(some, times)] - np.nanmedian(y[np.ix_(some, times)], axis=0)
-    levels = np.nanmedian(beside, axis=1)
+    relative = y[np.ix_(some, times)] - np.nanmedian(y[np.ix_(some, times)], axis=0)
+    levels = np.nanmedian(relative, axis=1)
     h = heights[some] - heights[some].mean()
     if not np.isfinite(size := float(h @ h)):
         return None

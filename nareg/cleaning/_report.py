@@ -20,7 +20,7 @@ from nareg.cleaning._results import CleanedTables
 from nareg.cleaning._words import number, plural
 from nareg.io import write_rows
 from nareg.io._foreign import write_bytes
-from nareg.quality._results import events
+from nareg.quality import events
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:

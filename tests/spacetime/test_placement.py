@@ -123,7 +123,7 @@ def test_places_without_a_node_are_ranked_by_the_extended_model(kind):
     W = np.concatenate([information_of(model), np.zeros(3)])
     dynamics = model.extended(points).dynamics
     noise = np.median(model.unit_noise[[0, 1, 3, 4]])
-    for scored, mean in ((slice(5), ranking), (slice(8), placement(model, coordinates=points, over="all"))):
+    for scored, mean in ((slice(5), ranking), (slice(8), placement(model, coordinates=points, average_over="all"))):
         today = 9 * riccati(dynamics, W)[scored].mean()
         assert mean.mse == pytest.approx(today, rel=1e-8)
         for j in range(3):

@@ -362,11 +362,11 @@ def _first_outliers(y: np.ndarray, space: Space, parameters: Parameters, fixed: 
         return excluded, parameters
     spread = robust_spread(scores)
     # less would be a station whose readings are all but equal, of whose noise they say nothing
-    calmer = np.where(excluded.any(axis=0) & (spread > LEAST_SPREAD), np.minimum(spread, 1.0), 1.0)
-    return excluded, replace(parameters, log_noise=parameters.log_noise + 2 * np.log(calmer))
+    smaller = np.where(excluded.any(axis=0) & (spread > LEAST_SPREAD), np.minimum(spread, 1.0), 1.0)
+    return excluded, replace(parameters, log_noise=parameters.log_noise + 2 * np.log(smaller))
 
 
 def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.ndarray) -> np.ndarray:
-    calm = np.where(excluded, np.nan, y)
-    done = run(calm, parameters.dynamics(space), parameters.noise)
+    usable = np.where(excluded, np.nan, y)
+    done = run(usable, parameters.dynamics(space), parameters.noise)
     return gross(deletion_scores(y, done.x, done.var, np.where(excluded, np.inf, parameters.noise)))

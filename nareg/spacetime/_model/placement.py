@@ -124,7 +124,7 @@ class SensorRanking:
 
 
 #: Nodes whose squared errors are averaged.
-Over: TypeAlias = Literal["stations", "all"]
+AverageOver: TypeAlias = Literal["stations", "all"]
 
 
 def placement(
@@ -135,7 +135,7 @@ def placement(
     names: Sequence[str] | None = None,
     count: int = 1,
     noise: ArrayLike | None = None,
-    over: Over = "stations",
+    average_over: AverageOver = "stations",
     progress: ProgressCallback | None = None,
 ) -> SensorRanking:
     """Rank sites for new sensors by how much each lowers the expected squared error of the smoother.
@@ -154,7 +154,7 @@ def placement(
         Number of sensors to choose. Each is the best one given those before.
     noise : number or array with one entry per site, optional
         Noise variance of a new sensor, in the squared unit of the readings. Default: the median of the model's.
-    over : {"stations", "all"}
+    average_over : {"stations", "all"}
         What the error is averaged over: the nodes of the graph, or these and the further places.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per frequency.
@@ -196,7 +196,7 @@ def placement(
     """
     started = perf_counter()
     model = _checked(model)
-    checks.choice("over", over, ("stations", "all"))
+    checks.choice("average_over", average_over, ("stations", "all"))
     graph, n = model.graph, model.n_nodes
     information = _information(model)
     reads = information > 0
@@ -236,7 +236,7 @@ def placement(
             i = int(np.argmin(given))
             raise InputError(f"noise[{i}] is {given[i]:g}: pass variances above 0, in the squared unit of the readings.")
         variances = given / slopes[at]
-    scored = n if over == "stations" else model.n_nodes
+    scored = n if average_over == "stations" else model.n_nodes
     return _rank("add", model, graph, information, at, labels, 1.0 / variances, scored, count, progress, started)
 
 

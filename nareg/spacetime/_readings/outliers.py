@@ -22,7 +22,7 @@ ROUNDS = 3
 #: begin at this quantile, have so many readings at least, and this shape at most.
 EXCEEDED, TAIL, FEWEST_IN_TAIL, HEAVIEST = 100.0, 0.98, 8, 0.9
 #: A spike begins and ends within one step, by this share of its height.
-AT_ONCE = 0.5
+ABRUPT = 0.5
 #: Others that show an event, at least, as a share of all and in number.
 SHARED, FEWEST_SHARED = 0.15, 2
 #: Readings are absurd only beyond so many times the largest ones of the median station, and what its tail makes possible.
@@ -105,20 +105,20 @@ def spikes(scores: np.ndarray, limit: float) -> np.ndarray:
     """(T, N) True for scores beyond a limit that begin and end at once, as a rise of the quantity does not, at one station.
 
     Successive scores on one side, the largest of them beyond the limit and all beyond half of it, are one event. Its readings
-    are out where those before and after it differ from its first and last by more than :data:`AT_ONCE` of its height. What
+    are out where those before and after it differ from its first and last by more than :data:`ABRUPT` of its height. What
     others show at that time, a step before or after, is the field's.
     """
-    result: np.ndarray = _at_once(scores, limit) & ~_shared(scores, limit)
+    result: np.ndarray = _abrupt(scores, limit) & ~_shared(scores, limit)
     return result
 
 
-def _at_once(scores: np.ndarray, limit: float) -> np.ndarray:
+def _abrupt(scores: np.ndarray, limit: float) -> np.ndarray:
     result = np.zeros(scores.shape, dtype=bool)
     for i, column in enumerate(scores.T):
         rows = np.flatnonzero(np.isfinite(column))
         values = column[rows]
         for a, b in _events(values, limit):
-            height = AT_ONCE * float(np.median(np.abs(values[a:b])))
+            height = ABRUPT * float(np.median(np.abs(values[a:b])))
             before = a == 0 or abs(values[a] - values[a - 1]) > height
             after = b == rows.size or abs(values[b - 1] - values[b]) > height
             result[rows[a:b], i] = before and after and b - a < rows.size
@@ -164,7 +164,7 @@ def absurd(y: np.ndarray) -> np.ndarray:
     scores /= np.fmax(spreads, float(np.median(positive)))
     codes = _codes(y, scores)
     limit = max(ABSURD, _usual(np.where(codes, np.nan, scores)))
-    return _at_once(scores, limit) & (codes | ~_shared(np.where(codes, np.nan, scores), limit))
+    return _abrupt(scores, limit) & (codes | ~_shared(np.where(codes, np.nan, scores), limit))
 
 
 def _codes(y: np.ndarray, scores: np.ndarray) -> np.ndarray:

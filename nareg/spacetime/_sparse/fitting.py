@@ -180,9 +180,9 @@ def learn_large(
     progress.enter("learning the field and the noise", 0.4, ITERATIONS)
     best = fit(seen, start, ITERATIONS)
     if task.robust:
-        wild = [_gross(part, best.process, graph, pool) for part in seen]
-        if any(w.any() for w in wild):
-            seen = [np.where(w, np.nan, part) for w, part in zip(wild, seen, strict=True)]
+        outliers = [_gross(part, best.process, graph, pool) for part in seen]
+        if any(w.any() for w in outliers):
+            seen = [np.where(w, np.nan, part) for w, part in zip(outliers, seen, strict=True)]
             best = fit(seen, best.process, AGAIN)
     choices: list[tuple[str, float, float]] = []
     held_out, shares = None, everything(known)

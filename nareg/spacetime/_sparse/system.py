@@ -99,7 +99,7 @@ def one_by_one(work: Callable[[float], np.ndarray], items: Sequence[float], widt
     return np.array([work(item) for item in items]).reshape(len(items), width)
 
 
-def alike(values: np.ndarray) -> list[tuple[np.ndarray, float]]:
+def frequency_groups(values: np.ndarray) -> list[tuple[np.ndarray, float]]:
     """Frequencies that share a factor, and the precision in time that it has, from the smallest on."""
     order = np.argsort(values, kind="stable")
     bins = np.floor(np.log(values[order] / values[order[0]]) / np.log(SPREAD)).astype(int)
@@ -112,7 +112,7 @@ class TimePreconditioner:
 
     def __init__(self, process: Process, coverage: np.ndarray, T: int):
         self.process, self.coverage, self.T = process, coverage, T
-        self.groups = alike(process.eigenvalues(T) / process.variance)
+        self.groups = frequency_groups(process.eigenvalues(T) / process.variance)
         self.parts = self._factors(self._columns())
 
     def _columns(self) -> np.ndarray:
