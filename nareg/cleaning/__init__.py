@@ -6,10 +6,10 @@ methods on readings that it hid from all of them.
 
 from __future__ import annotations
 
-from nareg.cleaning._clean import CleanSettings as CleanSettings
 from nareg.cleaning._clean import clean
 from nareg.cleaning._clean import run as run
 from nareg.cleaning._cleaned import Cleaned
+from nareg.cleaning._learn import CleanSettings as CleanSettings
 from nareg.cleaning._learn import portion as portion
 from nareg.cleaning._methods import MODEL as MODEL
 from nareg.cleaning._network import ReadingsLike as ReadingsLike

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from nareg._core import checks
 from nareg.cleaning import _compare
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._compare import Hidden, contradicted
-from nareg.cleaning._learn import drift_errors, drift_note, in_own_times, learn, portion, without_spikes
+from nareg.cleaning._learn import (
+    CleanSettings,
+    Job,
+    NoiseLike,
+    drift_errors,
+    drift_note,
+    in_own_times,
+    learn,
+    portion,
+    without_spikes,
+)
 from nareg.cleaning._limits import at_end, failed, follow_heights, limits
 from nareg.cleaning._methods import EDGES, LINE, MEDIAN, MODEL, WEIGHT, EdgeWeights, Method, SpaceTimeMethod, simple_methods
-from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble, refuse_directions
-from nareg.cleaning._words import number, plural, same_unit
-from nareg.errors import InputError, NaregError
+from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
+from nareg.cleaning._words import number, plural
+from nareg.errors import NaregError
 from nareg.io import readings_to_frame
-from nareg.progress import Progress, ProgressCallback
+from nareg.progress import ProgressCallback
 from nareg.quality import Flag, Quality
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._dense.em import DynamicsName
@@ -33,8 +40,6 @@ from nareg.spacetime._readings.transforms import TransformLike
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Variances in the order of the stations, or by name; None estimates them.
-NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
 #: Where the fit and the check of the readings end on the progress bar, simple methods, and edge weights; smoothing is the rest.
 FITTED, PREDICTED, COMPARED = 0.7, 0.8, 0.94
 #: What is said of an intermittent quantity.
@@ -42,22 +47,6 @@ RESTING = (
     "The quantity rests at a bound in much of the record, where it does not scatter, so that noise cannot be told from its own "
     "variation. Readings are kept as they are, and gaps are filled."
 )
-#: Sizes of readings whose squares and cubes are no trouble.
-SMALLEST, LARGEST_SIZE = 1e-90, 1e90
-
-
-@dataclass(frozen=True)
-class CleanSettings:
-    """Settings of :func:`clean`."""
-
-    noise: NoiseLike = None
-    transform: TransformLike = "auto"
-    dynamics: DynamicsName = "auto"
-    hidden: float = 0.08
-    unit: str | None = None
-    lower: float | None = None
-    upper: float | None = None
-    rng: np.random.Generator | None = None
 
 
 def clean(
@@ -144,63 +133,6 @@ def clean(
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """A table to clean, with checked settings, and where its notes and its progress go."""
-
-    network: StationNetwork
-    settings: CleanSettings
-    share: float  # of the readings that is hidden
-    rng: np.random.Generator
-    noise: np.ndarray | None  # (N,) known variances
-    report: ProgressCallback
-    notes: list[str]
-
-    @classmethod
-    def of(cls, network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None) -> Job:
-        share = checks.number("hidden", settings.hidden, low=0, high=0.5)
-        rng = checks.generator(settings.rng)
-        if settings.unit is not None and not isinstance(settings.unit, str):
-            raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
-        noise = variances(settings.noise, network)
-        _check_size(network.readings.values)
-        refuse_directions(network.readings.values, settings.unit, ())
-        notes, stated = list(network.notes), network.readings.unit
-        if settings.unit is not None and stated is not None and not same_unit(settings.unit, stated):
-            notes.append(
-                f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or "
-                "convert the readings."
-            )
-        return cls(network, settings, share, rng, noise, progress or (lambda _: None), notes)
-
-    @property
-    def y(self) -> np.ndarray:
-        """(N, T) readings, NaN where missing."""
-        return self.network.readings.values
-
-    @property
-    def times(self) -> np.ndarray | None:
-        return self.network.readings.timestamps
-
-    def tick(self, stage: str, fraction: float) -> None:
-        self.report(Progress(stage, fraction=fraction))
-
-    def note(self, sentence: str | None) -> None:
-        if sentence is not None:
-            self.notes.append(sentence)
-
-    def method(self, method: Method, begin: float, end: float, seen: np.ndarray) -> Method | None:
-        """The method, fitted to readings that are ``seen``; None with a note where it cannot work."""
-        stage = "predicting hidden readings" if method.name == MODEL else f"comparing: {method.name}"
-        self.tick(stage, begin)
-        try:
-            method.fit(seen, portion(self.report, begin, end, prefix=f"comparing {method.name}: "))
-        except NaregError as error:
-            self.note(f"The method {method.name!r} was left out of the comparison: {error}")
-            return None
-        return method
-
-
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """What every method predicts of the hidden readings, and which readings are bad."""
 
@@ -220,10 +152,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     screened = _screened(job.y)
     usable = np.where(screened, np.nan, job.y)
     chosen = hide(usable.T, job.share, job.rng).T
-    model, quality, without = learn(
-        network, chosen, job.noise, job.rng, job.notes, job.report,
-        dynamics=settings.dynamics, transform=settings.transform, until=FITTED,
-    )  # fmt: skip
+    model, quality, without = learn(job, chosen, FITTED)
     marks.append(perf_counter())
     compared = _compared(job, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable))
     predicted = {name: method.predicted for name, method in compared.methods.items()}
@@ -279,11 +208,11 @@ def _compared(
     flags = _flags(y, excluded) if quality is None else quality.flags
     bad = excluded | (flags == Flag.BAD)
     hidden = Hidden.of(chosen, np.isfinite(y), bad)
-    fitted = [] if model is None else [job.method(SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
+    fitted = [] if model is None else [_fitted(job, SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
     if chosen.any() or model is None:
         steps = np.linspace(FITTED + 0.02, PREDICTED, 8)
         simple = simple_methods(graph, job.times, job.rng)
-        fitted += [job.method(method, step, PREDICTED, seen) for method, step in zip(simple, steps, strict=False)]
+        fitted += [_fitted(job, method, step, PREDICTED, seen) for method, step in zip(simple, steps, strict=False)]
     methods = {method.name: method for method in fitted if method is not None}
     if quality is not None and MODEL in methods and LINE in methods:
         model_, line = methods[MODEL].predicted, methods[LINE].predicted
@@ -297,7 +226,7 @@ def _compared(
     ends, stated = limits(good, job.settings.lower, job.settings.upper)
     job.note(stated)
     if model is not None and hidden.enough and graph.n_nodes > 1:
-        edges = job.method(EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)
+        edges = _fitted(job, EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)
         methods |= {} if edges is None else {EDGES: edges}
     if not hidden.enough and job.share > 0:
         job.note(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
@@ -343,26 +272,16 @@ def _possible(job: Job, compared: Comparison, x: np.ndarray, std: np.ndarray, re
     return np.where(own, good, ends.clip(x)), std
 
 
-def _check_size(y: np.ndarray) -> None:
-    largest = float(np.nanmax(np.abs(y)))
-    if largest > LARGEST_SIZE or 0 < largest < SMALLEST:
-        raise InputError(f"readings has a value of size {largest:.3g}, whose powers overflow float64: use another unit.")
-
-
-def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
-    """Noise variances (N,) in the order of the readings' stations."""
-    if noise is None or (isinstance(noise, str) and noise == "estimate"):
+def _fitted(job: Job, method: Method, begin: float, end: float, seen: np.ndarray) -> Method | None:
+    """The method, fitted to readings that are ``seen``; None with a note where it cannot work."""
+    stage = "predicting hidden readings" if method.name == MODEL else f"comparing: {method.name}"
+    job.tick(stage, begin)
+    try:
+        method.fit(seen, portion(job.report, begin, end, prefix=f"comparing {method.name}: "))
+    except NaregError as error:
+        job.note(f"The method {method.name!r} was left out of the comparison: {error}")
         return None
-    names = network.readings.names
-    if hasattr(noise, "keys"):  # a mapping, or a pandas Series
-        by_name = cast("Mapping[str, float]", noise)
-        absent = [name for name in names if name not in by_name]
-        if absent:
-            raise InputError(f"noise has no entry for station {absent[0]!r}: give every station a variance.")
-        noise = [by_name[name] for name in names]
-    if isinstance(noise, str):
-        raise InputError(f"noise is {noise!r}: pass a variance, one per station, or None to estimate it.")
-    return checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
+    return method
 
 
 def _flags(y: np.ndarray, screened: np.ndarray) -> np.ndarray:
