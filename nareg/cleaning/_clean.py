@@ -30,12 +30,17 @@ from nareg.errors import NaregError
 from nareg.io import readings_to_frame
 from nareg.progress import ProgressCallback
 from nareg.quality import Flag, Quality
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._dense.em import DynamicsName
-from nareg.spacetime._readings.holdout import hide
-from nareg.spacetime._readings.outliers import absurd
-from nareg.spacetime._readings.repeats import Bounds, intermittent, stuck
-from nareg.spacetime._readings.transforms import TransformLike
+from nareg.spacetime import (
+    Bounds,
+    DynamicsName,
+    SpaceTimeModel,
+    SparseSpaceTimeModel,
+    TransformLike,
+    absurd,
+    hide,
+    intermittent,
+    stuck,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

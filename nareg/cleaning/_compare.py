@@ -11,10 +11,15 @@ import numpy as np
 from nareg._solvers.held_out import standard_error
 from nareg.cleaning._words import number
 from nareg.graph import Graph
-from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._dense.parametric import HARDLY_KNOWN
-from nareg.spacetime._model.results import LEVELS
-from nareg.spacetime._readings.holdout import robust_scale, winsorized_squares
+from nareg.spacetime import (
+    HARDLY_KNOWN,
+    LEVELS,
+    Smoothed,
+    SpaceTimeModel,
+    SparseSpaceTimeModel,
+    robust_scale,
+    winsorized_squares,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,9 +19,7 @@ from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLarge
 from nareg.io import Readings
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, check, time
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._dense.em import DynamicsName
-from nareg.spacetime._readings.transforms import TransformLike
+from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
 
 #: Variances in the order of the stations, or by name; None estimates them.
 NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None

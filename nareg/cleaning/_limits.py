@@ -11,7 +11,7 @@ from nareg._core import checks
 from nareg.cleaning._words import number
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.spacetime._readings.repeats import Bounds, bounds
+from nareg.spacetime import Bounds, bounds
 
 #: Bounds that everybody knows; another one may be a limit of detection, beyond which the quantity goes on.
 WELL_KNOWN = (0.0, 100.0)

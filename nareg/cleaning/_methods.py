@@ -22,8 +22,7 @@ from nareg.errors import AmplificationWarning, NaregError, TooLargeError
 from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
-from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._model.base import on_grid
+from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel, on_grid
 
 MODEL, EDGES = "space-time model", "edge weights"
 #: Readings in the window of the rolling mean.

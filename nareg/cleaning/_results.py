@@ -12,9 +12,7 @@ from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.results import WeightDesign
-from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._model.results import dataset_of
-from nareg.spacetime._readings.repeats import Bounds
+from nareg.spacetime import Bounds, Smoothed, SpaceTimeModel, SparseSpaceTimeModel, dataset_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from nareg._solvers.factorization import Solve, factorize
 from nareg.baselines._masks import patterns
 from nareg.errors import SolverError
 from nareg.graph import Graph
-from nareg.spacetime._readings.holdout import station_order
+from nareg.spacetime import station_order
 
 #: Penalties that are compared, relative to one over the mean degree.
 PENALTIES = tuple(10.0**k for k in (-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3))

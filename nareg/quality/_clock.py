@@ -15,7 +15,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from nareg.quality._others import LARGEST, Others, Whitener
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
-from nareg.spacetime._readings.times import TimeGrid
+from nareg.spacetime import TimeGrid
 
 #: Hours that clocks are off by: those of other zones and of daylight saving, some of which are half, and a day. Where times
 #: are numbers, as many steps as hours of a day.

@@ -17,7 +17,7 @@ from scipy.ndimage import maximum_filter1d, uniform_filter1d
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
-from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg.spacetime import MAD_TO_STD
 
 #: Narrowest shape in steps, and the ratio of one width to the next.
 NARROWEST, RATIO = 4, 1.4

@@ -20,7 +20,7 @@ import numpy as np
 from nareg.quality._others import Others, isolated, others
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault
-from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg.spacetime import MAD_TO_STD
 
 #: Name of a conversion, factor, constant: what was read is ``factor * truth + constant``.
 CONVERSIONS = (

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg.quality._residuals import Residuals
-from nareg.spacetime._dense.smoother import run
+from nareg.spacetime import run
 
 #: Whitened residuals count up to so many standard deviations: a few of them decide nothing.
 LARGEST = 5.0

@@ -9,12 +9,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from nareg.spacetime import SpaceTimeModel
-from nareg.spacetime._dense.smoother import Pass, heavy_tailed_pass
-from nareg.spacetime._model.base import on_grid
-from nareg.spacetime._readings.outliers import ROUNDS, absurd, limit_of, robust_spread, scores_without, spikes
-from nareg.spacetime._readings.repeats import intermittent, stuck
-from nareg.spacetime._readings.times import TimeGrid
+from nareg.spacetime import (
+    ROUNDS,
+    Pass,
+    SpaceTimeModel,
+    TimeGrid,
+    absurd,
+    heavy_tailed_pass,
+    intermittent,
+    limit_of,
+    on_grid,
+    robust_spread,
+    scores_without,
+    spikes,
+    stuck,
+)
 
 #: Stations with fewer readings are not judged.
 FEWEST = 10

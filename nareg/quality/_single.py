@@ -7,8 +7,7 @@ from scipy.stats import poisson
 
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, count, number, span, time
-from nareg.spacetime._readings.outliers import MAD_TO_STD
-from nareg.spacetime._readings.repeats import stuck_runs
+from nareg.spacetime import MAD_TO_STD, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.

@@ -255,7 +255,7 @@ def test_progress_reaches_its_end_and_ctrl_c_stops():
         ({"count": 10}, "count is 10 but there are 9 sites"),
         ({"noise": 0.0}, r"noise\[0\] is 0: pass variances above 0"),
         ({"noise": [1.0, 2.0]}, "noise has shape"),
-        ({"over": "places"}, "over"),
+        ({"average_over": "places"}, "average_over"),
     ],
 )
 def test_bad_arguments_are_named(options, message):
