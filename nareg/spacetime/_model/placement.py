@@ -237,7 +237,8 @@ def placement(
             raise InputError(f"noise[{i}] is {given[i]:g}: pass variances above 0, in the squared unit of the readings.")
         variances = given / slopes[at]
     scored = n if average_over == "stations" else model.n_nodes
-    return _rank("add", model, graph, information, at, labels, 1.0 / variances, scored, count, progress, started)
+    change = SensorChange(at, 1.0 / variances, np.where(np.arange(model.n_nodes) < scored, slopes / scored, 0.0))
+    return _rank(model, graph, information, change, labels, count, progress, started)
 
 
 def removal(
@@ -292,21 +293,15 @@ def removal(
         raise InputError(f"station {_name(model, i)!r} has no reading: pass stations that read.")
     count = _checked_count(count, at.size)
     labels = [_name(model, int(i)) for i in at]
-    return _rank(
-        "remove", model, model.graph, information, at, labels, -information[at], model.n_nodes, count, progress, started
-    )
+    change = SensorChange(at, -information[at], _slopes(model) / model.n_nodes)
+    return _rank(model, model.graph, information, change, labels, count, progress, started)
 
 
 def _rank(
-    action: Literal["add", "remove"], model: SpaceTimeModel, graph: Graph, information: np.ndarray, at: np.ndarray,
-    names: list[str], added: np.ndarray, scored: int, count: int, progress: ProgressCallback | None, started: float,
+    model: SpaceTimeModel, graph: Graph, information: np.ndarray, change: SensorChange, names: list[str], count: int,
+    progress: ProgressCallback | None, started: float,
 ) -> SensorRanking:  # fmt: skip
-    """Rank what is ``added`` to the information at nodes ``at``; the error is averaged over the first ``scored`` nodes.
-
-    The model may have further places, which ``graph`` has not.
-    """
-    slopes = _slopes(model)
-    change = SensorChange(at, added, np.where(np.arange(model.n_nodes) < scored, slopes / scored, 0.0))
+    """Rank what changes at the nodes of these names. The model may have further places, which ``graph`` has not."""
     report: Callable[[int, int], None] | None = None
     if progress is not None:
         report = lambda done, total: progress(Progress("ranking sites", done, total, done / total))  # noqa: E731
@@ -317,8 +312,9 @@ def _rank(
     mse = float(change.importance @ spectrum.errors)
     coordinates = model.graph.coordinates
     return SensorRanking(
-        action, tuple(names), None if coordinates is None else coordinates[at], mse, spectrum.gains, order,
-        mse - np.cumsum(gains), graph, (spectrum.errors * slopes)[: graph.n_nodes],
+        "remove" if (change.information < 0).any() else "add", tuple(names),
+        None if coordinates is None else coordinates[change.nodes], mse, spectrum.gains, order,
+        mse - np.cumsum(gains), graph, (spectrum.errors * _slopes(model))[: graph.n_nodes],
         information > 0, {"total": perf_counter() - started},
     )  # fmt: skip
 
