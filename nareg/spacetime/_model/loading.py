@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from nareg.spacetime._model import store
 from nareg.spacetime._model.dense import SpaceTimeModel
@@ -48,7 +51,11 @@ def load_stream(path: str | os.PathLike[str]) -> Stream | SparseStream:
     """
     kinds: tuple[tuple[Any, Any], ...] = ((Stream, SpaceTimeModel), (SparseStream, SparseSpaceTimeModel))
     makers: dict[str, store.Maker[Stream | SparseStream]] = {
-        stream.format: lambda a, facts, stream=stream, model=model: stream.from_arrays(model.from_arrays(a, facts), a, facts)
-        for stream, model in kinds
+        stream.format: partial(_stream_of, stream, model) for stream, model in kinds
     }
     return store.read(path, makers, "Stream.save")
+
+
+def _stream_of(stream: Any, model: Any, a: dict[str, np.ndarray], facts: dict[str, Any]) -> Any:
+    """A stream of this kind, and its model, from the arrays and facts of a file."""
+    return stream.from_arrays(model.from_arrays(a, facts), a, facts)
