@@ -27,9 +27,8 @@ from nareg import herta
 from nareg._solvers.backends import Torch
 from nareg.filters import prepare
 from nareg.gnn import networks, training
+from nareg.spacetime._sparse.estimates import THREADS, mean_of, on_torch
 from nareg.spacetime._sparse.field import FieldFamily
-from nareg.spacetime._sparse.fitting import mean_of, on_torch
-from nareg.spacetime._sparse.model import THREADS
 from nareg.spacetime._sparse.system import Process
 from nareg.unlearning import CertifiedGPR
 

@@ -12,11 +12,13 @@ import numpy as np
 
 import nareg
 from nareg.results import Status
-from nareg.spacetime import SparseSpaceTimeModel, _times, _transforms
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime import SparseSpaceTimeModel
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import run
-from nareg.spacetime._learn.cycles import none
-from nareg.spacetime._model.bands import Bands
+from nareg.spacetime._model.results import Bands
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.cycles import none
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.system import Process
 

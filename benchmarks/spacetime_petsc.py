@@ -23,9 +23,11 @@ import numpy as np
 from spacetime_large import network
 
 from nareg.results import Status
-from nareg.spacetime import SparseSpaceTimeModel, _times, _transforms, load
-from nareg.spacetime._learn.cycles import none
-from nareg.spacetime._model.bands import Bands
+from nareg.spacetime import SparseSpaceTimeModel, load
+from nareg.spacetime._model.results import Bands
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.cycles import none
 
 
 def save_model(path: Path, stations: int, times: int) -> None:

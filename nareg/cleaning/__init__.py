@@ -7,6 +7,17 @@ methods on readings that it hid from all of them.
 from __future__ import annotations
 
 from nareg.cleaning._clean import clean
-from nareg.cleaning._results import Cleaned
+from nareg.cleaning._clean import run as run
+from nareg.cleaning._cleaned import Cleaned
+from nareg.cleaning._learn import CleanSettings as CleanSettings
+from nareg.cleaning._learn import portion as portion
+from nareg.cleaning._methods import MODEL as MODEL
+from nareg.cleaning._network import ReadingsLike as ReadingsLike
+from nareg.cleaning._network import StationNetwork as StationNetwork
+from nareg.cleaning._network import StationsLike as StationsLike
+from nareg.cleaning._network import assemble as assemble
+from nareg.cleaning._report import files as files
+from nareg.cleaning._report import parts as parts
+from nareg.cleaning._words import number as number
 
 __all__ = ["Cleaned", "clean"]

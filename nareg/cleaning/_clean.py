@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from nareg._core import checks
-from nareg.cleaning import _compare, _edge_weights, _simple
+from nareg.cleaning import _compare
+from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._compare import Hidden, contradicted
-from nareg.cleaning._directions import refuse_directions
-from nareg.cleaning._edge_weights import EDGES, EdgeWeights
-from nareg.cleaning._heights import follow_heights
-from nareg.cleaning._learn import learn, portion
-from nareg.cleaning._limits import at_end, failed, limits
+from nareg.cleaning._learn import (
+    CleanSettings,
+    Job,
+    NoiseLike,
+    drift_errors,
+    drift_note,
+    in_own_times,
+    learn,
+    portion,
+    without_spikes,
+)
+from nareg.cleaning._limits import at_end, failed, follow_heights, limits
+from nareg.cleaning._methods import EDGES, LINE, MEDIAN, MODEL, WEIGHT, EdgeWeights, Method, SpaceTimeMethod, simple_methods
 from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
-from nareg.cleaning._results import Cleaned
-from nareg.cleaning._simple import LINE
-from nareg.cleaning._suspects import doubt, in_own_times, note, without_spikes
-from nareg.cleaning._uncertainty import coverage, likely_noise, typical_errors
-from nareg.cleaning._words import number, plural, same_unit
-from nareg.errors import InputError
+from nareg.cleaning._words import number, plural
+from nareg.errors import NaregError
 from nareg.io import readings_to_frame
-from nareg.progress import Progress, ProgressCallback
+from nareg.progress import ProgressCallback
 from nareg.quality import Flag, Quality
-from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._learn.em import DynamicsName
-from nareg.spacetime._learn.holdout import hide
-from nareg.spacetime._learn.outliers import absurd
-from nareg.spacetime._learn.repeats import Bounds, intermittent, stuck
-from nareg.spacetime._transforms import TransformLike
+from nareg.spacetime import (
+    Bounds,
+    DynamicsName,
+    SpaceTimeModel,
+    SparseSpaceTimeModel,
+    TransformLike,
+    absurd,
+    hide,
+    intermittent,
+    stuck,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Variances in the order of the stations, or by name; None estimates them.
-NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
-MODEL = "space-time model"
 #: Where the fit and the check of the readings end on the progress bar, simple methods, and edge weights; smoothing is the rest.
 FITTED, PREDICTED, COMPARED = 0.7, 0.8, 0.94
 #: What is said of an intermittent quantity.
@@ -48,22 +52,6 @@ RESTING = (
     "The quantity rests at a bound in much of the record, where it does not scatter, so that noise cannot be told from its own "
     "variation. Readings are kept as they are, and gaps are filled."
 )
-#: Sizes of readings whose squares and cubes are no trouble.
-SMALLEST, LARGEST_SIZE = 1e-90, 1e90
-
-
-@dataclass(frozen=True)
-class CleanSettings:
-    """Settings of :func:`clean`."""
-
-    noise: NoiseLike = None
-    transform: TransformLike = "auto"
-    dynamics: DynamicsName = "auto"
-    hidden: float = 0.08
-    unit: str | None = None
-    lower: float | None = None
-    upper: float | None = None
-    rng: np.random.Generator | None = None
 
 
 def clean(
@@ -150,64 +138,15 @@ def clean(
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """A table to clean, with checked settings, and where its notes and its progress go."""
-
-    network: StationNetwork
-    settings: CleanSettings
-    share: float  # of the readings that is hidden
-    rng: np.random.Generator
-    noise: np.ndarray | None  # (N,) known variances
-    report: ProgressCallback
-    notes: list[str]
-
-    @classmethod
-    def of(cls, network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None) -> Job:
-        share = checks.number("hidden", settings.hidden, low=0, high=0.5)
-        rng = checks.generator(settings.rng)
-        if settings.unit is not None and not isinstance(settings.unit, str):
-            raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
-        noise = variances(settings.noise, network)
-        _check_size(network.readings.values)
-        refuse_directions(network.readings.values, settings.unit, ())
-        notes, stated = list(network.notes), network.readings.unit
-        if settings.unit is not None and stated is not None and not same_unit(settings.unit, stated):
-            notes.append(
-                f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or "
-                "convert the readings."
-            )
-        return cls(network, settings, share, rng, noise, progress or (lambda _: None), notes)
-
-    @property
-    def y(self) -> np.ndarray:
-        """(N, T) readings, NaN where missing."""
-        return self.network.readings.values
-
-    @property
-    def times(self) -> np.ndarray | None:
-        return self.network.readings.timestamps
-
-    def tick(self, stage: str, fraction: float) -> None:
-        self.report(Progress(stage, fraction=fraction))
-
-    def note(self, sentence: str | None) -> None:
-        if sentence is not None:
-            self.notes.append(sentence)
-
-
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """What every method predicts of the hidden readings, and which readings are bad."""
 
-    model: SpaceTimeModel | SparseSpaceTimeModel | None
+    methods: dict[str, Method]
     quality: Quality | None
     flags: np.ndarray
     bad: np.ndarray
     hidden: Hidden
-    predicted: Smoothed | None  # by the model
-    estimates: dict[str, np.ndarray]  # (N, T) of every method, inside the bounds
-    edges: EdgeWeights | None
-    calm: np.ndarray  # (N, T) readings without bad ones
+    good: np.ndarray  # (N, T) readings without bad ones
     ends: Bounds
 
 
@@ -218,38 +157,38 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     screened = _screened(job.y)
     usable = np.where(screened, np.nan, job.y)
     chosen = hide(usable.T, job.share, job.rng).T
-    model, quality, without = learn(
-        network, chosen, job.noise, job.rng, job.notes, job.report,
-        dynamics=settings.dynamics, transform=settings.transform, until=FITTED,
-    )  # fmt: skip
+    model, quality, without = learn(job, chosen, FITTED)
     marks.append(perf_counter())
     compared = _compared(job, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable))
-    hidden = compared.hidden
-    errors = _compare.table(job.y, compared.estimates if hidden.enough else {}, hidden)
-    name, why = _choose(job.y, compared.estimates, hidden)
+    predicted = {name: method.predicted for name, method in compared.methods.items()}
+    errors = _compare.table(job.y, predicted if compared.hidden.enough else {}, compared.hidden)
+    name, why = _choose(job.y, predicted, compared.hidden)
     marks.append(perf_counter())
-    shares, stretch, check_line = coverage(job.y, compared.predicted, hidden)
-    x, std, smoothed = _estimated(job, compared, name, stretch)
-    other = next((other for other in errors.index if other not in (name, MODEL)), None)
-    x, std, replaced = _without_failures(job, compared, x, std, name, other)
-    resting = intermittent(compared.calm.T)
-    final, std = _possible(network, compared.calm, compared.ends, x, std, resting, job.notes)
-    replaced |= final != compared.ends.clip(x)
-    doubts = doubt(compared.quality, job.y.shape)
-    job.note(note(doubts))
-    std, edges = np.hypot(std, doubts), compared.edges
+    method = compared.methods[name]
+    own = compared.methods.get(MODEL)
+    assert own is None or isinstance(own, SpaceTimeMethod)
+    shares, stretch, check_line = _compare.coverage(job.y, None if own is None else own.prediction, compared.hidden)
+    if own is not None:
+        own.stretch = stretch
+    x, std, replaced = _estimated(job, compared, method, list(errors.index))
+    resting = intermittent(compared.good.T)
+    final, std = _possible(job, compared, x, std, resting)
+    drift = drift_errors(compared.quality, job.y.shape)
+    job.note(drift_note(drift))
+    edges = compared.methods.get(EDGES)
     result = Cleaned(
-        x=_frame(network, final), std=_frame(network, std), flags=_frame(network, compared.flags), model=model,
-        edges=None if edges is None else edges.design, quality=compared.quality, errors=errors, method=name,
-        notes=tuple(job.notes), reading_error=np.nan, clean_error=np.nan, coverage=shares, unit=settings.unit,
-        network=network, hidden=hidden.mask, smoothed=smoothed, doubts=doubts, bounds=compared.ends, replaced=replaced,
-        reasons=tuple(_reasons(network, model, edges, name, why, check_line, job.noise is not None)),
+        x=_frame(network, final), std=_frame(network, std := np.hypot(std, drift)), flags=_frame(network, compared.flags),
+        model=model, edges=edges.design if isinstance(edges, EdgeWeights) else None, quality=compared.quality, errors=errors,
+        method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=np.nan, coverage=shares, unit=settings.unit,
+        network=network, hidden=compared.hidden.mask, smoothed=method.smoothed if isinstance(method, SpaceTimeMethod) else None,
+        drift=drift, bounds=compared.ends, replaced=replaced | (final != compared.ends.clip(x)),
+        reasons=tuple(_reasons(network, model, edges, (name, why), check_line, given=job.noise is not None)),
     )  # fmt: skip
     job.tick("done", 1.0)
     suspects = set(result.suspects)
     healthy = np.array([station not in suspects for station in network.readings.names])
-    noises = likely_noise(model) if model is not None and name == MODEL and not resting else None
-    reading_error, clean_error = typical_errors(noises, std, np.isfinite(job.y), compared.bad, healthy)
+    noises = _compare.likely_noise(model) if model is not None and name == MODEL and not resting else None
+    reading_error, clean_error = _compare.typical_errors(noises, std, np.isfinite(job.y), compared.bad, healthy)
     marks.append(perf_counter())
     timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}
     return replace(result, reading_error=reading_error, clean_error=clean_error, timings=timings)
@@ -274,110 +213,80 @@ def _compared(
     flags = _flags(y, excluded) if quality is None else quality.flags
     bad = excluded | (flags == Flag.BAD)
     hidden = Hidden.of(chosen, np.isfinite(y), bad)
-    estimates: dict[str, np.ndarray] = {}
-    predicted: Smoothed | None = None
-    if model is not None:
-        job.tick("predicting hidden readings", FITTED)
-        predicted = model.smooth()
-        estimates[MODEL] = predicted.x
+    fitted = [] if model is None else [_fitted(job, SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
     if chosen.any() or model is None:
-        steps = iter(np.linspace(FITTED + 0.02, PREDICTED, 8))
-        simple, notes = _simple.predict(
-            graph, seen, job.times, job.rng, lambda name: job.tick(f"comparing: {name}", next(steps))
-        )
-        estimates |= simple
-        job.notes.extend(notes)
-    if predicted is not None and quality is not None and LINE in estimates:
-        doubted = contradicted(y, predicted.x, estimates[LINE], hidden.flagged & ~excluded)
-        if doubted is not None:
-            job.note(doubted)
+        steps = np.linspace(FITTED + 0.02, PREDICTED, 8)
+        simple = simple_methods(graph, job.times, job.rng)
+        fitted += [_fitted(job, method, step, PREDICTED, seen) for method, step in zip(simple, steps, strict=False)]
+    methods = {method.name: method for method in fitted if method is not None}
+    if quality is not None and MODEL in methods and LINE in methods:
+        model_, line = methods[MODEL].predicted, methods[LINE].predicted
+        wrong_flags = contradicted(y, model_, line, hidden.flagged & ~excluded)
+        if wrong_flags is not None:
+            job.note(wrong_flags)
             quality = without_spikes(quality, excluded)
             flags, bad = quality.flags, excluded
             hidden = Hidden.of(chosen, np.isfinite(y), bad)
-    calm = np.where(bad, np.nan, y)
-    ends, stated = limits(calm, job.settings.lower, job.settings.upper)
+    good = np.where(bad, np.nan, y)
+    ends, stated = limits(good, job.settings.lower, job.settings.upper)
     job.note(stated)
-    estimates = {name: ends.clip(x) for name, x in estimates.items()}
-    edges: EdgeWeights | None = None
-    if model is not None and hidden.enough:
-        progress = portion(job.report, PREDICTED, COMPARED, prefix=f"comparing {EDGES}: ")
-        edges = _edge_weights.learn(model, job.notes, progress)
-        if edges is not None:
-            estimates[EDGES] = ends.clip(edges.estimate())
+    if model is not None and hidden.enough and graph.n_nodes > 1:
+        edges = _fitted(job, EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)
+        methods |= {} if edges is None else {EDGES: edges}
     if not hidden.enough and job.share > 0:
         job.note(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
-    return Comparison(model, quality, flags, bad, hidden, predicted, estimates, edges, calm, ends)
+    for method in methods.values():
+        method.predicted = ends.clip(method.predicted)
+    return Comparison(methods, quality, flags, bad, hidden, good, ends)
 
 
-def _estimated(job: Job, compared: Comparison, name: str, stretch: float) -> tuple[np.ndarray, np.ndarray, Smoothed | None]:
-    """Estimate and standard deviation (N, T) of the method in use, from all good readings."""
-    job.tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
-    if name == MODEL:
-        assert compared.model is not None
-        smoothed = compared.model.smooth(compared.calm, times=job.times, progress=portion(job.report, COMPARED, 0.99))
-        return smoothed.x, smoothed.std * stretch, smoothed
-    if compared.model is not None:
+def _estimated(job: Job, compared: Comparison, method: Method, ranking: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimate and standard deviation (N, T) of the method in use, from all good readings; where another one is used.
+
+    That is where the method failed: the next best in the ``ranking`` is used there.
+    """
+    job.tick("smoothing" if method.name == MODEL else f"estimating: {method.name}", COMPARED)
+    if method.name != MODEL and MODEL in compared.methods:
         job.note("The flags come from the space-time model, which is worse here than the method in use: check them.")
-    return *_by_another(job, compared, name), None
 
+    def estimated(method: Method) -> tuple[np.ndarray, np.ndarray]:
+        x = method.estimate(compared.good, portion(job.report, COMPARED, 0.99))
+        return x, method.band(job.y, compared.hidden)
 
-def _by_another(job: Job, compared: Comparison, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a method that is not the model."""
-    if name == EDGES and compared.edges is not None:
-        x = compared.edges.estimate(compared.calm, job.times)
-    else:
-        x = _simple.estimate(name, job.network.graph, compared.calm, job.times, job.rng)
-    return x, _compare.spread(job.network.graph, job.y, compared.estimates[name], compared.hidden)
-
-
-def _without_failures(
-    job: Job, compared: Comparison, x: np.ndarray, std: np.ndarray, name: str, other: str | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates with those of ``other`` where the method failed, and where (N, T) that is."""
-    replaced = failed(x, std, compared.calm)
+    x, std = estimated(method)
+    replaced = failed(x, std, compared.good)
+    other = next((other for other in ranking if other not in (method.name, MODEL)), None)
     if replaced.any() and other is not None:
-        x, std = (
-            np.where(replaced, theirs, mine) for mine, theirs in zip((x, std), _by_another(job, compared, other), strict=True)
-        )
+        theirs = estimated(compared.methods[other])
+        x, std = (np.where(replaced, their, mine) for mine, their in zip((x, std), theirs, strict=True))
         count, stations = plural(int(replaced.sum()), "estimate"), plural(int(replaced.any(axis=1).sum()), "station")
         job.note(
-            f"{count} of {name} at {stations} would be beyond all readings by more than their spread. "
+            f"{count} of {method.name} at {stations} would be beyond all readings by more than their spread. "
             f"{other.capitalize()} is used there."
         )
     return x, std, replaced
 
 
-def _possible(
-    network: StationNetwork, calm: np.ndarray, ends: Bounds, x: np.ndarray, std: np.ndarray, resting: bool, notes: list[str]
-) -> tuple[np.ndarray, np.ndarray]:
+def _possible(job: Job, compared: Comparison, x: np.ndarray, std: np.ndarray, resting: bool) -> tuple[np.ndarray, np.ndarray]:
     """What the quantity can be there: silent stations at their height, all inside the bounds, readings at rest as they are."""
-    x, std, by_height = follow_heights(network.graph, network.elevation, calm, x, std)
-    notes += [] if by_height is None else [by_height]
-    notes += [RESTING] if resting else []
-    own = np.isfinite(calm) if resting else at_end(calm, ends)
-    return np.where(own, calm, ends.clip(x)), std
+    good, ends = compared.good, compared.ends
+    x, std, by_height = follow_heights(job.network.graph, job.network.elevation, good, x, std)
+    job.note(by_height)
+    job.note(RESTING if resting else None)
+    own = np.isfinite(good) if resting else at_end(good, ends)
+    return np.where(own, good, ends.clip(x)), std
 
 
-def _check_size(y: np.ndarray) -> None:
-    largest = float(np.nanmax(np.abs(y)))
-    if largest > LARGEST_SIZE or 0 < largest < SMALLEST:
-        raise InputError(f"readings has a value of size {largest:.3g}, whose powers overflow float64: use another unit.")
-
-
-def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
-    """Noise variances (N,) in the order of the readings' stations."""
-    if noise is None or (isinstance(noise, str) and noise == "estimate"):
+def _fitted(job: Job, method: Method, begin: float, end: float, seen: np.ndarray) -> Method | None:
+    """The method, fitted to readings that are ``seen``; None with a note where it cannot work."""
+    stage = "predicting hidden readings" if method.name == MODEL else f"comparing: {method.name}"
+    job.tick(stage, begin)
+    try:
+        method.fit(seen, portion(job.report, begin, end, prefix=f"comparing {method.name}: "))
+    except NaregError as error:
+        job.note(f"The method {method.name!r} was left out of the comparison: {error}")
         return None
-    names = network.readings.names
-    if hasattr(noise, "keys"):  # a mapping, or a pandas Series
-        by_name = cast("Mapping[str, float]", noise)
-        absent = [name for name in names if name not in by_name]
-        if absent:
-            raise InputError(f"noise has no entry for station {absent[0]!r}: give every station a variance.")
-        noise = [by_name[name] for name in names]
-    if isinstance(noise, str):
-        raise InputError(f"noise is {noise!r}: pass a variance, one per station, or None to estimate it.")
-    return checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
+    return method
 
 
 def _flags(y: np.ndarray, screened: np.ndarray) -> np.ndarray:
@@ -388,16 +297,16 @@ def _flags(y: np.ndarray, screened: np.ndarray) -> np.ndarray:
     return flags
 
 
-def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> tuple[str, str]:
+def _choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> tuple[str, str]:
     """Choose the method, with the reason."""
     if not hidden.enough:
-        name = MODEL if MODEL in estimates else _simple.fallback(estimates)
+        name = next(name for name in (MODEL, WEIGHT, MEDIAN, LINE) if name in predicted)  # without a comparison: in space
         return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"
-    rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in estimates.items()}
+    rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in predicted.items()}
     other = min((name for name in rms if name != MODEL), key=rms.__getitem__)
     if MODEL not in rms:
         return other, f"best of the simple methods at hidden readings, RMSE {number(rms[other])}"
-    excess, error = _compare.excess(y, estimates[MODEL], estimates[other], hidden)
+    excess, error = _compare.excess(y, predicted[MODEL], predicted[other], hidden)
     share = rms[MODEL] / rms[other] if rms[other] > 0 else 1.0
     if excess > error:
         return other, (
@@ -410,10 +319,10 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
 def _reasons(
     network: StationNetwork,
     model: SpaceTimeModel | SparseSpaceTimeModel | None,
-    edges: EdgeWeights | None,
-    name: str,
-    why: str,
+    edges: Method | None,
+    chosen: tuple[str, str],
     check_line: str,
+    *,
     given: bool,
 ) -> list[tuple[str, str]]:
     """The choices and their reasons, as (name, text)."""
@@ -421,7 +330,7 @@ def _reasons(
     gaps = 1 - np.isfinite(values).mean()
     lines = [
         ("network", f"{plural(values.shape[0], 'station')}, {plural(values.shape[1], 'time')}, {100 * gaps:.1f} % missing"),
-        ("method", f"{name}; {why}"),
+        ("method", "; ".join(chosen)),
     ]
     if model is not None:
         cycles = ", ".join(model.cycles.names)

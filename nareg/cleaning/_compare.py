@@ -1,4 +1,4 @@
-"""Errors of every method at hidden readings, which choose the method."""
+"""Errors of every method at hidden readings, which choose the method, and bands checked against these readings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import numpy as np
 from nareg._solvers.held_out import standard_error
 from nareg.cleaning._words import number
 from nareg.graph import Graph
-from nareg.spacetime._learn.holdout import robust_scale, winsorized_squares
+from nareg.spacetime import (
+    HARDLY_KNOWN,
+    LEVELS,
+    Smoothed,
+    SpaceTimeModel,
+    SparseSpaceTimeModel,
+    robust_scale,
+    winsorized_squares,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +30,10 @@ FEWEST = 20
 FEWEST_FLAGGED, CONTRADICTED = 5, 0.5
 #: Standard errors are taken over stations, whose errors follow each other in time, from so many stations on.
 STATIONS = 8
+#: Level whose band reaches one standard deviation.
+ONE_SIGMA = 0.6827
+#: The model's standard deviations are stretched where the hidden readings' errors exceed them by this share.
+TOLERATED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +169,49 @@ def _level_variance(graph: Graph, y: np.ndarray) -> float:
         return float(level[counts > 0].var())
     around = (graph.adjacency @ (live * level))[some] / weights[some]
     return float(np.mean((level[some] - around) ** 2))
+
+
+def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[pd.DataFrame, float, str]:
+    """Shares of the hidden readings inside bands, a factor for the standard deviations, and the check in a sentence."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"nominal": [], "observed": []}, dtype=float)
+    if predicted is None or not hidden.enough:
+        return frame, 1.0, ""
+    where = hidden.mask
+    shares = []
+    for level in LEVELS:
+        low, high = predicted.interval(level, of="reading")
+        shares.append(float(np.mean((y[where] >= low[where]) & (y[where] <= high[where]))))
+    frame = pd.DataFrame({"nominal": LEVELS, "observed": shares})
+    low, high = predicted.interval(ONE_SIGMA, of="reading", calibrated=False)
+    expected = ((high - low) / 2)[where]
+    errors = (y - predicted.x)[where]
+    ratio = float(np.sqrt(np.mean(errors**2) / max(float(np.mean(expected**2)), 1e-300)))
+    line = (
+        f"at hidden readings the model expects an error of {number(float(np.sqrt(np.mean(expected**2))))}, noise included; "
+        f"it is {number(float(np.sqrt(np.mean(errors**2))))}"
+    )
+    stretch = ratio if ratio > 1 + TOLERATED else 1.0
+    return frame, stretch, line + (f"; standard deviations are multiplied by {ratio:.2f}" if stretch > 1 else "")
+
+
+def likely_noise(model: SpaceTimeModel | SparseSpaceTimeModel) -> np.ndarray:
+    """(N,) noise variances; where readings hardly tell them from the field's, as large as they may well be."""
+    if model.noise_error is None:
+        return model.noise
+    share = model.noise_error[1] / model.unit_noise
+    return np.asarray(model.noise * (1 + np.where(share > HARDLY_KNOWN, share, 0.0)))
+
+
+def typical_errors(
+    noise: np.ndarray | None, std: np.ndarray, observed: np.ndarray, bad: np.ndarray, healthy: np.ndarray
+) -> tuple[float, float]:
+    """Noise and error where there is a reading: medians over the stations that are no suspects; NaN without noise."""
+    if not (observed & healthy[:, None]).any():
+        healthy = np.ones_like(healthy)
+    at = observed & ~bad & healthy[:, None]
+    at = at if at.any() else observed
+    there = at.any(axis=1)
+    mean = np.sqrt(np.where(at, std**2, 0.0).sum(axis=1)[there] / at.sum(axis=1)[there])
+    return np.nan if noise is None else float(np.sqrt(np.median(noise[there]))), float(np.median(mean))

@@ -1,36 +1,131 @@
-"""The space-time model of a network, its check of the readings, and a second fit without misleading stations."""
+"""The space-time model of a network, its check of the readings, and what suspect stations mean for both."""
 
 from __future__ import annotations
 
+import re
 import warnings
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import spacetime
-from nareg.cleaning._network import StationNetwork
-from nareg.cleaning._words import plural
-from nareg.errors import DegenerateFitWarning, SolverError, TooLargeError
+from nareg._core import checks
+from nareg.cleaning._network import StationNetwork, refuse_directions
+from nareg.cleaning._words import plural, same_unit
+from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
+from nareg.io import Readings
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, check
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._learn.em import DynamicsName
-from nareg.spacetime._transforms import TransformLike
+from nareg.quality import Flag, Quality, check, time
+from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
 
+#: Variances in the order of the stations, or by name; None estimates them.
+NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
 #: A model needs this many readings and times.
 FEWEST_READINGS, FEWEST_TIMES = 10, 10
 #: Readings that differ by less than this share of their size are constant.
 CONSTANT = 1e-12
 #: Faults that move a station's level, which the model would take for the station's own.
 LASTING = ("unit", "level", "swapped")
+#: A date, with or without a time of day, as evidence has it.
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
+#: Kinds of suspects whose readings the estimate follows.
+FOLLOWED = ("drift", "clock")
 #: Share of the time that one fit takes, of all that is done here.
 ONE_FIT = 0.94
 
 
+#: Sizes of readings whose squares and cubes are no trouble.
+SMALLEST, LARGEST_SIZE = 1e-90, 1e90
+
+
+@dataclass(frozen=True)
+class CleanSettings:
+    """Settings of :func:`clean`."""
+
+    noise: NoiseLike = None
+    transform: TransformLike = "auto"
+    dynamics: DynamicsName = "auto"
+    hidden: float = 0.08
+    unit: str | None = None
+    lower: float | None = None
+    upper: float | None = None
+    rng: np.random.Generator | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A table to clean, with checked settings, and where its notes and its progress go."""
+
+    network: StationNetwork
+    settings: CleanSettings
+    share: float  # of the readings that is hidden
+    rng: np.random.Generator
+    noise: np.ndarray | None  # (N,) known variances
+    report: ProgressCallback
+    notes: list[str]
+
+    @classmethod
+    def of(cls, network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None) -> Job:
+        share = checks.number("hidden", settings.hidden, low=0, high=0.5)
+        rng = checks.generator(settings.rng)
+        if settings.unit is not None and not isinstance(settings.unit, str):
+            raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
+        noise = variances(settings.noise, network)
+        _check_size(network.readings.values)
+        refuse_directions(network.readings.values, settings.unit, ())
+        notes, stated = list(network.notes), network.readings.unit
+        if settings.unit is not None and stated is not None and not same_unit(settings.unit, stated):
+            notes.append(
+                f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or "
+                "convert the readings."
+            )
+        return cls(network, settings, share, rng, noise, progress or (lambda _: None), notes)
+
+    @property
+    def y(self) -> np.ndarray:
+        """(N, T) readings, NaN where missing."""
+        return self.network.readings.values
+
+    @property
+    def times(self) -> np.ndarray | None:
+        return self.network.readings.timestamps
+
+    def tick(self, stage: str, fraction: float) -> None:
+        self.report(Progress(stage, fraction=fraction))
+
+    def note(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self.notes.append(sentence)
+
+
+def _check_size(y: np.ndarray) -> None:
+    largest = float(np.nanmax(np.abs(y)))
+    if largest > LARGEST_SIZE or 0 < largest < SMALLEST:
+        raise InputError(f"readings has a value of size {largest:.3g}, whose powers overflow float64: use another unit.")
+
+
+def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
+    """Noise variances (N,) in the order of the readings' stations."""
+    if noise is None or (isinstance(noise, str) and noise == "estimate"):
+        return None
+    names = network.readings.names
+    if hasattr(noise, "keys"):  # a mapping, or a pandas Series
+        by_name = cast("Mapping[str, float]", noise)
+        absent = [name for name in names if name not in by_name]
+        if absent:
+            raise InputError(f"noise has no entry for station {absent[0]!r}: give every station a variance.")
+        noise = [by_name[name] for name in names]
+    if isinstance(noise, str):
+        raise InputError(f"noise is {noise!r}: pass a variance, one per station, or None to estimate it.")
+    return checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
+
+
 def learn(
-    network: StationNetwork, hidden: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
-    progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike, until: float,
-) -> tuple[SpaceTimeModel | SparseSpaceTimeModel | None, Quality | None, np.ndarray]:  # fmt: skip
+    job: Job, hidden: np.ndarray, until: float
+) -> tuple[SpaceTimeModel | SparseSpaceTimeModel | None, Quality | None, np.ndarray]:
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit.
 
     Returns
@@ -40,14 +135,10 @@ def learn(
     without : (N, T) bool array
         Readings that the last fit left out, beyond what the check flags.
     """
-    y, times = network.readings.values, network.readings.timestamps
+    y, times, notes, progress = job.y, job.times, job.notes, job.report
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
-
-    def fitted(values: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:
-        return _fit(network, values, noise, rng, notes, progress, dynamics=dynamics, transform=transform)
-
-    model = fitted(seen, portion(progress, 0.0, ONE_FIT * until))
+    model = _fit(job, seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:
         return None, None, without
     if isinstance(model, SparseSpaceTimeModel):
@@ -62,12 +153,12 @@ def learn(
     without[misled] = quality.flags[misled] == Flag.BAD
     if not without.any():
         return model, quality, without
-    names = [network.readings.names[i] for i in misled]
+    names = [job.network.readings.names[i] for i in misled]
     notes.append(
         f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, which look like "
         "another unit or place: correct them and clean again."
     )
-    again = fitted(np.where(without, np.nan, seen), portion(progress, ONE_FIT * until, until, prefix="once more: "))
+    again = _fit(job, np.where(without, np.nan, seen), portion(progress, ONE_FIT * until, until, prefix="once more: "))
     if not isinstance(again, SpaceTimeModel):
         return model, quality, without
     # a model that was misled accuses others as well
@@ -97,11 +188,9 @@ def _stations(names: list[str]) -> str:
     return ("station " if len(names) == 1 else "stations ") + some + (f" and {n_others} more" if n_others > 0 else "")
 
 
-def _fit(
-    network: StationNetwork, y: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
-    progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike,
-) -> SpaceTimeModel | SparseSpaceTimeModel | None:  # fmt: skip
+def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:
     """The space-time model, or None with a note that says why there is none."""
+    notes = job.notes
     n_times = y.shape[1]
     seen = y[np.isfinite(y)]
     if seen.size and np.ptp(seen) <= CONSTANT * np.abs(seen).max():
@@ -117,8 +206,8 @@ def _fit(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateFitWarning)  # it is one of the model's notes
             model = spacetime.fit(
-                network.graph, y, times=network.readings.timestamps, noise="estimate" if noise is None else noise,
-                dynamics=dynamics, transform=transform, rng=rng, progress=progress,
+                job.network.graph, y, times=job.times, noise="estimate" if job.noise is None else job.noise,
+                dynamics=job.settings.dynamics, transform=job.settings.transform, rng=job.rng, progress=progress,
             )  # fmt: skip
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:
         notes.append(f"The space-time model could not be fitted, so the best of the simple methods is used: {error}")
@@ -126,3 +215,49 @@ def _fit(
     sentences = [f"{note[0].upper()}{note[1:]}" for note in model.details.notes]
     notes += [sentence for sentence in sentences if sentence not in notes]
     return model
+
+
+def in_own_times(quality: Quality, readings: Readings) -> Quality:
+    """The quality with evidence in the table's own times, where these have a zone: all is computed in UTC."""
+    if readings.zone is None or readings.timestamps is None:
+        return quality
+    labels = dict(zip(map(time, readings.timestamps), readings.times, strict=True))
+
+    def own(evidence: str) -> str:
+        return DATE.sub(lambda date: labels.get(date[0], date[0]), evidence)
+
+    return replace(quality, suspects=tuple(replace(s, evidence=own(s.evidence)) for s in quality.suspects))
+
+
+def without_spikes(quality: Quality, bad: np.ndarray) -> Quality:
+    """The quality without the flags of single readings, (N, T) other ones ``bad``, and without suspects for these."""
+    flags = quality.flags.copy()
+    flags[~bad & (flags == Flag.BAD)] = Flag.GOOD
+    return replace(quality, flags=flags, suspects=tuple(s for s in quality.suspects if s.kind != "spikes"))
+
+
+def drift_errors(quality: Quality | None, shape: tuple[int, int]) -> np.ndarray:
+    """(N, T) how far a station that drifts, or has a wrong clock, is off during that time, 0 elsewhere.
+
+    The estimate there follows its readings. Whether they or the other stations are right, readings cannot tell.
+    """
+    result = np.zeros(shape)
+    if quality is None:
+        return result
+    for s in quality.suspects:
+        if np.isfinite(s.size) and s.kind in FOLLOWED:
+            during = (quality.times >= s.start) & (quality.times <= s.stop)
+            result[s.station, during] = np.maximum(result[s.station, during], s.size)
+    return result
+
+
+def drift_note(errors: np.ndarray) -> str | None:
+    """What they do to the estimate, in a sentence."""
+    stations = int(errors.any(axis=1).sum())
+    if not stations:
+        return None
+    what = "drifts or has a wrong clock" if stations == 1 else "drift or have a wrong clock"
+    return (
+        f"{plural(stations, 'station')} {what}: the estimate there follows the readings, and its band is as wide as they are "
+        "off. To have it from the other stations instead, remove these readings and clean again."
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,10 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from nareg import plotting
+from nareg.cleaning._results import CleanedTables
 from nareg.quality import Flag
-
-if TYPE_CHECKING:
-    from nareg.cleaning._results import Cleaned
 
 #: Stations whose series are shown: suspects first, then typical ones.
 SUSPECTS, TYPICAL = 4, 2
@@ -24,7 +20,7 @@ LONGEST, BEFORE = 500, 100
 BLUE, ORANGE = plotting.OKABE_ITO[:2]
 
 
-def draw(cleaned: Cleaned) -> dict[str, Figure]:
+def draw(cleaned: CleanedTables) -> dict[str, Figure]:
     """Every picture that the results allow, by name."""
     pictures: dict[str, Figure] = {}
     with mpl.rc_context(plotting.STYLE):
@@ -38,11 +34,11 @@ def draw(cleaned: Cleaned) -> dict[str, Figure]:
     return pictures
 
 
-def _in_unit(text: str, cleaned: Cleaned) -> str:
+def _in_unit(text: str, cleaned: CleanedTables) -> str:
     return f"{text} ({cleaned.unit})" if cleaned.unit else text
 
 
-def station_map(cleaned: Cleaned) -> Figure:
+def station_map(cleaned: CleanedTables) -> Figure:
     """Stations colored by their noise, or by the spread of their readings; suspects marked and named."""
     graph = cleaned.network.graph
     values, label = _map_values(cleaned)
@@ -76,7 +72,7 @@ def _apart(x: np.ndarray, y: np.ndarray) -> list[int]:
     return named
 
 
-def _map_values(cleaned: Cleaned) -> tuple[np.ndarray, str]:
+def _map_values(cleaned: CleanedTables) -> tuple[np.ndarray, str]:
     if cleaned.model is not None and np.isfinite(cleaned.reading_error):
         return np.sqrt(cleaned.model.noise), _in_unit("standard deviation of the noise", cleaned)
     y = cleaned.network.readings.values
@@ -87,7 +83,7 @@ def _map_values(cleaned: Cleaned) -> tuple[np.ndarray, str]:
     return np.where(seen.any(axis=1), spread, np.nan), _in_unit("standard deviation of the readings", cleaned)
 
 
-def shown(cleaned: Cleaned) -> list[tuple[int, str]]:
+def shown(cleaned: CleanedTables) -> list[tuple[int, str]]:
     """Stations whose series are drawn, with a word about each."""
     names = cleaned.network.readings.names
     rows = {name: i for i, name in enumerate(names)}
@@ -106,7 +102,7 @@ def shown(cleaned: Cleaned) -> list[tuple[int, str]]:
     return list(chosen.items()) or [(0, "")]
 
 
-def _window(cleaned: Cleaned, station: int) -> slice:
+def _window(cleaned: CleanedTables, station: int) -> slice:
     """The part of the record that is drawn: what makes a station suspect, or the latest readings of others."""
     flags = cleaned.flags.to_numpy()[:, station]
     size = flags.size
@@ -128,7 +124,7 @@ def _window(cleaned: Cleaned, station: int) -> slice:
     return slice(start, start + LONGEST)
 
 
-def _fault(cleaned: Cleaned, station: int) -> tuple[int, int] | None:
+def _fault(cleaned: CleanedTables, station: int) -> tuple[int, int] | None:
     """First and last row of what makes a station suspect, the worst where there are several."""
     if cleaned.quality is None:
         return None
@@ -140,7 +136,7 @@ def _fault(cleaned: Cleaned, station: int) -> tuple[int, int] | None:
     return None
 
 
-def series(cleaned: Cleaned) -> Figure:
+def series(cleaned: CleanedTables) -> Figure:
     """Readings, estimate and 90 % band of a few stations."""
     stations = shown(cleaned)
     table = cleaned.network.readings
@@ -200,7 +196,7 @@ def _time_axis(axes: Axes, when: np.ndarray) -> None:
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
-def errors(cleaned: Cleaned) -> Figure:
+def errors(cleaned: CleanedTables) -> Figure:
     """Root mean square error of every method at hidden single readings and in hidden gaps."""
     frame = cleaned.errors.iloc[::-1]
     place = np.arange(len(frame))
@@ -233,7 +229,7 @@ def errors(cleaned: Cleaned) -> Figure:
     return figure
 
 
-def calibration(cleaned: Cleaned) -> Figure:
+def calibration(cleaned: CleanedTables) -> Figure:
     """Share of the hidden readings inside the bands, against the nominal share."""
     frame = cleaned.coverage
     count = int(cleaned.hidden.sum())

@@ -1,32 +1,45 @@
-"""The report of a cleaned network: one self-contained HTML page."""
+"""What a cleaning writes: one self-contained HTML page, and its tables, each file whole or not at all.
+
+CSV has labels as in the input and a column per station, Parquet typed times. netCDF is one file with the stations' places.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
+import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from nareg import __version__
-from nareg.cleaning import _pictures
+from nareg.cleaning._results import CleanedTables
 from nareg.cleaning._words import number, plural
-from nareg.quality._results import events
+from nareg.io import write_rows
+from nareg.io._foreign import write_bytes
+from nareg.quality import events
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
-
-    from nareg.cleaning._results import Cleaned
 
 #: Rows of the table of suspects; the page says how many more there are.
 MAX_SUSPECTS = 40
+#: Digits that a standard deviation has in CSV files; the estimate has as many decimals.
+DIGITS = 4
+TABLES = ("clean", "std", "flags")
+REPORT = "report.html"
+FORMATS = ("csv", "parquet", "netcdf")
 
 
-def write(cleaned: Cleaned, path: Path) -> Path:
+def write(cleaned: CleanedTables, path: Path) -> Path:
     """Write the page, whole or not at all."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape  # imported when first needed
+
     environment = Environment(
         loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -38,7 +51,9 @@ def write(cleaned: Cleaned, path: Path) -> Path:
     return path
 
 
-def _facts(cleaned: Cleaned) -> dict[str, Any]:
+def _facts(cleaned: CleanedTables) -> dict[str, Any]:
+    from nareg.cleaning._pictures import draw  # matplotlib: imported when first needed
+
     table = cleaned.network.readings
     stations, times = table.values.shape
     suspects = events(cleaned.quality.suspects) if cleaned.quality is not None else ()
@@ -61,13 +76,13 @@ def _facts(cleaned: Cleaned) -> dict[str, Any]:
         "more_suspects": max(len(suspects) - MAX_SUSPECTS, 0),
         "errors": list(cleaned.errors.iterrows()),
         "coverage": list(cleaned.coverage.itertuples(index=False)),
-        "pictures": {name: _encoded(figure) for name, figure in _pictures.draw(cleaned).items()},
+        "pictures": {name: _encoded(figure) for name, figure in draw(cleaned).items()},
         "choices": _choices(cleaned),
         "version": __version__,
     }  # fmt: skip
 
 
-def _label(cleaned: Cleaned, time: np.datetime64 | float) -> str:
+def _label(cleaned: CleanedTables, time: np.datetime64 | float) -> str:
     """A time as the table writes it."""
     stamps = cleaned.network.readings.timestamps
     if stamps is None:
@@ -76,13 +91,13 @@ def _label(cleaned: Cleaned, time: np.datetime64 | float) -> str:
     return cleaned.network.readings.times[int(place[0])] if place.size else str(time)
 
 
-def _flag_counts(cleaned: Cleaned) -> list[tuple[str, int]]:
+def _flag_counts(cleaned: CleanedTables) -> list[tuple[str, int]]:
     flags = cleaned.flags.to_numpy()
     names = ((1, "good"), (2, "not evaluated"), (3, "suspect"), (4, "bad"), (9, "missing"))
     return [(f"{name} ({code})", int((flags == code).sum())) for code, name in names if (flags == code).any()]
 
 
-def _choices(cleaned: Cleaned) -> list[tuple[str, str]]:
+def _choices(cleaned: CleanedTables) -> list[tuple[str, str]]:
     """What the fit tried: a log-likelihood, or a gain at readings that it hid, with its standard error."""
     if cleaned.model is None:
         return []
@@ -97,3 +112,57 @@ def _encoded(figure: Figure) -> str:
     handle = io.BytesIO()
     figure.savefig(handle, format="png", bbox_inches="tight", dpi=130)
     return base64.b64encode(handle.getvalue()).decode()
+
+
+def files(form: str) -> tuple[str, ...]:
+    """Names of the files of one of :data:`FORMATS`."""
+    return ("clean.nc", REPORT) if form == "netcdf" else (*(f"{name}.{form}" for name in TABLES), REPORT)
+
+
+def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
+    """Name of each of the :func:`files`, and the function that writes it."""
+    page = partial(write, cleaned)
+    if form == "netcdf":
+        return {"clean.nc": lambda path: _netcdf(path, cleaned), REPORT: page}
+    if form == "parquet":
+        frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.flags), strict=False)
+        return {name: lambda path, frame=frame: _parquet(path, frame) for name, frame in frames} | {REPORT: page}
+    places = decimals(cleaned.std.to_numpy())
+    return {
+        "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
+        "std.csv": lambda path: table(path, cleaned, np.round(cleaned.std.to_numpy(), places)),
+        "flags.csv": lambda path: table(path, cleaned, cleaned.flags.to_numpy()),
+        REPORT: page,
+    }
+
+
+def _parquet(path: Path, frame: pd.DataFrame) -> None:
+    write_bytes(path, frame.to_parquet, "pandas", "pyarrow")
+
+
+def _netcdf(path: Path, cleaned: CleanedTables) -> None:
+    """Variables as in :meth:`Cleaned.to_xarray`, compressed."""
+    packed = {"zlib": True, "complevel": 4}
+
+    def write(draft: Path) -> None:
+        dataset = cleaned.to_xarray()
+        dataset.to_netcdf(draft, engine="h5netcdf", encoding={str(name): packed for name in dataset.data_vars})
+
+    write_bytes(path, write, "xarray", "h5netcdf")
+
+
+def decimals(std: np.ndarray) -> int:
+    """Decimals that give the middle one of the standard deviations :data:`DIGITS` digits; 15 where all are zero."""
+    positive = std[std > 0]
+    middle = float(np.median(positive)) if positive.size else 0.0
+    return max(DIGITS - 1 - math.floor(math.log10(middle)), 0) if middle > 1e-12 else 15
+
+
+def table(path: Path, cleaned: CleanedTables, values: np.ndarray) -> None:
+    """One table of numbers (T, N), NaN as an empty cell."""
+    readings = cleaned.network.readings
+    rows: Any = (
+        [time, *("" if value != value else value for value in row)]
+        for time, row in zip(readings.times, values.tolist(), strict=True)
+    )
+    write_rows(path, ["time", *readings.names], rows)

@@ -1,27 +1,22 @@
-"""Result of :func:`nareg.clean`."""
+"""What a cleaning gives: tables, and what is said about them."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
 
-from nareg._core import checks
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.results import WeightDesign
-from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
-from nareg.spacetime._learn.repeats import Bounds
-from nareg.spacetime._model.results import dataset_of
+from nareg.spacetime import Bounds, Smoothed, SpaceTimeModel, SparseSpaceTimeModel, dataset_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray
-    from matplotlib.figure import Figure
 
 
 #: Where stations are not checked one by one, those with more than this share of bad readings are suspect, and those whose noise
@@ -30,43 +25,8 @@ SUSPECT, NOISY = 0.02, 6.0
 
 
 @dataclass(frozen=True, eq=False)
-class Cleaned:
-    """A cleaned network: frames with a row per time and a column per station, labeled as the readings are.
-
-    Attributes
-    ----------
-    x : DataFrame
-        The estimate, gaps filled.
-    std : DataFrame
-        Its standard deviation. Where a station drifts, it includes how far the station is off: the estimate there follows
-        the readings.
-    flags : DataFrame
-        QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
-    model : SpaceTimeModel, SparseSpaceTimeModel or None
-        None where no fit is possible; ``notes`` has the reason.
-    edges : WeightDesign or None
-        Weights that filter each time in space, for readings in the model's unit without means and cycles; None where they were
-        not designed.
-    quality : Quality or None
-        Suspect stations with their evidence; None above 500 stations, or without a model.
-    errors : DataFrame
-        RMSE and MAE of every method at readings that were hidden from all of them: ``rmse`` and ``mae`` over all,
-        ``_single`` where the readings before and after were there, ``_gaps`` elsewhere; ``_with_flagged`` counts those that are
-        flagged bad, too. Best first.
-    method : str
-        The method that gave ``x``.
-    notes : tuple of str
-        Guesses about the tables, stations that were left out, decisions.
-    reading_error, clean_error : float
-        Standard deviation of the noise, and root mean square of ``std`` where there is a reading: medians over the stations
-        that are not suspect. ``reading_error`` is NaN where the model is not used.
-    coverage : DataFrame
-        Nominal level and share of the hidden readings that the bands hold; empty without a model.
-    unit : str or None
-        Unit of the readings, if it was given.
-    timings : dict of seconds
-        ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
-    """
+class CleanedTables:
+    """The data of :class:`Cleaned`."""
 
     x: pd.DataFrame
     std: pd.DataFrame
@@ -84,7 +44,7 @@ class Cleaned:
     network: StationNetwork = field(repr=False)
     hidden: np.ndarray = field(repr=False)
     smoothed: Smoothed | None = field(repr=False)
-    doubts: np.ndarray = field(repr=False)  # (N, T) how far drifting stations are off
+    drift: np.ndarray = field(repr=False)  # (N, T) how far drifting stations are off
     bounds: Bounds = field(repr=False)  # what the quantity can be
     replaced: np.ndarray = field(repr=False)  # (N, T) True where the estimate is another method's, or the reading
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
@@ -106,13 +66,11 @@ class Cleaned:
 
     def band(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end (N, T) of the band that holds the field with this probability."""
-        from scipy.stats import norm
-
         reach = float(norm.ppf(0.5 + level / 2))
         x, half = self.x.to_numpy().T, reach * self.std.to_numpy().T
         low, high = x - half, x + half
         if self.smoothed is not None:
-            off = reach * self.doubts
+            off = reach * self.drift
             ends = self.smoothed.interval(level)
             inner = (np.where(off > 0, x + side * np.hypot(x - end, off), end) for side, end in zip((-1, 1), ends, strict=True))
             low, high = (np.where(self.replaced, own, end) for own, end in zip((low, high), inner, strict=True))
@@ -143,18 +101,6 @@ class Cleaned:
                 lines.append(f"  {name:<{width}}  {number(row['rmse_single'], 3):>8}  {number(row['rmse_gaps'], 3):>8}")
         return "\n".join([*lines, self.headline()])
 
-    def figures(self) -> dict[str, Figure]:
-        """The report's pictures as matplotlib figures, where there are data for them: map, series, errors, calibration."""
-        from nareg.cleaning._pictures import draw
-
-        return draw(self)
-
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write a self-contained HTML page: map, suspects, series, errors, calibration, choices, notes."""
-        from nareg.cleaning._report import write
-
-        return write(self, Path(path))
-
     def to_xarray(self, level: float = 0.9) -> xarray.Dataset:
         """Everything as one data set, stations with their places and times as coordinates.
 
@@ -175,21 +121,3 @@ class Cleaned:
         meanings = " ".join(flag.name.lower() for flag in Flag)
         dataset["flags"].attrs |= {"flag_values": np.array(list(Flag), dtype=np.int8), "flag_meanings": meanings}
         return dataset
-
-    def save(self, folder: str | os.PathLike[str], *, format: Literal["csv", "parquet", "netcdf"] = "csv") -> Path:
-        """Write the tables and ``report.html`` into a folder, and return it.
-
-        Parameters
-        ----------
-        folder : path
-        format : {"csv", "parquet", "netcdf"}
-            ``clean``, ``std`` and ``flags`` as ``.csv`` or ``.parquet``; or all of :meth:`to_xarray` as ``clean.nc``.
-        """
-        from nareg.cleaning._write import FORMATS, parts
-
-        form = checks.choice("format", format, FORMATS)
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        for name, write in parts(self, form).items():
-            write(target / name)
-        return target

@@ -86,24 +86,21 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
     the readings. Writes a report with the error of every method at hidden readings.
     """
-    from nareg.cleaning._clean import CleanSettings, run
-    from nareg.cleaning._network import assemble
-    from nareg.cleaning._write import files as names_of_files
-    from nareg.cleaning._write import parts
+    from nareg import cleaning
     from nareg.cli.plausibility import noise_line
 
     files = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
-    for name in names_of_files(form.value):
+    for name in cleaning.files(form.value):
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), stations, readings, *files)
     written: list[str] = []
     try:
-        network = assemble(readings, stations, strict=strict, neighbors=neighbors)
+        network = cleaning.assemble(readings, stations, strict=strict, neighbors=neighbors)
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
         variance = inputs.noise_variance(noise, noise_std, network.readings.names, network.stations)
         if variance is not None:
             noise_line(variance, "given")
-        settings = CleanSettings(
+        settings = cleaning.CleanSettings(
             noise=variance,
             transform=None if transform is TransformOption.none else transform.value,
             dynamics=dynamics.value,
@@ -115,8 +112,8 @@ def clean(
         )
         inputs.folder(out)
         with stage_bar() as progress:
-            cleaned = run(network, settings, progress)
-            for name, write in parts(cleaned, form.value).items():
+            cleaned = cleaning.run(network, settings, progress)
+            for name, write in cleaning.parts(cleaned, form.value).items():
                 write(out / name)
                 written.append(name)
     except KeyboardInterrupt:
@@ -137,7 +134,7 @@ def clean(
 
 
 def _table(cleaned: Cleaned) -> Table:
-    from nareg.cleaning._words import number
+    from nareg.cleaning import number
 
     table = Table("method")
     for heading in ("RMSE", "single", "in gaps", "with flagged", "MAE"):

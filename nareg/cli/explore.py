@@ -34,8 +34,7 @@ def explore(
     It shows map, series, estimate and suspect stations. In the page you can silence stations, add noise, hide readings and
     change the method.
     """
-    from nareg.cleaning._clean import CleanSettings, run
-    from nareg.cleaning._learn import portion
+    from nareg.cleaning import CleanSettings, portion, run
     from nareg.explorer._explore import CLEANED, write_page
     from nareg.explorer._source import Scene, assembled
 

@@ -50,7 +50,7 @@ def print_line(text: str) -> None:
 
 def print_suspects(quality: Quality, rest: str) -> None:
     """Print a line per suspect station and kind of fault, the longest first; ``rest`` names where the others are."""
-    from nareg.quality._results import events
+    from nareg.quality import events
 
     suspects = events(quality.suspects)
     for suspect in suspects[:MAX_SUSPECTS]:

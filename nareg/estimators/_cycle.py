@@ -12,8 +12,8 @@ from nareg._core import checks
 from nareg._core.seconds import since
 from nareg.errors import InputError
 from nareg.estimators._base import CheckedReadings, StationTransformer, times_of
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._learn.fit import checked_cycles
+from nareg.spacetime import checked_cycles
+from nareg.spacetime import cycles as _cycles
 
 #: Periods that X must span, and steps per period, for a cycle of one harmonic; with two periods it has two.
 FEWEST_PERIODS, FEWEST_STEPS = _cycles.FEWEST_PERIODS["year"], _cycles.FEWEST_STEPS

@@ -14,8 +14,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from nareg.cleaning import Cleaned
-from nareg.cleaning._learn import portion
+from nareg.cleaning import Cleaned, portion
 from nareg.errors import InputError, TooLargeError
 from nareg.explorer._designs import design_grid
 from nareg.explorer._payload import payload
@@ -25,7 +24,7 @@ from nareg.quality import Flag
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
-    from nareg.cleaning._network import ReadingsLike, StationsLike
+    from nareg.cleaning import ReadingsLike, StationsLike
     from nareg.datasets import SensorNetwork, SimulatedNetwork
 
 #: The scripts in the order in which they need each other.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg import __version__
-from nareg.cleaning._clean import MODEL
-from nareg.cleaning._words import number
+from nareg.cleaning import MODEL, number
 from nareg.datasets._coast import coast
 from nareg.explorer._advice import ADVICE, QUESTIONS
 from nareg.explorer._designs import SNRS, DesignGrid

@@ -9,9 +9,7 @@ import numpy as np
 
 from nareg import datasets
 from nareg._core import checks
-from nareg.cleaning import Cleaned
-from nareg.cleaning._clean import CleanSettings, run
-from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
+from nareg.cleaning import Cleaned, CleanSettings, ReadingsLike, StationNetwork, StationsLike, assemble, run
 from nareg.datasets import SensorNetwork, SimulatedNetwork
 from nareg.datasets.loaders import SensorName
 from nareg.errors import InputError, TooLargeError

@@ -7,5 +7,7 @@ from __future__ import annotations
 
 from nareg.quality._check import check, scores
 from nareg.quality._results import Flag, Quality, Suspect
+from nareg.quality._results import events as events
+from nareg.quality._results import time as time
 
 __all__ = ["Flag", "Quality", "Suspect", "check", "scores"]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.quality import _single, _slow
-from nareg.quality._others import alone, others
+from nareg.quality._others import isolated, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Finding, Flag, Quality
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
@@ -92,16 +92,16 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     residuals = compute_residuals(model, readings, times)
     if residuals.intermittent:
         resting = [finding for test in (*SILENT, _single.spikes) for finding in test(residuals)]
-        quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), alone(residuals))
+        quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), isolated(residuals))
         return replace(quality, timings={"total": perf_counter() - started})
     seen = others(residuals)
     findings = _slow.misplaced(residuals, seen)
     if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
         stations = sorted({finding.station for finding in findings})
         findings += [finding for test in SILENT for finding in test(residuals) if finding.station in stations]
-        calm = residuals.readings.copy()
-        calm[stations] = np.nan
-        again = compute_residuals(model, calm, times)
+        rest = residuals.readings.copy()
+        rest[stations] = np.nan
+        again = compute_residuals(model, rest, times)
         seen = others(again)
         merged = again.scores.copy()
         merged[:, stations] = residuals.scores[:, stations]
@@ -114,7 +114,7 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     usual = residuals.readings[np.isfinite(residuals.readings) & ~residuals.by_station(residuals.absurd)]
     widest = float(np.ptp(usual)) if usual.size else 0.0
     believable = [finding for finding in findings + slow if not finding.size > widest]
-    quality = _quality(residuals, believable, background, alone(residuals))
+    quality = _quality(residuals, believable, background, isolated(residuals))
     return replace(quality, timings={"total": perf_counter() - started})
 
 
@@ -165,9 +165,9 @@ def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarr
     there = np.isfinite(residuals.readings)
     scores = residuals.by_station(residuals.scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
-    flags[residuals.by_station(residuals.spikes_beyond(_single.DOUBTFUL * residuals.limit))] = Flag.SUSPECT
+    flags[residuals.by_station(residuals.spikes_beyond(_single.SUSPECT_SHARE * residuals.limit))] = Flag.SUSPECT
     flags[residuals.by_station(residuals.spiky | residuals.absurd)] = Flag.BAD
-    badness = np.fmax(_single.alone(residuals), background)
+    badness = np.fmax(_single.spike_scores(residuals), background)
     for finding in findings:
         at = (finding.station, finding.columns)
         flags[at] = np.maximum(flags[at], finding.flag)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from nareg.quality._others import LARGEST, Others
+from nareg.quality._others import LARGEST, Others, Whitener
 from nareg.quality._residuals import Residuals
-from nareg.quality._white import Whitener
-from nareg.spacetime._times import TimeGrid
+from nareg.quality._results import Fault
+from nareg.spacetime import TimeGrid
 
 #: Hours that clocks are off by: those of other zones and of daylight saving, some of which are half, and a day. Where times
 #: are numbers, as many steps as hours of a day.
@@ -38,23 +38,11 @@ SHOWN = 5.0
 
 
 @dataclass(frozen=True)
-class Delay:
-    """A station whose labels from ``start`` to ``stop`` are ``steps`` of the grid late.
+class Delay(Fault):
+    """Labels that are ``steps`` of the grid late; readings are off by ``size``."""
 
-    ``ratio`` is the evidence in standard deviations, and its readings are off by ``size``.
-    """
-
-    station: int
-    start: int
-    stop: int
     steps: int
-    ratio: float
     size: float
-
-    @property
-    def order(self) -> float:
-        """How clear the fault is beside others of its kind."""
-        return self.ratio
 
 
 def delays(residuals: Residuals, seen: Others) -> list[Delay]:
@@ -98,7 +86,7 @@ def _station(station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags
     moved = _shifted(prediction, lags)
     there = np.isfinite(y)
     filled = np.where(there, y, prediction + seen.residual[:, station])
-    whitener = Whitener(seen.whitener.first[:, :, [station]], seen.whitener.filter[:, [station]])
+    whitener = seen.whitener.of_series([station])
     both = np.hstack([(filled - prediction)[:, None], filled[:, None] - np.where(np.isfinite(moved), moved, 0.0)])
     squares = np.minimum(whitener.apply(both) ** 2, LARGEST**2)
     reach = np.arange(T)[:, None] - lags
@@ -122,13 +110,13 @@ def _station(station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags
     # few readings beyond the span do not tell that it ends there
     start = int(rows[0]) if known[: rows[0], lag].sum() >= SHORTEST else 0
     stop = int(rows[-1]) + 1 if known[rows[-1] + 1 :, lag].sum() >= SHORTEST else T
-    return Delay(station, start, stop, int(lags[lag]), float(np.sqrt(evidence)), size)
+    return Delay(station, start, stop, float(np.sqrt(evidence)), int(lags[lag]), size)
 
 
 def _same_everywhere(delay: Delay, values: np.ndarray, y: np.ndarray, whitener: Whitener, lags: np.ndarray) -> bool:
     """Whether most of the other stations that show a lag of this one show the same, beside the one outside of the span."""
     others = values[:, [not np.array_equal(v, y, equal_nan=True) for v in values.T]]
-    filters = Whitener(whitener.first[:, :, [delay.station]], whitener.filter[:, [delay.station]])
+    filters = whitener.of_series([delay.station])
     mine, others = (filters.apply(np.where(np.isfinite(v), v, 0.0)) for v in (y[:, None], others))
     mine, others = (np.where(np.abs(part) < 2 * LARGEST, np.clip(part, -LARGEST, LARGEST), 0.0) for part in (mine, others))
     inside = (np.arange(len(y)) >= delay.start) & (np.arange(len(y)) < delay.stop)

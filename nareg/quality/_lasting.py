@@ -16,8 +16,8 @@ from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
-from nareg.quality._white import Whitener
-from nareg.spacetime._learn.outliers import MAD_TO_STD
+from nareg.quality._results import Fault
+from nareg.spacetime import MAD_TO_STD
 
 #: Narrowest shape in steps, and the ratio of one width to the next.
 NARROWEST, RATIO = 4, 1.4
@@ -128,14 +128,10 @@ def _own_spread(shapes: list[Scan], T: int, N: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Lasting:
+class Lasting(Fault):
     """The clearest lasting error of a station."""
 
-    station: int
     shape: str
-    start: int
-    stop: int
-    ratio: float
     height: float
 
 
@@ -164,21 +160,22 @@ class LastingErrors:
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
         height = self._height(station, shape, start)
-        return Lasting(station, shape.name, start, start + shape.width, float(self.peaks[station]), height)
+        return Lasting(station, start, start + shape.width, float(self.peaks[station]), shape.name, height)
 
     def _height(self, station: int, shape: Scan, start: int) -> float:
         """The height by least squares of whole residuals: the ratio caps them, and a jump is their largest."""
         seen, T = self.seen, len(self.seen.white)
         error = np.zeros(T)
         error[start : start + shape.width] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
-        whitener = Whitener(seen.whitener.first[:, :, [station]], seen.whitener.filter[:, [station]])
-        white = whitener.apply(np.column_stack([error, np.ones(T), seen.residual[:, station]]))[seen.observed[:, station]]
+        white = seen.whitener.of_series([station]).apply(np.column_stack([error, np.ones(T), seen.residual[:, station]]))[
+            seen.observed[:, station]
+        ]
         return float(np.linalg.lstsq(white[:, :2], white[:, 2], rcond=None)[0][0])
 
     def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
         """The clearest error of every station that is suspect, the largest first."""
-        over = np.flatnonzero(self.peaks > max(BEYOND * self.usual, LEAST))
-        return sorted((self.clearest(int(i)) for i in over if i not in but), key=lambda error: -error.ratio)
+        suspected = np.flatnonzero(self.peaks > max(BEYOND * self.usual, LEAST))
+        return sorted((self.clearest(int(i)) for i in suspected if i not in but), key=lambda error: -error.ratio)
 
     def badness(self) -> np.ndarray:
         """(rows, N) badness of all readings."""
@@ -206,23 +203,23 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
     stations: list[int] = []
     while suspects := now.suspects(but=stations):
         first: list[Lasting] = []
-        beside: dict[int, Lasting] = {}
+        neighbors: dict[int, Lasting] = {}
         for error in suspects:
             near = next((e for e in first if _bends(e, error, K)), None)
             if near is None:
                 first.append(error)
             else:
-                beside.setdefault(near.station, error)
-        if beside:
-            both = LastingErrors(others(residuals, [*stations, *(e.station for e in (*first, *beside.values()))]))
-            pairs = [(e, beside.get(e.station, e)) for e in first]
+                neighbors.setdefault(near.station, error)
+        if neighbors:
+            both = LastingErrors(others(residuals, [*stations, *(e.station for e in (*first, *neighbors.values()))]))
+            pairs = [(e, neighbors.get(e.station, e)) for e in first]
             first = [
                 error if error is other else max(map(both.clearest, (error.station, other.station)), key=lambda e: e.ratio)
                 for error, other in pairs
             ]
         errors += first
         stations += [error.station for error in first]
-        if not beside:
+        if not neighbors:
             break
         now = LastingErrors(others(residuals, stations))
     return errors, badness

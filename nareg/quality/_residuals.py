@@ -9,19 +9,26 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from nareg.spacetime import SpaceTimeModel
-from nareg.spacetime._dense.smoother import Pass, heavy_tailed_pass
-from nareg.spacetime._learn.outliers import absurd, deletion_scores, limit_of, robust_spread, spikes
-from nareg.spacetime._learn.repeats import intermittent, stuck
-from nareg.spacetime._model.base import on_grid
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime import (
+    ROUNDS,
+    Pass,
+    SpaceTimeModel,
+    TimeGrid,
+    absurd,
+    heavy_tailed_pass,
+    intermittent,
+    limit_of,
+    on_grid,
+    robust_spread,
+    scores_without,
+    spikes,
+    stuck,
+)
 
-#: Rounds of smoothing and leaving out; the set of bad readings seldom changes after the second.
-ROUNDS = 3
 #: Stations with fewer readings are not judged.
 FEWEST = 10
-#: Scores of neighbors count up to this size when they measure unrest; weight of calm in that, in neighborhoods.
-CAP, CALM = 5.0, 0.3
+#: Scores of neighbors count up to this size when their spread is measured, which is drawn to 1 as if by so many.
+CAP, PRIOR_NEIGHBORS = 5.0, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,34 +119,32 @@ class Residuals:
 def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Residuals:
     """Smooth the readings without stuck runs, absurd values and readings that all others contradict."""
     given = on_grid(model, readings, times, exclude=False)
-    grid, rows = given.grid, given.rows - given.offset
-    frozen, wild = (_on_grid(test(given.values.T), grid) for test in (stuck, absurd))
-    bad, resting = frozen | wild, intermittent(given.values.T)
+    grid, rows = given.grid, given.rows
+    frozen, extreme = (_on_grid(test(given.values.T), grid) for test in (stuck, absurd))
+    bad, resting = frozen | extreme, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
     scale = None
     for _ in range(ROUNDS):
         done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df, scale=scale)
         scale = done.scale if model.df else None
-        retained = deletion_scores(rows, done.x, done.var, np.where(bad, np.inf, model.unit_noise))
-        deleted = (rows - done.x) / np.sqrt(done.var + model.unit_noise)
-        scores = np.where(bad, deleted, retained)
+        scores = scores_without(bad, rows, done.x, done.var, model.unit_noise)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
-        scores = scores / unrest(np.where(frozen | wild, np.nan, scores), model.graph.adjacency)
-        judged = np.where(frozen | wild, np.nan, scores)
+        scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)
+        judged = np.where(frozen | extreme, np.nan, scores)
         limit = np.inf if resting else limit_of(judged)
-        flagged = spikes(judged, limit) | frozen | wild
+        flagged = spikes(judged, limit) | frozen | extreme
         if (flagged == bad).all():
             break
         bad = flagged
-    return Residuals(model, grid, given.values, rows, given.offset, frozen, wild, bad, done, scores, spread, limit)
+    return Residuals(model, grid, given.values, rows, given.offset, frozen, extreme, bad, done, scores, spread, limit)
 
 
-def unrest(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
+def neighbor_spread(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     """(rows, N) spread of the neighbors' scores at a time and one step before and after, at least 1.
 
-    Squares are capped, so that a neighbor's fault hides nothing, and drawn to 1 as if by :data:`CALM` neighbors.
+    Squares are capped, so that a neighbor's fault hides nothing, and drawn to 1 as if by :data:`PRIOR_NEIGHBORS` neighbors.
     """
     there = np.isfinite(scores)
     squares = np.where(there, np.minimum(np.abs(scores), CAP) ** 2, 0.0)
@@ -147,7 +152,7 @@ def unrest(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     weights = sp.diags_array(1 / np.where(counts > 0, counts, 1.0)) @ adjacency
     near, known = ((weights @ part.T).T for part in (squares, there.astype(float)))
     near, known = (part + _before(part) + _before(part[::-1])[::-1] for part in (near, known))
-    spread: np.ndarray = np.sqrt(np.maximum((1 + (near + CALM) / (known + CALM)) / 2, 1.0))
+    spread: np.ndarray = np.sqrt(np.maximum((1 + (near + PRIOR_NEIGHBORS) / (known + PRIOR_NEIGHBORS)) / 2, 1.0))
     return spread
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import poisson
 
-from nareg.quality import _text
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.quality._results import Finding, Flag
-from nareg.spacetime._learn.outliers import MAD_TO_STD
-from nareg.spacetime._learn.repeats import stuck_runs
+from nareg.quality._results import Finding, Flag, count, number, span, time
+from nareg.spacetime import MAD_TO_STD, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.
@@ -22,8 +20,8 @@ def stuck(residuals: Residuals) -> list[Finding]:
     for run in stuck_runs(residuals.readings.T):
         began = run.rows[0] > np.flatnonzero(np.isfinite(residuals.readings[run.station]))[0]
         evidence = (
-            f"It reads {_text.number(run.value)} at {_text.count(run.rows.size, 'time')} in a row, "
-            f"{_text.span(*residuals.grid.values[run.rows[[0, -1]]])}."
+            f"It reads {number(run.value)} at {count(run.rows.size, 'time')} in a row, "
+            f"{span(*residuals.grid.values[run.rows[[0, -1]]])}."
         )
         score = float(np.sqrt(2 * run.evidence))
         findings.append(Finding(run.station, "stuck", score, run.rows[int(began) :], Flag.BAD, evidence))
@@ -48,7 +46,7 @@ def dead(residuals: Residuals) -> list[Finding]:
         if silent >= max(SILENT_SHARE * T, SILENT_TIMES * longest):
             columns = np.arange(seen[-1] + 1, T)
             evidence = (
-                f"It has no reading at the last {columns.size:,} times, since {_text.time(residuals.grid.values[columns[0]])}; "
+                f"It has no reading at the last {columns.size:,} times, since {time(residuals.grid.values[columns[0]])}; "
                 f"its longest gap before was {longest - 1:,} times."
             )
             score = float(np.sqrt(2 * silent * np.log(T)))
@@ -57,7 +55,7 @@ def dead(residuals: Residuals) -> list[Finding]:
 
 
 #: Readings that stand out are suspect from this share of the limit on.
-DOUBTFUL = 0.8
+SUSPECT_SHARE = 0.8
 #: A station is suspect for its spikes where chance gives so many with at most this probability anywhere in the network.
 CHANCE = 1e-3
 FEWEST_SPIKES = 3
@@ -91,14 +89,14 @@ def spikes(residuals: Residuals) -> list[Finding]:
         reach = _range(sigma.min(), sigma.max())
         verb = "is" if columns.size == 1 else "are"
         evidence = (
-            f"{_text.count(columns.size, 'reading')} {verb} {reach} standard deviations from their prediction by neighbors and "
+            f"{count(columns.size, 'reading')} {verb} {reach} standard deviations from their prediction by neighbors and "
             f"nearby times, off by {_range(np.abs(off).min(), np.abs(off).max())}."
         )
         findings.append(Finding(int(i), "spikes", largest, columns, Flag.BAD, evidence, sigma))
     return findings
 
 
-def alone(residuals: Residuals) -> np.ndarray:
+def spike_scores(residuals: Residuals) -> np.ndarray:
     """(N, T) how far a reading stands out from the others' and also from the scores just before and after it.
 
     An error that lasts is no spike: it is what the tests of lasting errors are for.
@@ -125,11 +123,11 @@ def noisy(residuals: Residuals) -> list[Finding]:
     findings = []
     for i in np.flatnonzero(live & (z > NOISY_SPREADS) & (logs - center > np.log(NOISY))):
         columns = np.flatnonzero(np.isfinite(residuals.readings[i]))
-        here, usual = (number * residuals.model.unit for number in (std[i], float(np.exp(center))))
+        here, usual = (value * residuals.model.unit for value in (std[i], float(np.exp(center))))
         what = "" if residuals.model.transform.linear else f" ({residuals.model.transform.name} of the readings)"
         evidence = (
-            f"Its noise has a standard deviation of {_text.number(here)}{what}, {_text.number(here / usual)} times the "
-            f"network's median of {_text.number(usual)}."
+            f"Its noise has a standard deviation of {number(here)}{what}, {number(here / usual)} times the "
+            f"network's median of {number(usual)}."
         )
         # of a noisy station no reading is worse than its own score
         findings.append(Finding(int(i), "noisy", float(z[i]), columns, Flag.SUSPECT, evidence, np.zeros(columns.size)))
@@ -137,5 +135,5 @@ def noisy(residuals: Residuals) -> list[Finding]:
 
 
 def _range(low: float, high: float) -> str:
-    first, last = _text.number(low), _text.number(high)
+    first, last = number(low), number(high)
     return first if first == last else f"{first} to {last}"

@@ -8,17 +8,15 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from nareg.quality import _text
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting, tell
+from nareg.quality._level import Conversion, Response, conversions, responses
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
-from nareg.quality._response import Response, responses
-from nareg.quality._results import Finding, Flag
+from nareg.quality._results import Fault, Finding, Flag, count, duration, number, span
 from nareg.quality._swapped import SwappedPair, exchanges
-from nareg.quality._unit import Conversion, conversions
 
-Fault = TypeVar("Fault", Conversion, Delay, Response)
+FaultType = TypeVar("FaultType", bound=Fault)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
 EXCHANGED, CERTAIN = 9.0, 15.0
 #: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
@@ -45,7 +43,7 @@ def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Fin
     while True:
         stations = {finding.station for finding in findings}
         levels = [response for response in responses(residuals, seen) if response.station not in stations]
-        level = max(levels, key=lambda response: response.order, default=None)
+        level = max(levels, key=lambda response: response.ratio, default=None)
         if level is not None and not (swaps and swaps[0].ratio > level.ratio):
             findings.append(_level(residuals, level))
             residuals = _without(residuals, [level.station])
@@ -98,7 +96,7 @@ def _explaining_most(residuals: Residuals, swaps: list[SwappedPair]) -> list[_Ex
     K = residuals.model.parameters.covariance(residuals.model.space)
     first, *rest = swaps
     explained = []
-    for swap in (first, *(e for e in rest if _beside(first, e, K))):
+    for swap in (first, *(e for e in rest if _overlap(first, e, K))):
         without = _without(residuals, [swap.first, swap.second])
         seen = others(without)
         explained.append(_Explained(swap, without, seen, _clear(without, seen)))
@@ -106,7 +104,7 @@ def _explaining_most(residuals: Residuals, swaps: list[SwappedPair]) -> list[_Ex
     return [entry for entry in explained if entry.left == least]
 
 
-def _beside(one: SwappedPair, other: SwappedPair, K: np.ndarray) -> bool:
+def _overlap(one: SwappedPair, other: SwappedPair, K: np.ndarray) -> bool:
     """Whether two exchanges are at the same time, and each place of one tells of a place of the other."""
     (a, b), (c, d) = (one.first, one.second), (other.first, other.second)
     at_once = one.start < other.stop and other.start < one.stop
@@ -115,7 +113,7 @@ def _beside(one: SwappedPair, other: SwappedPair, K: np.ndarray) -> bool:
 
 def _one_at_a_time(
     residuals: Residuals, seen: Others, findings: list[Finding],
-    test: Callable[[Residuals, Others], list[Fault]], finding: Callable[[Residuals, Fault], Finding],
+    test: Callable[[Residuals, Others], list[FaultType]], finding: Callable[[Residuals, FaultType], Finding],
 ) -> tuple[Residuals, Others]:  # fmt: skip
     """Add the findings of a test, the clearest first, and leave out its station: it bends what is expected of its neighbors."""
     for _ in range(residuals.n_nodes):
@@ -123,7 +121,7 @@ def _one_at_a_time(
         faults = [fault for fault in test(residuals, seen) if fault.station not in stations]
         if not faults:
             break
-        worst = max(faults, key=lambda fault: fault.order)
+        worst = max(faults, key=lambda fault: fault.ratio)
         findings.append(finding(residuals, worst))
         residuals = _without(residuals, [worst.station])
         seen = others(residuals)
@@ -143,47 +141,43 @@ def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray
     return [_drift(residuals, error) for error in errors], residuals.by_station(badness)
 
 
-def _columns(residuals: Residuals, station: int, start: int, stop: int) -> np.ndarray:
-    """Columns of the readings of a station in a span of the grid."""
-    inside = (residuals.grid.rows >= start) & (residuals.grid.rows < stop)
-    return np.flatnonzero(inside & np.isfinite(residuals.readings[station]))
+def _columns(residuals: Residuals, station: int, fault: Fault | SwappedPair) -> tuple[np.ndarray, str]:
+    """Columns of the readings of a station in the span of a fault, and how many there are from when to when."""
+    inside = (residuals.grid.rows >= fault.start) & (residuals.grid.rows < fault.stop)
+    columns = np.flatnonzero(inside & np.isfinite(residuals.readings[station]))
+    if columns.size == 0:
+        return columns, ""
+    return columns, f"{count(columns.size, 'reading')} {span(*residuals.grid.values[columns[[0, -1]]])}"
 
 
 def _unit(residuals: Residuals, c: Conversion) -> Finding:
-    columns = _columns(residuals, c.station, c.start, c.stop)
-    span = _text.span(*residuals.grid.values[columns[[0, -1]]])
-    evidence = (
-        f"{_text.count(columns.size, 'reading')} {span} are {c.ratio:.1f} standard deviations from the other stations, and fit "
-        f"them if they are {c.name}."
-    )
+    columns, what = _columns(residuals, c.station, c)
+    evidence = f"{what} are {c.ratio:.1f} standard deviations from the other stations, and fit them if they are {c.name}."
     return Finding(c.station, "unit", c.ratio, columns, Flag.BAD, evidence)
 
 
 def _level(residuals: Residuals, r: Response) -> Finding:
-    columns = _columns(residuals, r.station, r.start, r.stop)
+    columns, what = _columns(residuals, r.station, r)
     model, values = residuals.model, residuals.readings[[r.station]][:, columns]
     right = model.to_readings(model.to_unit(values) - r.level)  # the level that is off was read, so that it is taken away
     shift = float(np.median(np.abs(values - right)))
-    follows = "" if np.isnan(r.slope) else f", and follow the other stations by a factor of {_text.number(r.slope)}"
-    evidence = (
-        f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} are off by "
-        f"{_text.number(shift)}, {r.ratio:.1f} standard deviations of the stations' levels{follows}."
-    )
+    follows = "" if np.isnan(r.slope) else f", and follow the other stations by a factor of {number(r.slope)}"
+    evidence = f"Its {what} are off by {number(shift)}, {r.ratio:.1f} standard deviations of the stations' levels{follows}."
     return Finding(r.station, "level", r.ratio, columns, Flag.BAD, evidence, size=shift)
 
 
-def _shift(residuals: Residuals, station: int, span: slice, height: float) -> float:
+def _shift(residuals: Residuals, station: int, rows: slice, height: float) -> float:
     """A height in the model's unit in that of the readings."""
-    center = float(residuals.offset[span, station].mean())
+    center = float(residuals.offset[rows, station].mean())
     return float(np.diff(residuals.model.to_readings(np.array([center, center + height])))[0])
 
 
 def _clock(residuals: Residuals, d: Delay) -> Finding:
-    columns = _columns(residuals, d.station, d.start, d.stop)
+    columns, what = _columns(residuals, d.station, d)
     shift = abs(d.steps) * residuals.grid.step
-    by = _text.duration(shift) if residuals.grid.dated else _text.number(shift)
+    by = duration(shift) if residuals.grid.dated else number(shift)
     evidence = (
-        f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} fit the other "
+        f"Its {what} fit the other "
         f"stations better by {d.ratio:.1f} standard deviations if its clock is {by} {'ahead' if d.steps > 0 else 'behind'}."
     )
     off = abs(_shift(residuals, d.station, slice(None), d.size))
@@ -196,24 +190,23 @@ def _swapped(residuals: Residuals, e: SwappedPair, equals: list[SwappedPair]) ->
     instead = "".join(f" To exchange {names[o.first]} and {names[o.second]} instead fits by {o.ratio:.1f}." for o in equals)
     flag = Flag.BAD if e.ratio >= CERTAIN and not equals else Flag.SUSPECT
     for station, partner in ((e.first, e.second), (e.second, e.first)):
-        columns = _columns(residuals, station, e.start, e.stop)
+        columns, what = _columns(residuals, station, e)
         if columns.size == 0:
             continue
         evidence = (
-            f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} fit better by "
-            f"{e.ratio:.1f} standard deviations if exchanged with those of {names[partner]}.{instead}"
+            f"Its {what} fit better by {e.ratio:.1f} standard deviations if exchanged with those of {names[partner]}.{instead}"
         )
         findings.append(Finding(station, "swapped", e.ratio, columns, flag, evidence, np.full(columns.size, WEIGHT * e.ratio)))
     return findings
 
 
 def _drift(residuals: Residuals, error: Lasting) -> Finding:
-    columns = _columns(residuals, error.station, error.start, error.stop)
+    columns, _ = _columns(residuals, error.station, error)
     shift = _shift(residuals, error.station, slice(error.start, error.stop), error.height)
     side = "above" if shift > 0 else "below"
-    over = _text.span(*residuals.grid.values[columns[[0, -1]]])
-    size = f"{_text.number(abs(shift))} {side} the prediction from the other stations"
+    when = span(*residuals.grid.values[columns[[0, -1]]])
+    size = f"{number(abs(shift))} {side} the prediction from the other stations"
     verb = "move to" if error.shape == "ramp" else "are"
-    evidence = f"Its readings {verb} {size}, {over}: {error.ratio:.1f} standard deviations."
+    evidence = f"Its readings {verb} {size}, {when}: {error.ratio:.1f} standard deviations."
     level = np.zeros(columns.size)
     return Finding(error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, level, abs(shift))

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from nareg.quality._others import LARGEST, Others, Spectrum
+from nareg.quality._others import LARGEST, Others, Spectrum, Whitener
 from nareg.quality._residuals import Residuals
-from nareg.quality._white import Whitener
 
 #: Pairs that the exact comparison looks at, per station, of those with the largest simple gain.
 PAIRS = 2

@@ -6,15 +6,44 @@ takes in new readings time by time. ``placement`` and ``removal`` rank sites and
 
 from __future__ import annotations
 
-from nareg.spacetime._learn.fit import fit
+# Names that are imported as themselves are for other parts of nareg; they are not public.
+from nareg.spacetime._dense.em import DynamicsName as DynamicsName
+from nareg.spacetime._dense.parametric import HARDLY_KNOWN as HARDLY_KNOWN
+from nareg.spacetime._dense.smoother import Pass as Pass
+from nareg.spacetime._dense.smoother import heavy_tailed_pass as heavy_tailed_pass
+from nareg.spacetime._dense.smoother import run as run
+from nareg.spacetime._model.base import on_grid as on_grid
 from nareg.spacetime._model.dense import SpaceTimeModel
-from nareg.spacetime._model.placement import placement, removal
-from nareg.spacetime._model.ranking import SensorRanking
+from nareg.spacetime._model.fit import checked_cycles as checked_cycles
+from nareg.spacetime._model.fit import fit
+from nareg.spacetime._model.loading import load, load_stream
+from nareg.spacetime._model.placement import SensorRanking, placement, removal
+from nareg.spacetime._model.results import LEVELS as LEVELS
 from nareg.spacetime._model.results import Smoothed, Update
-from nareg.spacetime._model.store import load, load_stream
-from nareg.spacetime._model.stream import Stream
-from nareg.spacetime._sparse.model import SparseSpaceTimeModel
-from nareg.spacetime._sparse.stream import SparseStream
+from nareg.spacetime._model.results import dataset_of as dataset_of
+from nareg.spacetime._model.sparse import SparseSpaceTimeModel
+from nareg.spacetime._model.stream import SparseStream, Stream
+from nareg.spacetime._readings import cycles as cycles
+from nareg.spacetime._readings import times as times
+from nareg.spacetime._readings.holdout import hide as hide
+from nareg.spacetime._readings.holdout import robust_scale as robust_scale
+from nareg.spacetime._readings.holdout import station_order as station_order
+from nareg.spacetime._readings.holdout import winsorized_squares as winsorized_squares
+from nareg.spacetime._readings.outliers import MAD_TO_STD as MAD_TO_STD
+from nareg.spacetime._readings.outliers import ROUNDS as ROUNDS
+from nareg.spacetime._readings.outliers import absurd as absurd
+from nareg.spacetime._readings.outliers import limit_of as limit_of
+from nareg.spacetime._readings.outliers import robust_spread as robust_spread
+from nareg.spacetime._readings.outliers import scores_without as scores_without
+from nareg.spacetime._readings.outliers import spikes as spikes
+from nareg.spacetime._readings.repeats import Bounds as Bounds
+from nareg.spacetime._readings.repeats import bounds as bounds
+from nareg.spacetime._readings.repeats import intermittent as intermittent
+from nareg.spacetime._readings.repeats import stuck as stuck
+from nareg.spacetime._readings.repeats import stuck_runs as stuck_runs
+from nareg.spacetime._readings.times import ISO as ISO
+from nareg.spacetime._readings.times import TimeGrid as TimeGrid
+from nareg.spacetime._readings.transforms import TransformLike as TransformLike
 
 __all__ = [
     "SensorRanking",

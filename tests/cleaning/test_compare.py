@@ -7,7 +7,8 @@ import pytest
 import nareg
 from nareg.cleaning import _clean, _compare, _simple
 from nareg.cleaning._compare import Hidden
-from nareg.cleaning._one_weight import RIDGE, _solve, one_weight
+from nareg.cleaning._methods import simple_methods
+from nareg.cleaning._simple import RIDGE, _solve, one_weight
 from nareg.cleaning._words import number
 
 
@@ -77,14 +78,13 @@ def test_every_method_fills_every_cell(rng):
     network = nareg.datasets.simulated(12, 60, faults=("dead",), rng=rng)
     y = network.readings.copy()
     y[:, 10:12] = np.nan
-    results, notes = _simple.predict(network.graph(4), y, network.times, rng, lambda name: None)
-    assert len(results) == 6
-    assert notes == []
-    for name, x in results.items():
-        assert np.isfinite(x).all(), name
+    methods = simple_methods(network.graph(4), network.times, rng)
+    assert len(methods) == 6
+    for method in methods:
+        assert np.isfinite(method.estimate(y, lambda _: None)).all(), method.name
 
 
-def test_one_weight_solves_its_system(rng):
+def test_simple_solves_its_system(rng):
     graph = nareg.graphs.grid((4, 5))
     z = np.where(rng.random((20, 3)) < 0.4, np.nan, rng.standard_normal((20, 3)))
     L = graph.laplacian()
@@ -97,16 +97,14 @@ def test_one_weight_solves_its_system(rng):
 
 
 def test_sparse_and_dense_factors_agree(rng, monkeypatch):
-    from nareg.cleaning import _one_weight
-
     graph = nareg.graphs.grid((5, 5))
     z = np.where(rng.random((25, 4)) < 0.4, np.nan, rng.standard_normal((25, 4)))
     dense = _solve(graph.laplacian().tocsc(), 0.7, z)
-    monkeypatch.setattr(_one_weight, "DENSE", 0)
+    monkeypatch.setattr(_simple, "DENSE", 0)
     np.testing.assert_allclose(_solve(graph.laplacian().tocsc(), 0.7, z), dense, atol=1e-10)
 
 
-def test_one_weight_denoises_and_fills_parts_without_a_reading(rng):
+def test_simple_denoises_and_fills_parts_without_a_reading(rng):
     import scipy.sparse as sp
 
     adjacency = sp.block_diag([nareg.graphs.grid((4, 4)).adjacency] * 2, format="csr")

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 import nareg
 from nareg import filters
-from nareg.cleaning import _edge_weights
-from nareg.cleaning._edge_weights import EDGES, anomalies, learn
-from nareg.cleaning._one_weight import one_weight
-from nareg.errors import AmplificationWarning
+from nareg.cleaning import _methods
+from nareg.cleaning._methods import EDGES, EdgeWeights, anomalies
+from nareg.cleaning._simple import one_weight
+from nareg.errors import AmplificationWarning, TooLargeError
 from nareg.progress import Progress
 from nareg.results import upper_edges
 
@@ -118,7 +118,8 @@ def test_the_weights_are_the_designs_for_the_anomalies(model):
     z, _ = anomalies(model)
     seen = np.isfinite(z)
     assert not seen.all()
-    found = learn(model, [])
+    found = EdgeWeights(model)
+    found.fit()
     expected = nareg.design.edge(
         model.graph, measurements=np.where(seen, z, 0.0), observed=seen, noise=model.unit_noise, fit="noise"
     )
@@ -126,8 +127,9 @@ def test_the_weights_are_the_designs_for_the_anomalies(model):
 
 
 def test_long_records_are_thinned_evenly(model, monkeypatch):
-    monkeypatch.setattr(_edge_weights, "MOST_TIMES", 25)
-    found = learn(model, [])
+    monkeypatch.setattr(_methods, "MOST_TIMES", 25)
+    found = EdgeWeights(model)
+    found.fit()
     assert found.n_times == 25
     z, _ = anomalies(model)
     part = z[:, np.linspace(0, 79, 25).astype(int)]
@@ -146,7 +148,8 @@ def test_gaps_of_any_kind_are_filled(unlike):
     readings[:, 5] = np.nan  # a silent time
     readings[len(y) :, 9] = np.nan  # a part of the network without a reading
     model = nareg.spacetime.fit(two, readings, noise=0.25, dynamics="scalar", transform=None)
-    found = learn(model, [])
+    found = EdgeWeights(model)
+    found.fit()
     x = found.estimate()
     _, offset = anomalies(model)
     level = offset * model.unit
@@ -159,7 +162,9 @@ def test_gaps_of_any_kind_are_filled(unlike):
 def test_a_transform_is_undone(unlike):
     graph, _, y = unlike
     model = nareg.spacetime.fit(graph, np.exp(y / 3), dynamics="scalar", transform="log")
-    x = learn(model, []).estimate()
+    edges = EdgeWeights(model)
+    edges.fit()
+    x = edges.estimate()
     assert (x > 0).all()
     seen = np.isfinite(y)
     assert rms(np.log(x[seen]) * 3 - y[seen]) < 0.7 * np.nanstd(y)
@@ -178,13 +183,10 @@ def test_few_times_leave_them_out_with_the_reason(unlike):
 
 
 def test_large_networks_leave_them_out_with_the_reason(model, monkeypatch):
-    notes = []
-    monkeypatch.setattr(_edge_weights, "MOST_WEIGHTS", 50)
-    assert learn(model, notes) is None
-    assert notes == [
-        "The method 'edge weights' was left out of the comparison: it takes networks of at most 50 stations and edges "
-        "together, and this one has 51."
-    ]
+    monkeypatch.setattr(_methods, "MOST_WEIGHTS", 50)
+    with pytest.raises(TooLargeError) as refused:
+        EdgeWeights(model).fit()
+    assert str(refused.value) == "it takes networks of at most 50 stations and edges together, and this one has 51."
 
 
 def test_nothing_is_designed_where_nothing_is_compared(unlike):
@@ -207,7 +209,7 @@ def test_ctrl_c_ends_the_call(model):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        learn(model, [], stop)
+        EdgeWeights(model).fit(progress=stop)
 
 
 def test_the_bar_only_moves_on(unlike):
@@ -222,13 +224,14 @@ def test_the_bar_only_moves_on(unlike):
 
 def test_estimates_far_above_the_readings_are_left_to_the_comparison(model):
     """Hidden readings tell what they are worth: clean does not warn of a filter that it may not take."""
-    weights = learn(model, [])
+    weights = EdgeWeights(model)
+    weights.fit()
     first, _ = upper_edges(weights.design.penalty)
     entries = weights.design.weights.copy()
     entries[0] = 1e-6
     entries[20:][first == 0] = [-6e-6, 5e-6]
-    inflating = replace(weights, design=replace(weights.design, weights=entries))
+    weights.design = replace(weights.design, weights=entries)
     y = np.where(np.arange(20)[:, None] == 0, np.nan, model.readings)
     with pytest.warns(AmplificationWarning):
-        filters.interpolate(model.graph, inflating.design, np.where(np.isfinite(y), y, 0.0), np.isfinite(y))
-    assert np.isfinite(inflating.estimate(y)).all()
+        filters.interpolate(model.graph, weights.design, np.where(np.isfinite(y), y, 0.0), np.isfinite(y))
+    assert np.isfinite(weights.estimate(y)).all()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import nareg
-from nareg.cleaning._heights import follow_heights
+from nareg.cleaning._limits import follow_heights
 
 N, T = 10, 120
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import nareg
-from nareg.cleaning._clean import MODEL
+from nareg.cleaning import MODEL
 from nareg.cleaning._compare import contradicted
 from nareg.cleaning._limits import failed, limits
 from nareg.errors import InputError

@@ -9,7 +9,8 @@ import nareg
 from nareg.errors import InputError
 from nareg.quality import Flag, check, scores
 from nareg.quality._clock import _lags
-from nareg.spacetime import SpaceTimeModel, _times
+from nareg.spacetime import SpaceTimeModel
+from nareg.spacetime._readings import times as _times
 
 from ..spacetime.reference import model_of, parameters
 from .conftest import N, T, drawn, known_model

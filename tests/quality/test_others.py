@@ -8,10 +8,9 @@ from scipy.fft import next_fast_len
 
 import nareg
 from nareg.quality._lasting import Scan, scans
-from nareg.quality._others import Spectrum, convolve, covariances, others
-from nareg.quality._residuals import compute_residuals, unrest
+from nareg.quality._others import Spectrum, Whitener, convolve, covariances, others
+from nareg.quality._residuals import compute_residuals, neighbor_spread
 from nareg.quality._swapped import _Pairs
-from nareg.quality._white import Whitener
 
 from ..spacetime.reference import model_of, parameters
 from .conftest import drawn, known_model
@@ -170,11 +169,11 @@ def test_unrest_is_one_in_calm_and_grows_with_neighbors(rng):
 
     adjacency = grid((5, 5)).adjacency
     scores = rng.standard_normal((200, 25))
-    calm = unrest(scores, adjacency)
+    calm = neighbor_spread(scores, adjacency)
     assert calm.min() == 1.0
     assert np.median(calm) < 1.1
     scores[100] *= 6
-    assert np.median(unrest(scores, adjacency)[100]) > 1.5
+    assert np.median(neighbor_spread(scores, adjacency)[100]) > 1.5
     alone = rng.standard_normal((200, 25))
     alone[50, 12] = 1e6
-    assert unrest(alone, adjacency)[50].max() < 2.5  # one spike at a neighbor hides little
+    assert neighbor_spread(alone, adjacency)[50].max() < 2.5  # one spike at a neighbor hides little

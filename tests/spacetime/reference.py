@@ -9,13 +9,14 @@ import numpy as np
 
 import nareg
 from nareg.results import Status
-from nareg.spacetime import SpaceTimeModel, _times, _transforms
-from nareg.spacetime._dense.dynamics import Dynamics
-from nareg.spacetime._learn.cycles import Cycles
-from nareg.spacetime._learn.parametric import Parameters
-from nareg.spacetime._model.bands import Bands
-from nareg.spacetime._model.results import FitDetails
-from nareg.spacetime._space import Space
+from nareg.spacetime import SpaceTimeModel
+from nareg.spacetime._dense.filter import Dynamics
+from nareg.spacetime._dense.parametric import Parameters
+from nareg.spacetime._model.results import Bands, FitDetails
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.space import Space
 
 KINDS = ("scalar", "diagonal", "full")
 

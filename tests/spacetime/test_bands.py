@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from nareg.spacetime._learn.holdout import HeldOut
-from nareg.spacetime._model.bands import FEWEST, LEVELS, PRIOR, Bands, calibrate
+from nareg.spacetime._model.results import FEWEST, LEVELS, PRIOR, Bands, calibrate
+from nareg.spacetime._readings.holdout import HeldOut
 
 
 def drawn(rng: np.random.Generator, count: int) -> HeldOut:

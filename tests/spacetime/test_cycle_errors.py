@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import nareg
+from nareg.spacetime._dense import cycles as _cycles
 from nareg.spacetime._dense.smoother import run
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._learn.cycle_errors import DRAWS, share_left, shown_errors, unit_errors, with_offsets
-from nareg.spacetime._space import Space
+from nareg.spacetime._readings.cycle_errors import DRAWS, share_left, shown_errors, unit_errors, with_offsets
+from nareg.spacetime._readings.space import Space
 from nareg.spacetime._sparse.variances import everything, shares_of
 
 from .reference import dense, model_of, network, random_dynamics, with_gaps

@@ -7,8 +7,9 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._space import Space
+from nareg.spacetime._dense.cycles import fit
+from nareg.spacetime._readings import cycles as _cycles
+from nareg.spacetime._readings.space import Space
 from nareg.spacetime._sparse.cycles import fit as fit_large
 from nareg.spacetime._sparse.field import FieldFamily
 
@@ -32,7 +33,7 @@ def test_pure_daily_cycle_is_found_everywhere(gaps):
     truth = daily(seconds)
     y = truth + 0.05 * rng.standard_normal(truth.shape)
     y[rng.random(y.shape) < gaps] = np.nan
-    cycles = _cycles.fit(y, seconds, HOUR, True, places(), "auto")
+    cycles = fit(y, seconds, HOUR, True, places(), "auto")
     assert cycles.names == ("day",)
     np.testing.assert_allclose(cycles.at(seconds), truth, atol=0.1)
 
@@ -42,7 +43,7 @@ def test_cycle_of_a_silent_station_and_of_a_new_place_is_the_neighbors():
     truth, space = daily(seconds), places()
     y = truth + 0.05 * np.random.default_rng(0).standard_normal(truth.shape)
     y[:, 2] = np.nan
-    cycles = _cycles.fit(y, seconds, HOUR, True, space, "auto")
+    cycles = fit(y, seconds, HOUR, True, space, "auto")
     silent = cycles.at(seconds)[:, 2] - cycles.level[0, 2]
     middle = truth[:, [0, 1, 3, 4, 5]].mean(axis=1) - truth[:, [0, 1, 3, 4, 5]].mean()
     assert np.corrcoef(silent, middle)[0, 1] > 0.99
@@ -78,7 +79,7 @@ def test_a_cycle_that_cannot_be_found_is_not_dropped_silently():
 
 @pytest.mark.parametrize("value", [0.0, 20.1, 1e-200])
 def test_nothing_but_one_value(value):
-    cycles = _cycles.fit(np.full((30, 6), value), np.arange(30.0), 1.0, False, places(), "auto")
+    cycles = fit(np.full((30, 6), value), np.arange(30.0), 1.0, False, places(), "auto")
     np.testing.assert_allclose(cycles.level[0], value, rtol=1e-12)
 
 
@@ -86,7 +87,7 @@ def test_one_silent_one_zero_and_few_readings():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((40, 6)) + 5
     y[:, 1], y[:, 2], y[2:, 3] = np.nan, 0.0, np.nan
-    cycles = _cycles.fit(y, np.arange(40.0), 1.0, False, places(), "auto")
+    cycles = fit(y, np.arange(40.0), 1.0, False, places(), "auto")
     assert np.isfinite(cycles.level).all()
     assert cycles.level[0, 2] == pytest.approx(0.0, abs=0.1)
     assert 2 < cycles.level[0, 1] < 6
@@ -95,7 +96,7 @@ def test_one_silent_one_zero_and_few_readings():
 def test_cycles_of_the_stations_that_stay():
     seconds, space = HOUR * np.arange(24 * 5), places()
     y = daily(seconds) + 0.05 * np.random.default_rng(0).standard_normal((120, 6))
-    cycles = _cycles.fit(y, seconds, HOUR, True, space, "auto")
+    cycles = fit(y, seconds, HOUR, True, space, "auto")
     keep = np.array([0, 2, 3, 5])
     part = nareg.Graph.from_knn(space.coordinates, 2).subgraph(keep)
     less = cycles.restricted(Space.of(part), keep)
@@ -113,7 +114,7 @@ def test_the_variance_of_levels_covers_their_errors():
         level = 3 * np.sin(4 * coordinates[:, 0] + rng.uniform(0, 6))
         y = level + rng.standard_normal((25, 60))
         y[:, :5] = np.nan
-        found = _cycles.fit(y, np.arange(25.0), 1.0, False, space, ())
+        found = fit(y, np.arange(25.0), 1.0, False, space, ())
         scores.append((found.level[0] - level)[5:] / np.sqrt(found.spread[0][5:]))
         np.testing.assert_array_equal(found.variance_at(np.arange(3.0)), np.repeat(found.spread, 3, axis=0))
     assert 0.6 < np.mean(np.square(scores)) < 1.6
@@ -127,7 +128,7 @@ def test_readings_close_together_leave_no_mean_open():
     y[3, :80], y[3, 110:] = np.nan, np.nan
     space = Space.of(graph)
     for fitted in (
-        _cycles.fit(np.log(y).T, np.arange(200.0), 1.0, False, space, "auto"),
+        fit(np.log(y).T, np.arange(200.0), 1.0, False, space, "auto"),
         fit_large(np.log(y).T, np.arange(200.0), 1.0, False, FieldFamily(graph.adjacency, 2), "auto"),
     ):
         assert fitted.spread[0, 3] < 20 * np.median(fitted.spread[0])
@@ -146,7 +147,7 @@ def test_a_station_that_read_once_leaves_the_others_means_as_they_were():
     others = np.arange(30) != 3
 
     def dense(y):
-        return _cycles.fit(y.T, np.arange(400.0), 1.0, False, Space.of(graph), "auto")
+        return fit(y.T, np.arange(400.0), 1.0, False, Space.of(graph), "auto")
 
     def sparse(y):
         return fit_large(y.T, np.arange(400.0), 1.0, False, FieldFamily(graph.adjacency, 2), "auto")
@@ -167,7 +168,7 @@ def test_waves_beside_the_cycles_leave_their_harmonics_alone(name, step):
         seconds = np.arange(round(periods * period / step)) * step
         names, harmonics = _cycles.find(seconds, step, True, "auto")
         basis = _cycles.none(names, harmonics).basis(seconds)
-        both = np.column_stack([basis, _cycles.beside(seconds, step, names)])
+        both = np.column_stack([basis, _cycles.control_waves(seconds, step, names)])
         alone = np.diag(np.linalg.inv(basis.T @ basis))
         together = np.diag(np.linalg.inv(both.T @ both))[: basis.shape[1]]
         assert (together < 1.5 * alone).all(), periods

@@ -11,7 +11,7 @@ import pytest
 import nareg
 from nareg.errors import DegenerateFitWarning
 from nareg.spacetime import fit, load
-from nareg.spacetime._learn.learning import _first_outliers
+from nareg.spacetime._dense.learning import _first_outliers
 from tests.spacetime.reference import network
 
 RNG = np.random.default_rng

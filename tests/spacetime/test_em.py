@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.em import DYNAMICS, MU, Refinement, refine
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import run
-from nareg.spacetime._learn.em import DYNAMICS, MU, Refinement, refine
-from nareg.spacetime._space import Space
+from nareg.spacetime._readings.space import Space
 from tests.spacetime.reference import parameters, slopes, with_gaps
 
 

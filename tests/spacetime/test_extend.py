@@ -9,8 +9,8 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime._model.stations import Extension
-from nareg.spacetime._space import FAMILIES, between
+from nareg.spacetime._dense.stations import Extension
+from nareg.spacetime._readings.space import FAMILIES, between
 from tests.spacetime.reference import dense, model_of, network, parameters, random_dynamics
 
 PLACES = np.array([[1.0, 2.0], [3.1, 0.4], [1.05, 2.0]])
@@ -84,7 +84,7 @@ def test_extended_dynamics_are_the_dense_joint_process(kind, order):
     process = parameters(3, phi=(0.8, -0.3)[:order])
     old = random_dynamics(rng, 3, order, kind)
     if kind == "scalar":  # new stations follow these coefficients, and have to be stationary
-        old = process.dynamics(nareg.spacetime._space.Space.of(graph))
+        old = process.dynamics(nareg.spacetime._readings.space.Space.of(graph))
     model = model_of(graph, np.zeros((3, 5)), process=process, dynamics=old)
     extension = Extension.of(old, process, model.space, PLACES[:2])
     new = extension.dynamics(old)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from nareg.errors import SolverError
 from nareg.spacetime._dense import filter as _filter
-from nareg.spacetime._dense.dynamics import Dynamics, factor
-from nareg.spacetime._dense.filter import correct
+from nareg.spacetime._dense.filter import Dynamics, correct, factor
 from nareg.spacetime._dense.smoother import run
 from tests.spacetime.reference import KINDS, dense, random_dynamics, spd, with_gaps
 

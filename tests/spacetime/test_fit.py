@@ -10,7 +10,7 @@ import pytest
 import nareg
 from nareg.errors import DegenerateFitWarning, InputError
 from nareg.spacetime import fit
-from nareg.spacetime._space import Space
+from nareg.spacetime._readings.space import Space
 from tests.spacetime.reference import network
 
 RNG = np.random.default_rng

@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
-from nareg.spacetime._learn.holdout import Judge, hide, hide_times, improvement, silent_times
+from nareg.spacetime._readings.holdout import Judge, hide, hide_times, improvement, silent_times
 from tests.spacetime.reference import dense, model_of, network, parameters
 
 RNG = np.random.default_rng

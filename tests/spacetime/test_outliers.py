@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nareg.spacetime._learn.outliers import GROSS, absurd, limit_of, spikes
+from nareg.spacetime._readings.outliers import GROSS, absurd, limit_of, spikes
 
 T, N = 500, 6
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from nareg.spacetime._dense import parametric as _parametric
+from nareg.spacetime._dense.parametric import ETA_PRIOR, NOISE_SPREAD, REACH_PRIOR, first_guess, maximize, second_order
 from nareg.spacetime._dense.smoother import run
-from nareg.spacetime._learn import parametric as _parametric
-from nareg.spacetime._learn.parametric import ETA_PRIOR, NOISE_SPREAD, REACH_PRIOR, first_guess, maximize, second_order
-from nareg.spacetime._space import FAMILIES, Space
+from nareg.spacetime._readings.space import FAMILIES, Space
 from tests.spacetime.reference import dense, parameters, slopes
 
 

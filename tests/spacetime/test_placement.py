@@ -10,9 +10,10 @@ from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 import nareg
 from nareg.errors import InputError, TooLargeError
-from nareg.spacetime import SpaceTimeModel, _transforms, placement, removal
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime import SpaceTimeModel, placement, removal
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._model.spectrum import ErrorSpectrum, SensorChange, spectral_radius
+from nareg.spacetime._readings import transforms as _transforms
 from tests.spacetime.reference import KINDS, dense, model_of, network, parameters, random_dynamics
 
 RNG = np.random.default_rng
@@ -122,7 +123,7 @@ def test_places_without_a_node_are_ranked_by_the_extended_model(kind):
     W = np.concatenate([information_of(model), np.zeros(3)])
     dynamics = model.extended(points).dynamics
     noise = np.median(model.unit_noise[[0, 1, 3, 4]])
-    for scored, mean in ((slice(5), ranking), (slice(8), placement(model, coordinates=points, over="all"))):
+    for scored, mean in ((slice(5), ranking), (slice(8), placement(model, coordinates=points, average_over="all"))):
         today = 9 * riccati(dynamics, W)[scored].mean()
         assert mean.mse == pytest.approx(today, rel=1e-8)
         for j in range(3):
@@ -254,7 +255,7 @@ def test_progress_reaches_its_end_and_ctrl_c_stops():
         ({"count": 10}, "count is 10 but there are 9 sites"),
         ({"noise": 0.0}, r"noise\[0\] is 0: pass variances above 0"),
         ({"noise": [1.0, 2.0]}, "noise has shape"),
-        ({"over": "places"}, "over"),
+        ({"average_over": "places"}, "average_over"),
     ],
 )
 def test_bad_arguments_are_named(options, message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nareg.spacetime._learn.repeats import at_bound, bounds, intermittent, stuck, stuck_runs
+from nareg.spacetime._readings.repeats import at_bound, bounds, intermittent, stuck, stuck_runs
 
 N, T = 8, 600
 

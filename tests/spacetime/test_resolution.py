@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime import _transforms, fit, load
-from nareg.spacetime._learn.resolution import noise_floor, rough_variance, rounding_variance, steps
+from nareg.spacetime import fit, load
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.resolution import noise_floor, rough_variance, rounding_variance, steps
 
 RNG = np.random.default_rng
 

@@ -11,7 +11,8 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime import _transforms, load, load_stream
+from nareg.spacetime import load, load_stream
+from nareg.spacetime._readings import transforms as _transforms
 from tests.spacetime.reference import model_of, network, parameters, random_dynamics
 
 

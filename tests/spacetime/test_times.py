@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg.errors import InputError, TooLargeError
-from nareg.spacetime._times import checked, grid, on_steps
+from nareg.spacetime._readings.times import checked, grid, on_steps
 from tests.spacetime.reference import network
 
 DAY = np.timedelta64(1, "D")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from nareg.errors import InputError
-from nareg.spacetime import _transforms
-from nareg.spacetime._transforms import logarithm, named, none, square_root
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.transforms import logarithm, named, none, square_root
 from tests.spacetime.reference import network
 
 CUBE = (np.cbrt, lambda x: x**3)

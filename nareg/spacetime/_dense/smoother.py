@@ -13,9 +13,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from nareg._solvers.threads import few_threads
-from nareg.spacetime._dense.dynamics import Dynamics, factor
-from nareg.spacetime._dense.filter import FilterPass, filter_pass, is_steady
-from nareg.spacetime._learn.outliers import ABSURD, deletion_scores, limit_of, robust_spread, spikes
+from nareg.spacetime._dense.filter import Dynamics, FilterPass, factor, filter_pass, is_steady
+from nareg.spacetime._readings.outliers import contradicted
 
 
 @dataclass(frozen=True)
@@ -205,8 +204,6 @@ def _field(z: np.ndarray) -> np.ndarray:
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same
 #: readings.
 PASSES, AGAIN = 4, 2
-#: Rounds that look for gross outliers.
-ROUNDS = 3
 
 
 def heavy_tailed_pass(
@@ -227,20 +224,14 @@ def robust_pass(
     tick: Callable[[float], None] | None = None, errors: np.ndarray | None = None,
 ) -> tuple[Pass, np.ndarray]:  # fmt: skip
     """Smooth without the readings that the others contradict; and every reading's deletion score."""
-    # heavy-tailed steps would follow an absurd value, with variances that no factorization survives
-    usual = np.sqrt(dynamics.P0.diagonal()[: dynamics.n] + r)
-    bad = np.abs(y) > ABSURD * usual
-    scale = None
-    for _ in range(ROUNDS):
-        done = heavy_tailed_pass(np.where(bad, np.nan, y), dynamics, r, df, scale=scale, W=W, tick=tick, errors=errors)
-        scale = done.scale if df else None
-        scores = deletion_scores(y, done.x, done.var, np.where(bad, np.inf, r))
-        # a deleted reading is judged with the noise that it would have
-        deleted = (y - done.x) / np.sqrt(done.var + r)
-        scores = np.where(bad, deleted, scores)
-        relative = scores / np.maximum(robust_spread(scores), 1.0)
-        gross = spikes(relative, limit_of(relative))
-        if (gross == bad).all():
-            break
-        bad = gross
+    done: Pass | None = None
+
+    def estimate(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal done
+        scale = done.scale if done is not None and df else None
+        done = heavy_tailed_pass(y, dynamics, r, df, scale=scale, W=W, tick=tick, errors=errors)
+        return done.x, done.var
+
+    _, scores = contradicted(y, r, dynamics.P0.diagonal()[: dynamics.n], estimate, least_spread=1.0)
+    assert done is not None
     return done, scores

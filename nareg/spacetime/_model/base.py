@@ -1,29 +1,36 @@
-"""What fitted models of every size share: checked readings on a grid, units, times, cycles, and how they were chosen."""
+"""What fitted models of every size share: checked readings on a grid, units, times, stations, and what they estimate."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg._core import checks
+from nareg._solvers.backends import SolverBackend
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io._labeled import takes_tables
+from nareg.progress import ProgressCallback
 from nareg.results import Status
-from nareg.spacetime import _times
-from nareg.spacetime._learn.cycle_errors import OffsetErrors, with_offsets
-from nareg.spacetime._learn.cycles import Cycles
-from nareg.spacetime._learn.identifiability import with_doubt
-from nareg.spacetime._model import stations as _stations
-from nareg.spacetime._model.bands import Bands
-from nareg.spacetime._model.results import FitDetails, Smoothed
-from nareg.spacetime._times import LONGEST_JUMP, Time, TimeGrid
-from nareg.spacetime._transforms import Transform
+from nareg.spacetime._dense.parametric import noise_allowance
+from nareg.spacetime._model import store
+from nareg.spacetime._model.results import Bands, FitDetails, Smoothed
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings.cycle_errors import OffsetErrors, with_offsets
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.engine import FieldEstimate
+from nareg.spacetime._readings.times import LONGEST_JUMP, Time, TimeGrid
+from nareg.spacetime._readings.transforms import Transform
 
+#: The kind of stream that a kind of model starts.
+StreamType = TypeVar("StreamType")
 #: Readings beyond this, or all below its inverse, have squares that overflow or vanish.
 LARGEST_READING = 1e100
 
@@ -67,13 +74,13 @@ class GridReadings:
 
     values: np.ndarray  # (N, T) readings as given, NaN where missing
     grid: TimeGrid
-    rows: np.ndarray  # (R, N) readings on the grid, in the model's unit
+    rows: np.ndarray  # (R, N) readings on the grid, in the model's unit, without mean and cycles
     offset: np.ndarray  # (R, N) mean and cycles on the grid, in the model's unit
 
 
 @takes_tables("readings", "observed", times="times")
 def on_grid(
-    model: BaseModel, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None = None, *,
+    model: BaseModel[Any], readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None = None, *,
     exclude: bool,
 ) -> GridReadings:  # fmt: skip
     """Checked readings, by default those of the fit; with ``exclude`` these are without what the fit left out."""
@@ -89,10 +96,11 @@ def on_grid(
     values = model.to_unit(y)
     if readings is None and exclude:
         values[model.excluded] = np.nan
-    return GridReadings(y, grid, grid.on_rows(values.T), model.cycles.at(grid.seconds))
+    offset = model.cycles.at(grid.seconds)
+    return GridReadings(y, grid, grid.on_rows(values.T) - offset, offset)
 
 
-def _grid_of(model: BaseModel, times: ArrayLike | None, n_times: int) -> TimeGrid:
+def _grid_of(model: BaseModel[Any], times: ArrayLike | None, n_times: int) -> TimeGrid:
     """The grid of other times, with the model's step."""
     if times is None:
         raise InputError(f"readings has {n_times} columns but the fit had {model.readings.shape[1]}: pass times as well.")
@@ -105,8 +113,11 @@ def _grid_of(model: BaseModel, times: ArrayLike | None, n_times: int) -> TimeGri
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BaseModel(ABC):
-    """Readings of a network, and what every model of them knows."""
+class BaseModel(ABC, Generic[StreamType]):
+    """Readings of a network, and what every model of them knows. Dense and sparse ones differ in what is abstract here."""
+
+    #: Of its files.
+    format: ClassVar[str]
 
     graph: Graph
     transform: Transform
@@ -169,7 +180,7 @@ class BaseModel(ABC):
     def seen_variance(self, var: np.ndarray, offsets: np.ndarray, seen: np.ndarray) -> np.ndarray:
         """Variances (..., N) of estimates from those of the field and of its ``offsets``, where readings are ``seen``."""
         total = with_offsets(var, offsets, self.unit_noise, seen)
-        return with_doubt(total, self.noise_error, self.unit_noise, var / self.unit_noise, seen)
+        return total + noise_allowance(self.noise_error, self.unit_noise, var / self.unit_noise, seen)
 
     def to_readings(self, x: np.ndarray) -> np.ndarray:
         """Values in the unit of the readings: the median of the field."""
@@ -202,7 +213,61 @@ class BaseModel(ABC):
 
     def station_index(self, station: str | int) -> int:
         """Position of a station, by its name or its position."""
-        return _stations.position(self.graph, station)
+        names = self.graph.names
+        if isinstance(station, str):
+            if names is None or station not in names:
+                known = "has no names: pass positions" if names is None else f"has {', '.join(names[:5])}, ..."
+                raise InputError(f"station {station!r} is not in the model, which {known}.")
+            return names.index(station)
+        index = checks.integer("station", station, low=0)
+        if index >= self.n_nodes:
+            raise InputError(f"station is {index} but the model has {self.n_nodes} stations: pass 0 to {self.n_nodes - 1}.")
+        return index
+
+    def smooth(
+        self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
+        robust: bool = True, backend: SolverBackend = "scipy", progress: ProgressCallback | None = None,
+    ) -> Smoothed:  # fmt: skip
+        """Estimate the field at every station and time from all readings before and after.
+
+        Parameters
+        ----------
+        readings : (N, T) array, optional
+            NaN where missing. Default: the readings that the model was fitted to.
+        times : (T,) array, optional
+            Needed for readings at other times than those of the fit.
+        observed : (N, T) bool array, optional
+            False marks a reading as missing.
+        robust : bool
+            Ignore readings more than five standard deviations from their prediction by all others.
+        backend : {"scipy", "torch", "petsc"} or Torch
+            Library that solves for a :class:`SparseSpaceTimeModel`. ``"torch"`` solves for the mean, on CUDA where there is
+            one; a :class:`~nareg.filters.Torch` has a device and a precision. ``"petsc"`` solves for all on the ranks of
+            ``mpiexec``, which pass the same model and readings, and get the same results.
+        progress : callable, optional
+            Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
+
+        Examples
+        --------
+        >>> import numpy as np, nareg
+        >>> rng = np.random.default_rng(0)
+        >>> g = nareg.graphs.grid((6, 6))
+        >>> truth = np.cumsum(0.1 * rng.standard_normal(100)) + np.zeros((36, 1))
+        >>> readings = truth + 0.5 * rng.standard_normal((36, 100))
+        >>> readings[4, 30:40] = np.nan
+        >>> for engine in ("dense", "sparse"):
+        ...     smoothed = nareg.spacetime.fit(g, readings, rng=rng, engine=engine).smooth()
+        ...     print(bool(np.sqrt(np.mean((smoothed.x - truth) ** 2)) < 0.15), bool(np.isfinite(smoothed.x).all()))
+        True True
+        True True
+        """
+        started = perf_counter()
+        with self._solving(backend) as solver:
+            given = on_grid(self, readings, times, observed, exclude=robust)
+            done = self._smoothed(given, solver, search=robust and readings is not None, progress=progress)
+        rows = given.grid.rows
+        var = self.seen_variance(done.var[rows], done.offsets[rows], done.used[rows])
+        return self._result(done.x[rows] + given.offset[rows], var, given.grid.values, given, done, started)
 
     def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
         """Forecast the field at the next ``steps`` steps of the grid after the last reading.
@@ -224,7 +289,12 @@ class BaseModel(ABC):
             raise InputError(
                 f"steps is {steps}: pass at most {LONGEST_JUMP:,}, by which the field has long returned to its mean."
             )
-        return self._forecast(steps, on_grid(self, readings, times, exclude=True), started)
+        given = on_grid(self, readings, times, exclude=True)
+        rows = len(given.rows) + np.arange(steps)
+        seconds = given.grid.seconds_of(rows)
+        done = self._ahead(given, seconds)
+        ahead = np.array([given.grid.time_of(row) for row in rows.tolist()])
+        return self._result(done.x + self.cycles.at(seconds), done.var + done.offsets, ahead, given, done, started)
 
     def simulate(self, rng: np.random.Generator, *, n_times: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw a field and readings of it from the model.
@@ -246,10 +316,78 @@ class BaseModel(ABC):
         noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
         return self.to_readings(field).T, self.to_readings(noisy).T
 
+    def stream(
+        self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
+    ) -> StreamType:
+        """Start a Kalman filter that takes in new readings after the last of the model's.
+
+        Parameters
+        ----------
+        readings, times
+            Readings to start from; default those of the fit.
+        robust : float or None
+            Readings further than ``robust`` standard deviations from their prediction are moved to that distance. After four
+            such readings in a row a station is ignored until it reads near its prediction again. None takes every reading as
+            it is.
+        """
+        if robust is not None:
+            robust = checks.number("robust", robust, low=0, strict=True)
+        given = on_grid(self, readings, times, exclude=robust is not None)
+        first = round(float(self.grid.row_of(given.grid.values[:1])[0])) if readings is not None else 0
+        return self._stream(given, first + given.grid.length - 1, robust)
+
+    def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
+        """Readings minus their predictions from all others, in standard deviations, (N, T); NaN where there is no reading."""
+        given = on_grid(self, readings, times, exclude=False)
+        return self._scores(given.rows)[given.grid.rows].T
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and its readings to an .npz file, whole or not at all; :func:`load` reads it."""
+        store.write(path, *self.to_arrays())
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain facts, from which ``from_arrays`` makes the model again."""
+        arrays, facts = self._own_arrays()
+        shared_arrays, shared_facts = store.shared_arrays(self)
+        return shared_arrays | arrays, shared_facts | facts | {"format": self.format}
+
+    def _result(
+        self, x: np.ndarray, var: np.ndarray, times: np.ndarray, given: GridReadings, done: FieldEstimate, started: float
+    ) -> Smoothed:
+        """Mean and variance (T, N) in the model's unit, from readings that are ``given``, as a result in the readings' unit."""
+        x, var = x.T, var.T
+        mean, std = self.to_mean(x, var)
+        used = given.values[done.used[given.grid.rows].T]  # readings that were left out have no likelihood
+        value = done.log_likelihood + float(self.transform.log_slope(used).sum()) - used.size * float(np.log(self.unit))
+        return Smoothed(
+            mean, std, self.status, value, times, self.unit_noise * self.unit**2, x * self.unit, var * self.unit**2,
+            self.transform, self.bands, self.graph, {"total": perf_counter() - started},
+        )  # fmt: skip
+
     @abstractmethod
-    def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
-        """The field at the next steps after readings on the grid."""
+    def _solving(self, backend: SolverBackend) -> AbstractContextManager[Any]:
+        """What solves for the estimates; where ranks work together, an error of one ends the work of all."""
+
+    @abstractmethod
+    def _smoothed(self, given: GridReadings, solver: Any, *, search: bool, progress: ProgressCallback | None) -> FieldEstimate:
+        """The field at all rows, without gross outliers where these are to be searched."""
+
+    @abstractmethod
+    def _ahead(self, given: GridReadings, seconds: np.ndarray) -> FieldEstimate:
+        """The field at the next steps, at these seconds, after the last row; ``used`` are the rows' readings."""
+
+    @abstractmethod
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        """Deletion scores (T, N) of readings on the grid."""
+
+    @abstractmethod
+    def _stream(self, given: GridReadings, row: int, robust: float | None) -> StreamType:
+        """A filter after readings whose last is in this row of the model's grid."""
 
     @abstractmethod
     def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
         """A field (T, N) in the model's unit, without mean and cycles."""
+
+    @abstractmethod
+    def _own_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain facts of this kind of model."""

@@ -1,12 +1,14 @@
-"""A fitted graph state-space model: smooth, forecast, simulate, interpolate, stream."""
+"""A fitted graph state-space model with dense covariances."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,21 +16,28 @@ from numpy.typing import ArrayLike
 from nareg._core import checks
 from nareg._solvers.backends import SolverBackend, check_solver_backend
 from nareg.errors import InputError
-from nareg.progress import ProgressCallback
-from nareg.spacetime._dense.dynamics import Dynamics
-from nareg.spacetime._dense.smoother import robust_pass, run
-from nareg.spacetime._learn.parametric import Parameters
-from nareg.spacetime._learn.repeats import intermittent
-from nareg.spacetime._model import estimates as _estimates
-from nareg.spacetime._model import stations as _stations
+from nareg.graph import Graph
+from nareg.progress import Progress, ProgressCallback
+from nareg.spacetime._dense.filter import Dynamics
+from nareg.spacetime._dense.parametric import Parameters
+from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, robust_pass, run
+from nareg.spacetime._dense.stations import Extension, restricted
+from nareg.spacetime._model import store
 from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
 from nareg.spacetime._model.results import Smoothed
 from nareg.spacetime._model.stream import Stream
-from nareg.spacetime._space import Space
+from nareg.spacetime._readings.cycle_errors import OffsetErrors
+from nareg.spacetime._readings.engine import FieldEstimate
+from nareg.spacetime._readings.outliers import ROUNDS
+from nareg.spacetime._readings.repeats import intermittent
+from nareg.spacetime._readings.space import FAMILIES, Space
+
+#: Places whose weights are computed at once.
+PLACES = 256
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SpaceTimeModel(BaseModel):
+class SpaceTimeModel(BaseModel[Stream]):
     """A graph state-space model, made by :func:`fit`.
 
     The field moves by ``x_t = A_1 x_{t-1} + ... + e_t``, and readings are ``y_t = x_t + v_t``.
@@ -63,6 +72,8 @@ class SpaceTimeModel(BaseModel):
         What each stage of the fit took, and ``"total"``.
     """
 
+    format: ClassVar[str] = "nareg-spacetime-3"
+
     dynamics: Dynamics
     parameters: Parameters
     df: float | None
@@ -71,54 +82,6 @@ class SpaceTimeModel(BaseModel):
     def space(self) -> Space:
         """Distances and correlations of the stations."""
         return Space.of(self.graph)
-
-    def smooth(
-        self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
-        robust: bool = True, backend: SolverBackend = "scipy", progress: ProgressCallback | None = None,
-    ) -> Smoothed:  # fmt: skip
-        """Estimate the field at every station and time from all readings before and after.
-
-        Parameters
-        ----------
-        readings : (N, T) array, optional
-            NaN where missing. Default: the readings that the model was fitted to.
-        times : (T,) array, optional
-            Needed for readings at other times than those of the fit.
-        observed : (N, T) bool array, optional
-            False marks a reading as missing.
-        robust : bool
-            Ignore readings more than five standard deviations from their prediction by all others.
-        backend : {"scipy"}
-            Other libraries solve for a :class:`SparseSpaceTimeModel` only.
-        progress : callable, optional
-            Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
-
-        Examples
-        --------
-        >>> import numpy as np, nareg
-        >>> rng = np.random.default_rng(0)
-        >>> g = nareg.graphs.grid((3, 3))
-        >>> truth = np.cumsum(0.1 * rng.standard_normal(300)) + np.zeros((9, 1))
-        >>> readings = truth + 0.5 * rng.standard_normal((9, 300))
-        >>> readings[4, 100:120] = np.nan
-        >>> smoothed = nareg.spacetime.fit(g, readings, rng=rng).smooth()
-        >>> bool(np.sqrt(np.mean((smoothed.x - truth) ** 2)) < 0.15), bool(np.isfinite(smoothed.x).all())
-        (True, True)
-        """
-        started = perf_counter()
-        if (library := check_solver_backend(backend)) != "scipy":
-            raise InputError(
-                f"backend={library!r} solves for models of the sparse engine only: fit with engine='sparse', or omit backend."
-            )
-        given = on_grid(self, readings, times, observed, exclude=robust)
-        robust = robust and readings is not None and not intermittent(given.values.T)
-        return _estimates.smooth(self, given, robust=robust, progress=progress, started=started)
-
-    def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
-        return _estimates.forecast(self, steps, given, started)
-
-    def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
-        return _estimates.draw(self.dynamics, n_times, rng)
 
     def interpolate_at(
         self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None
@@ -140,14 +103,50 @@ class SpaceTimeModel(BaseModel):
         started = perf_counter()
         points = self.checked_places(coordinates)
         given = on_grid(self, readings, times, exclude=True)
-        return _estimates.interpolate(self, points, given, robust=readings is not None, started=started)
+        W, own, level, spread = self._weights(points)
+        done = self._pass(given.rows, robust=readings is not None, W=W)
+        assert done.points is not None
+        assert done.point_variances is not None
+        seen = given.grid.rows
+        basis = self.cycles.basis(given.grid.seconds_of(seen))
+        at_stations = FieldEstimate(done.x, done.var, done.var, np.isfinite(done.innovations), done.log_likelihood)
+        var = done.point_variances[seen] + own + basis**2 @ spread
+        result = self._result(done.points[seen] + basis @ level, var, given.grid.values, given, at_stations, started)
+        return replace(result, noise=np.full(own.size, float(np.median(self.unit_noise)) * self.unit**2))
 
     def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
         """The model with further stations, which have no reading yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
         """
-        return _stations.extended(self, self.checked_places(coordinates), names)
+        points = self.checked_places(coordinates)
+        M, known, cycles = points.shape[0], self.graph.names, self.cycles
+        extension = Extension.of(self.dynamics, self.parameters, self.space, points)
+        if names is not None and (known is None or len(names) != M):
+            remedy = ", but the model's stations have no names: omit it." if known is None else ": pass one per place."
+            raise InputError(f"names has {len(names)} entries for {M} places{remedy}")
+        if known is not None:
+            names = [*known, *(names or [f"place {k + 1}" for k in range(M)])]
+        places = np.concatenate([self.graph.coordinates, points])
+        level, spread = cycles.at_points(self.space, points), cycles.spread_at_points(self.space, points)
+        # of a place's own coefficients the readings so far tell nothing
+        own = np.random.default_rng(0).standard_normal((*spread.shape, cycles.errors.shape[2])) * np.sqrt(spread)[..., None]
+
+        def with_median(values: np.ndarray) -> np.ndarray:
+            return np.append(values, np.full(M, np.median(values)))
+
+        return replace(
+            self, dynamics=extension.dynamics(self.dynamics), unit_noise=with_median(self.unit_noise),
+            graph=Graph(self.space.extended(points), coordinates=places, names=names, metric=self.graph.metric),
+            cycles=replace(
+                cycles, level=np.hstack([cycles.level, level]), dual=np.pad(cycles.dual, ((0, 0), (0, M))),
+                spread=np.hstack([cycles.spread, spread]), errors=np.hstack([cycles.errors, own]),
+            ),
+            noise_error=None if self.noise_error is None else np.array([with_median(error) for error in self.noise_error]),
+            readings=np.pad(self.readings, ((0, M), (0, 0)), constant_values=np.nan),
+            excluded=np.pad(self.excluded, ((0, M), (0, 0))),
+            parameters=replace(self.parameters, log_noise=with_median(self.parameters.log_noise)),
+        )  # fmt: skip
 
     def without(self, stations: Sequence[str | int] | str | int) -> SpaceTimeModel:
         """The model without some of its stations, named or numbered.
@@ -156,42 +155,116 @@ class SpaceTimeModel(BaseModel):
         diagonal dynamics have no such effect, and the result is exact.
         """
         listed = [stations] if isinstance(stations, (str, int, np.integer)) else list(stations)
-        return _stations.without(self, [self.station_index(station) for station in listed])
-
-    def stream(
-        self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
-    ) -> Stream:
-        """Start a Kalman filter that takes in new readings after the last of the model's.
-
-        Parameters
-        ----------
-        readings, times
-            Readings to start from; default those of the fit.
-        robust : float or None
-            Readings further than ``robust`` standard deviations from their prediction are moved to that distance. After four
-            such readings in a row a station is ignored until it reads near its prediction again. None takes every reading as
-            it is.
-        """
-        if robust is not None:
-            robust = checks.number("robust", robust, low=0, strict=True)
-        given = on_grid(self, readings, times, exclude=robust is not None)
-        errors = self.cycles.errors_at(given.grid.seconds).draws
-        done = run(given.rows - given.offset, self.dynamics, self.unit_noise, smooth=False, errors=errors)
-        first = round(float(self.grid.row_of(given.grid.values[:1])[0])) if readings is not None else 0
-        return Stream(self, done.state, done.covariance, first + given.grid.length - 1, robust)
-
-    def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
-        """Readings minus their predictions from all others, in standard deviations, (N, T); NaN where there is no reading."""
-        given = on_grid(self, readings, times, exclude=False)
-        _, scores = robust_pass(given.rows - given.offset, self.dynamics, self.unit_noise, self.df)
-        return scores[given.grid.rows].T
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model and its readings to an .npz file, whole or not at all; :func:`load` reads it."""
-        from nareg.spacetime._model.store import save
-
-        save(self, path)
+        rest = np.setdiff1d(np.arange(self.n_nodes), [self.station_index(station) for station in listed])
+        if rest.size == 0:
+            raise InputError("stations lists all stations of the model: keep at least one.")
+        graph, parameters = self.graph.subgraph(rest), self.parameters
+        return replace(
+            self, graph=graph, cycles=self.cycles.restricted(Space.of(graph), rest), dynamics=restricted(self.dynamics, rest),
+            unit_noise=self.unit_noise[rest], noise_error=None if self.noise_error is None else self.noise_error[:, rest],
+            parameters=replace(parameters, log_noise=parameters.log_noise[rest]),
+            readings=self.readings[rest], excluded=self.excluded[rest],
+        )  # fmt: skip
 
     def checked_places(self, coordinates: ArrayLike) -> np.ndarray:
         """(M, d) coordinates of further places, checked against the graph's."""
-        return _stations.checked_places(self.graph, coordinates)
+        points = checks.floats("coordinates", coordinates, ndim=(2,)).astype(float)
+        places = self.graph.coordinates
+        if places is None:
+            raise InputError("the model's graph has no coordinates: build it with Graph.from_knn to add places.")
+        if points.shape[1] != places.shape[1] or points.shape[0] == 0:
+            raise InputError(f"coordinates has shape {points.shape}: pass one row per place, {places.shape[1]} columns each.")
+        if self.graph.metric == "haversine" and (np.abs(points[:, 0]) > 90).any():
+            i = int(np.argmax(np.abs(points[:, 0])))
+            raise InputError(
+                f"coordinates[{i}] has latitude {points[i, 0]:g}, outside -90 to 90: pass latitude, then longitude, in degrees."
+            )
+        return points
+
+    @contextmanager
+    def _solving(self, backend: SolverBackend) -> Iterator[None]:
+        if (library := check_solver_backend(backend)) != "scipy":
+            raise InputError(
+                f"backend={library!r} solves for models of the sparse engine only: fit with engine='sparse', or omit backend."
+            )
+        yield
+
+    def _smoothed(self, given: GridReadings, solver: None, *, search: bool, progress: ProgressCallback | None) -> FieldEstimate:
+        errors = self.cycles.errors_at(given.grid.seconds)
+        robust = search and not intermittent(given.values.T)
+        done = self._pass(given.rows, robust=robust, progress=progress, errors=errors)
+        return FieldEstimate(done.x, done.var, errors.left(done.taken), np.isfinite(done.innovations), done.log_likelihood)
+
+    def _ahead(self, given: GridReadings, seconds: np.ndarray) -> FieldEstimate:
+        last = len(given.rows)
+        longer = np.pad(given.rows, ((0, seconds.size), (0, 0)), constant_values=np.nan)
+        errors = self.cycles.errors_at(np.append(given.grid.seconds, seconds))
+        done = self._pass(longer, robust=False, smooth=False, errors=errors)
+        offsets, used = errors.left(done.taken)[last:], np.isfinite(done.innovations)
+        return FieldEstimate(done.x[last:], done.var[last:], offsets, used, done.log_likelihood)
+
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        return robust_pass(rows, self.dynamics, self.unit_noise, self.df)[1]
+
+    def _stream(self, given: GridReadings, row: int, robust: float | None) -> Stream:
+        errors = self.cycles.errors_at(given.grid.seconds).draws
+        done = run(given.rows, self.dynamics, self.unit_noise, smooth=False, errors=errors)
+        return Stream(self, done.state, done.covariance, row, robust)
+
+    def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
+        return self.dynamics.draw(n_times, rng)
+
+    def _pass(
+        self, rows: np.ndarray, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
+        W: np.ndarray | None = None, errors: OffsetErrors | None = None,
+    ) -> Pass:  # fmt: skip
+        """One pass over readings (T, N) in the model's unit, without mean and cycles, and over draws of the errors of these."""
+        tick, draws = None, None if errors is None else errors.draws
+        if progress is not None:
+            total = len(rows) * (PASSES if self.df and smooth else 1) * (ROUNDS if robust else 1)
+            counter = itertools.count(1)
+            tick = lambda _: progress(Progress("smoothing", fraction=next(counter) / total))  # noqa: E731
+        if robust:
+            return robust_pass(rows, self.dynamics, self.unit_noise, self.df, W=W, tick=tick, errors=draws)[0]
+        return heavy_tailed_pass(rows, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick, errors=draws)
+
+    def _weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles.
+
+        The last are coefficients (K, M) and their variances.
+        """
+        # a place is its own node in the graph family: no other one may change the graph
+        size = 1 if self.parameters.family == "graph" else PLACES
+        parts = [points[k : k + size] for k in range(0, len(points), size)]
+        extensions = [Extension.of(self.dynamics, self.parameters, self.space, part) for part in parts]
+        levels = [self.cycles.at_points(self.space, part) for part in parts]
+        spreads = [self.cycles.spread_at_points(self.space, part) for part in parts]
+        own = np.concatenate([e.own.diagonal() for e in extensions])
+        return np.vstack([e.W for e in extensions]), own, np.hstack(levels), np.hstack(spreads)
+
+    def _own_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        p, blocks = self.parameters, self.dynamics.blocks
+        arrays = {"Q": self.dynamics.Q, "P0": self.dynamics.P0, "partials": p.partials, "log_noise": p.log_noise}
+        facts = {
+            "df": self.df, "family": p.family, "log_variance": p.log_variance, "log_reach": p.log_reach,
+            "logit_eta": p.logit_eta, "blocks": len(blocks),
+        }  # fmt: skip
+        return arrays | {f"A{k + 1}": A for k, A in enumerate(blocks)}, facts
+
+    @classmethod
+    def from_arrays(cls, a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
+        """A model from what :meth:`to_arrays` gave, checked."""
+        n, order = int(a["noise"].size), int(facts["blocks"])
+        store.need(order in (1, 2), "its sizes contradict each other")
+        store.need(facts["family"] in FAMILIES, f"its family is {facts['family']!r}")
+        for name, shape in {"log_noise": (n,), "partials": (order,)}.items():
+            store.array(a, name, shape)
+        blocks = tuple(a[f"A{k + 1}"] for k in range(order))
+        valid = all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks)
+        store.need(valid, "A is not valid")
+        dynamics = Dynamics(blocks, store.covariance(a, "Q", n), store.covariance(a, "P0", order * n))
+        log_variance, log_reach, logit_eta = (store.number(facts, name) for name in ("log_variance", "log_reach", "logit_eta"))
+        df = None if facts["df"] is None else store.number(facts, "df")
+        store.need(df is None or df > 0, "its degrees of freedom are not positive")
+        parameters = Parameters(facts["family"], log_variance, log_reach, logit_eta, a["partials"], a["log_noise"])
+        return cls(dynamics=dynamics, df=df, parameters=parameters, **store.shared_fields(a, facts))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, TypeAlias
 
@@ -13,14 +15,116 @@ from nareg._core import checks
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io import write_rows
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._model.dense import SpaceTimeModel
-from nareg.spacetime._model.ranking import SensorRanking
+from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 from nareg.spacetime._model.spectrum import FEWEST, ErrorSpectrum, SensorChange, greedy, mean_information
-from nareg.spacetime._sparse.model import SparseSpaceTimeModel
+
+#: Sites that a summary lists.
+SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class SensorRanking:
+    """Sites for a new sensor, or stations that may go, with what each changes in the expected squared error.
+
+    :func:`placement` and :func:`removal` make it; :func:`nareg.plotting.ranking` draws it.
+
+    Attributes
+    ----------
+    action : {"add", "remove"}
+    names : tuple of M texts
+        Names of the sites.
+    coordinates : (M, d) array or None
+    mse : float
+        Expected squared error of the smoother today, averaged over the nodes, in the squared unit of the readings.
+    reduction : (M,) array
+        By how much a sensor at each site alone lowers it; negative where it grows, as a station stops reading.
+    order : (K,) int array
+        The sites that were chosen one after the other, as indices of ``names``.
+    mse_after : (K,) array
+        Expected squared error after each of these.
+    graph : Graph
+        The model's network.
+    station_mse : (N,) array
+        Expected squared error at each of its nodes today.
+    reads : (N,) bool array
+        Whether it has readings.
+    timings : dict of seconds
+        ``"total"``.
+    """
+
+    action: Literal["add", "remove"]
+    names: tuple[str, ...]
+    coordinates: np.ndarray | None
+    mse: float
+    reduction: np.ndarray
+    order: np.ndarray
+    mse_after: np.ndarray
+    graph: Graph = field(repr=False)
+    station_mse: np.ndarray = field(repr=False)
+    reads: np.ndarray = field(repr=False)
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def percent(self) -> np.ndarray:
+        """(M,) reduction in percent of today's error."""
+        percent: np.ndarray = 100 * self.reduction / self.mse
+        return percent
+
+    @property
+    def best(self) -> str:
+        """Name of the site that was chosen first."""
+        return self.names[self.order[0]]
+
+    @property
+    def rank(self) -> np.ndarray:
+        """(M,) 1 for the site with the largest reduction, then 2, ..."""
+        return np.argsort(np.argsort(-self.reduction, kind="stable"), kind="stable") + 1
+
+    def summary(self) -> str:
+        """Today's error, the best sites alone, and the order for several, in a few lines."""
+        adds = self.action == "add"
+        title = f"{len(self.names)} sites for a new sensor" if adds else f"{len(self.names)} stations that may stop reading"
+        lines = [title, f"  expected root mean squared error of the smoother today: {np.sqrt(self.mse):.4g}"]
+        best = np.argsort(self.rank)
+        for i in best[:SHOWN]:
+            lines.append(f"  {self.names[i]} alone: {self._effect(-self.percent[i])}")
+        if best.size > SHOWN:
+            lines.append(f"  ... and {best.size - SHOWN} more")
+        if self.order.size > 1:
+            shares = 100 * (self.mse_after / self.mse - 1)
+            lines.append("  one after the other:")
+            lines += [f"    {self.names[i]}: {self._effect(share)} so far" for i, share in zip(self.order, shares, strict=True)]
+        return "\n".join(lines)
+
+    def _effect(self, percent: float) -> str:
+        return f"mean squared error {percent:+.2f} %"
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a line per site, the largest reduction first: name, coordinates, reduction, percent, place in the order.
+
+        Parameters
+        ----------
+        path : path
+        """
+        axes = ("latitude", "longitude") if self.graph.metric == "haversine" else ("x", "y", "z")
+        d = 0 if self.coordinates is None else self.coordinates.shape[1]
+        headings = axes[:d] if d <= len(axes) else tuple(f"x{k + 1}" for k in range(d))
+        chosen = {int(i): k + 1 for k, i in enumerate(self.order)}
+        rows = (
+            [
+                self.names[i], *(() if self.coordinates is None else self.coordinates[i].tolist()),
+                float(self.reduction[i]), float(self.percent[i]), chosen.get(int(i), ""),
+            ]
+            for i in np.argsort(self.rank)
+        )  # fmt: skip
+        write_rows(path, ["site", *headings, "reduction", "percent", "chosen"], rows)
+
 
 #: Nodes whose squared errors are averaged.
-Over: TypeAlias = Literal["stations", "all"]
+AverageOver: TypeAlias = Literal["stations", "all"]
 
 
 def placement(
@@ -31,7 +135,7 @@ def placement(
     names: Sequence[str] | None = None,
     count: int = 1,
     noise: ArrayLike | None = None,
-    over: Over = "stations",
+    average_over: AverageOver = "stations",
     progress: ProgressCallback | None = None,
 ) -> SensorRanking:
     """Rank sites for new sensors by how much each lowers the expected squared error of the smoother.
@@ -50,7 +154,7 @@ def placement(
         Number of sensors to choose. Each is the best one given those before.
     noise : number or array with one entry per site, optional
         Noise variance of a new sensor, in the squared unit of the readings. Default: the median of the model's.
-    over : {"stations", "all"}
+    average_over : {"stations", "all"}
         What the error is averaged over: the nodes of the graph, or these and the further places.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per frequency.
@@ -92,7 +196,7 @@ def placement(
     """
     started = perf_counter()
     model = _checked(model)
-    checks.choice("over", over, ("stations", "all"))
+    checks.choice("average_over", average_over, ("stations", "all"))
     graph, n = model.graph, model.n_nodes
     information = _information(model)
     reads = information > 0
@@ -132,8 +236,9 @@ def placement(
             i = int(np.argmin(given))
             raise InputError(f"noise[{i}] is {given[i]:g}: pass variances above 0, in the squared unit of the readings.")
         variances = given / slopes[at]
-    scored = n if over == "stations" else model.n_nodes
-    return _rank("add", model, graph, information, at, labels, 1.0 / variances, scored, count, progress, started)
+    scored = n if average_over == "stations" else model.n_nodes
+    change = SensorChange(at, 1.0 / variances, np.where(np.arange(model.n_nodes) < scored, slopes / scored, 0.0))
+    return _rank(model, graph, information, change, labels, count, progress, started)
 
 
 def removal(
@@ -188,21 +293,15 @@ def removal(
         raise InputError(f"station {_name(model, i)!r} has no reading: pass stations that read.")
     count = _checked_count(count, at.size)
     labels = [_name(model, int(i)) for i in at]
-    return _rank(
-        "remove", model, model.graph, information, at, labels, -information[at], model.n_nodes, count, progress, started
-    )
+    change = SensorChange(at, -information[at], _slopes(model) / model.n_nodes)
+    return _rank(model, model.graph, information, change, labels, count, progress, started)
 
 
 def _rank(
-    action: Literal["add", "remove"], model: SpaceTimeModel, graph: Graph, information: np.ndarray, at: np.ndarray,
-    names: list[str], added: np.ndarray, scored: int, count: int, progress: ProgressCallback | None, started: float,
+    model: SpaceTimeModel, graph: Graph, information: np.ndarray, change: SensorChange, names: list[str], count: int,
+    progress: ProgressCallback | None, started: float,
 ) -> SensorRanking:  # fmt: skip
-    """Rank what is ``added`` to the information at nodes ``at``; the error is averaged over the first ``scored`` nodes.
-
-    The model may have further places, which ``graph`` has not.
-    """
-    slopes = _slopes(model)
-    change = SensorChange(at, added, np.where(np.arange(model.n_nodes) < scored, slopes / scored, 0.0))
+    """Rank what changes at the nodes of these names. The model may have further places, which ``graph`` has not."""
     report: Callable[[int, int], None] | None = None
     if progress is not None:
         report = lambda done, total: progress(Progress("ranking sites", done, total, done / total))  # noqa: E731
@@ -213,8 +312,9 @@ def _rank(
     mse = float(change.importance @ spectrum.errors)
     coordinates = model.graph.coordinates
     return SensorRanking(
-        action, tuple(names), None if coordinates is None else coordinates[at], mse, spectrum.gains, order,
-        mse - np.cumsum(gains), graph, (spectrum.errors * slopes)[: graph.n_nodes],
+        "remove" if (change.information < 0).any() else "add", tuple(names),
+        None if coordinates is None else coordinates[change.nodes], mse, spectrum.gains, order,
+        mse - np.cumsum(gains), graph, (spectrum.errors * _slopes(model))[: graph.n_nodes],
         information > 0, {"total": perf_counter() - started},
     )  # fmt: skip
 

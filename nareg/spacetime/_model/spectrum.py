@@ -21,7 +21,7 @@ from scipy.linalg.lapack import zpotrf, zpotri
 
 from nareg._core import checks
 from nareg.errors import InputError, SolverError
-from nareg.spacetime._dense.dynamics import Dynamics, factor
+from nareg.spacetime._dense.filter import Dynamics, factor
 
 #: Frequencies are added until no mean changes by more than this share of the largest. The rule converges geometrically, so
 #: the error that is left is far smaller.

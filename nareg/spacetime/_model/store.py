@@ -1,10 +1,10 @@
-"""Models and streams in files: plain arrays and one JSON text in an .npz, no pickle."""
+"""Models and streams in files: plain arrays and one JSON text in an .npz, no pickle; and what all models have in them."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,38 +15,19 @@ from nareg._storage import array_files
 from nareg.errors import UNREADABLE, InputError, NaregError, brief
 from nareg.graph import Graph
 from nareg.results import Status, atomic_write
-from nareg.spacetime import _times, _transforms
-from nareg.spacetime._dense.dynamics import Dynamics, factor
-from nareg.spacetime._learn.cycles import PERIODS, Cycles
-from nareg.spacetime._learn.parametric import Parameters
-from nareg.spacetime._model.bands import Bands
-from nareg.spacetime._model.results import FitDetails
-from nareg.spacetime._space import FAMILIES
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime._dense.filter import factor
+from nareg.spacetime._model.results import Bands, FitDetails
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.cycles import PERIODS, Cycles
+from nareg.spacetime._readings.times import TimeGrid
 
 if TYPE_CHECKING:
     from nareg.spacetime._model.base import BaseModel
-    from nareg.spacetime._model.dense import SpaceTimeModel
-    from nareg.spacetime._model.stream import Stream
-    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
-    from nareg.spacetime._sparse.stream import SparseStream
 
-FORMAT, STREAM_FORMAT = "nareg-spacetime-3", "nareg-spacetime-stream-3"
-#: Of large networks.
-SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-2", "nareg-spacetime-sparse-stream-3"
-
-
-def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
-    """Write a model; whole or not at all."""
-    write(path, *_contents(model))
-
-
-def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
-    """Write a stream with its model; whole or not at all."""
-    arrays, facts = _contents(stream.model)
-    state, extra = stream.snapshot()
-    names = {f"stream_{name}": array for name, array in state.items()}
-    write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
+Made = TypeVar("Made")
+#: Makes a model or a stream from the arrays and facts of a file.
+Maker = Callable[[dict[str, np.ndarray], dict[str, Any]], Made]
 
 
 def write(path: str | os.PathLike[str], arrays: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -56,7 +37,21 @@ def write(path: str | os.PathLike[str], arrays: dict[str, Any], facts: dict[str,
         np.savez_compressed(handle, allow_pickle=False, facts=text, **arrays)
 
 
-def common_contents(model: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: str | os.PathLike[str], makers: Mapping[str, Maker[Made]], writer: str) -> Made:
+    """What a file holds, by the format that it names; the first of ``makers`` is the usual one."""
+    try:
+        arrays = array_files.read_npz(path)
+        facts = json.loads(str(arrays["facts"]))
+        if facts["format"] not in makers:
+            raise ValueError(f"its format is {facts['format']!r}, not {next(iter(makers))!r}")
+        return makers[facts["format"]](arrays, facts)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except (*UNREADABLE, NaregError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path} cannot be used ({brief(error).rstrip('.')}): pass a file that {writer} wrote.") from None
+
+
+def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arrays and plain facts that models of every size have."""
     if model.transform.name == "custom":
         raise InputError("the model's transform is a pair of functions, which cannot be saved: fit with 'sqrt', 'log' or None.")
@@ -83,89 +78,7 @@ def common_contents(model: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, facts
 
 
-def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays and plain facts of a model."""
-    arrays, facts = common_contents(model)
-    p = model.parameters
-    facts |= {
-        "format": FORMAT, "df": model.df, "family": p.family, "log_variance": p.log_variance, "log_reach": p.log_reach,
-        "logit_eta": p.logit_eta, "blocks": len(model.dynamics.blocks),
-    }  # fmt: skip
-    arrays |= {
-        "Q": model.dynamics.Q, "P0": model.dynamics.P0, "partials": p.partials, "log_noise": p.log_noise,
-        **{f"A{k + 1}": A for k, A in enumerate(model.dynamics.blocks)},
-    }  # fmt: skip
-    return arrays, facts
-
-
-def load(path: str | os.PathLike[str]) -> SpaceTimeModel | SparseSpaceTimeModel:
-    """Read a model that :meth:`SpaceTimeModel.save` wrote.
-
-    Raises
-    ------
-    InputError
-        If the file does not exist, or is not a model.
-
-    Examples
-    --------
-    >>> import numpy as np, nareg, pathlib, tempfile
-    >>> rng = np.random.default_rng(0)
-    >>> model = nareg.spacetime.fit(nareg.graphs.grid((2, 2)), rng.standard_normal((4, 60)), rng=rng)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(pathlib.Path(folder) / "model.npz")
-    ...     model.stream().save(pathlib.Path(folder) / "stream.npz")
-    ...     again = nareg.spacetime.load(pathlib.Path(folder) / "model.npz")
-    ...     stream = nareg.spacetime.load_stream(pathlib.Path(folder) / "stream.npz")
-    >>> bool(np.array_equal(model.smooth().x, again.smooth().x))
-    True
-    """
-    makers: dict[str, Make[SpaceTimeModel | SparseSpaceTimeModel]] = {FORMAT: _model, SPARSE_FORMAT: _sparse_model}
-    return _read(path, makers, "SpaceTimeModel.save")
-
-
-def load_stream(path: str | os.PathLike[str]) -> Stream | SparseStream:
-    """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped. :func:`load` has an example.
-
-    Raises
-    ------
-    InputError
-        If the file does not exist, or is not a stream.
-    """
-    makers: dict[str, Make[Stream | SparseStream]] = {STREAM_FORMAT: _stream, SPARSE_STREAM_FORMAT: _sparse_stream}
-    return _read(path, makers, "Stream.save")
-
-
-Made = TypeVar("Made")
-Make = Callable[[dict[str, np.ndarray], dict[str, Any]], Made]
-
-
-def _read(path: str | os.PathLike[str], makers: dict[str, Make[Made]], writer: str) -> Made:
-    """What a file holds, by the format that it names; the first of ``makers`` is the usual one."""
-    try:
-        arrays = array_files.read_npz(path)
-        facts = json.loads(str(arrays["facts"]))
-        if facts["format"] not in makers:
-            raise ValueError(f"its format is {facts['format']!r}, not {next(iter(makers))!r}")
-        return makers[facts["format"]](arrays, facts)
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist.") from None
-    except (*UNREADABLE, NaregError, RecursionError, MemoryError) as error:
-        raise InputError(f"{path} cannot be used ({brief(error).rstrip('.')}): pass a file that {writer} wrote.") from None
-
-
-def _sparse_model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
-    from nareg.spacetime._sparse import store
-
-    return store.model_of(a, facts)
-
-
-def _sparse_stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
-    from nareg.spacetime._sparse import store
-
-    return store.stream_of(a, facts)
-
-
-def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
+def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
     """Checked arguments that models of every size take."""
     n, T = int(a["noise"].size), int(a["times"].size)
     names, harmonics = tuple(facts["cycles"]), tuple(map(int, facts["harmonics"]))
@@ -206,31 +119,6 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
-    from nareg.spacetime._model.dense import SpaceTimeModel
-
-    n, order = int(a["noise"].size), int(facts["blocks"])
-    need(order in (1, 2), "its sizes contradict each other")
-    need(facts["family"] in FAMILIES, f"its family is {facts['family']!r}")
-    for name, shape in {"Q": (n, n), "P0": (order * n, order * n), "log_noise": (n,), "partials": (order,)}.items():
-        array(a, name, shape)
-    blocks = tuple(a[f"A{k + 1}"] for k in range(order))
-    need(
-        all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks),
-        "A is not valid",
-    )
-    _covariance(a, "Q")
-    _covariance(a, "P0")
-    log_variance, log_reach, logit_eta = (number(facts, name) for name in ("log_variance", "log_reach", "logit_eta"))
-    df = None if facts["df"] is None else number(facts, "df")
-    need(df is None or df > 0, "its degrees of freedom are not positive")
-    return SpaceTimeModel(
-        dynamics=Dynamics(blocks, a["Q"], a["P0"]), df=df,
-        parameters=Parameters(facts["family"], log_variance, log_reach, logit_eta, a["partials"], a["log_noise"]),
-        **common(a, facts),
-    )  # fmt: skip
-
-
 def _details(facts: dict[str, Any]) -> FitDetails:
     choices = tuple((str(name), float(value), float(error)) for name, value, error in facts["choices"])
     objective = tuple(map(float, facts["objective"]))
@@ -247,28 +135,6 @@ def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
     length = int(rows[-1]) + 1
     need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
     return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
-
-
-def _stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> Stream:
-    from nareg.spacetime._model.stream import Stream
-
-    model, own = _model(a, facts), facts["stream"]
-    m = model.dynamics.P0.shape[0]
-    array(a, "stream_state", (m, 1 + a["errors"].shape[-1]))
-    _covariance(array(a, "stream_covariance", (m, m)), "stream_covariance", definite=False)
-    strikes = a["stream_strikes"]
-    need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are not counts")
-    robust = None if own["robust"] is None else number(own, "robust")
-    need(type(own["row"]) is int and own["row"] >= 0 and type(own["steady"]) is bool, "its row is not valid")
-    need(robust is None or robust > 0, "its bound for outliers is not positive")
-    if "stream_prior" in a:
-        _covariance(array(a, "stream_prior", (m, m)), "stream_prior")
-        stations = a["stream_corrected"]
-        increasing = stations.ndim == 1 and stations.dtype.kind == "i" and stations.size > 0 and (np.diff(stations) > 0).all()
-        need(increasing and stations[0] >= 0 and stations[-1] < model.n_nodes, "corrected does not list stations")
-    stream = Stream(model, a["stream_state"], a["stream_covariance"], own["row"], robust)
-    stream.restore({name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}, own["steady"])
-    return stream
 
 
 def _bands(facts: dict[str, Any]) -> Bands:
@@ -304,11 +170,13 @@ def array(a: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> dict[s
     return a
 
 
-def _covariance(a: dict[str, np.ndarray], name: str, *, definite: bool = True) -> None:
-    matrix = a[name]
+def covariance(a: dict[str, np.ndarray], name: str, size: int, *, definite: bool = True) -> np.ndarray:
+    """A symmetric matrix (size, size) of them, positive definite or with a diagonal that is not negative."""
+    matrix = array(a, name, (size, size))[name]
     largest = float(np.abs(matrix).max())
     need(float(np.abs(matrix - matrix.T).max()) <= 1e-8 * largest, f"{name} is not symmetric")
     if definite:
         factor(matrix, name)
     else:
         need(float(matrix.diagonal().min()) >= -1e-8 * largest, f"{name} is not a covariance")
+    return matrix

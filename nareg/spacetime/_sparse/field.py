@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nareg._solvers.factorization import Factor, factorize
 from nareg.design import Elimination
@@ -133,3 +134,18 @@ class GraphField:
         noise = incidence @ rng.standard_normal((count, int(np.prod(shape))))
         noise += np.sqrt(shift) * rng.standard_normal(noise.shape)
         return noise.reshape(self.n, *shape) * scale
+
+
+def neighborhood(graph: sp.csr_array, counts: np.ndarray, size: int) -> np.ndarray:
+    """``size`` stations around the one with most readings (``counts``, (N,)), by breadth-first search.
+
+    It begins in the part of the graph that has most readings, and goes on to others where that is too small.
+    """
+    parts, label = connected_components(graph, directed=False)
+    chosen: list[np.ndarray] = []
+    for part in np.argsort(-np.bincount(label, weights=counts, minlength=parts), kind="stable"):
+        center = int(np.argmax(np.where(label == part, counts, -1)))
+        chosen.append(breadth_first_order(graph, center, directed=False, return_predecessors=False))
+        if sum(map(len, chosen)) >= size:
+            break
+    return np.sort(np.concatenate(chosen)[:size])

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from nareg._solvers.backends import Torch, open_torch_time
+from nareg._core import checks
+from nareg._solvers.costs import factor_size
+from nareg._solvers.threads import one_thread
 from nareg.graph import Graph
-from nareg.spacetime._learn.cycle_errors import OffsetErrors
-from nareg.spacetime._learn.families import windows_of
-from nareg.spacetime._learn.holdout import HeldOut, hide, improvement, robust_scale
-from nareg.spacetime._learn.outliers import deletion_scores, gross
-from nareg.spacetime._learn.parametric import first_guess, maximize
-from nareg.spacetime._learn.task import FEWEST_HIDDEN, LearningTask, StageClock
-from nareg.spacetime._space import Space
-from nareg.spacetime._sparse.field import FieldFamily
-from nareg.spacetime._sparse.learning import FittedProcess, Memory, Window, learn, posterior
-from nareg.spacetime._sparse.system import Process
-from nareg.spacetime._sparse.variances import Chains, OffsetShares, everything, shares_of
+from nareg.results import Status
+from nareg.spacetime._dense.learning import windows_of
+from nareg.spacetime._dense.parametric import first_guess, maximize
+from nareg.spacetime._readings.cycle_errors import OffsetErrors
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
+from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, HeldOut, hide, improvement, robust_scale
+from nareg.spacetime._readings.outliers import deletion_scores, gross
+from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.times import TimeGrid
+from nareg.spacetime._sparse import cycles as _cycles
+from nareg.spacetime._sparse.estimates import THREADS, estimate, mean_of
+from nareg.spacetime._sparse.field import SMOOTHNESS, FieldFamily, neighborhood
+from nareg.spacetime._sparse.learning import FittedProcess, Memory, Window, learn, shrunk_noise
+from nareg.spacetime._sparse.system import Process, log_likelihood
+from nareg.spacetime._sparse.variances import OffsetShares, everything, shares_of
 
 #: Unknowns of the windows that learning sees, and the fewest times in a window.
 UNKNOWNS, FEWEST_ROWS = 500_000, 24
@@ -37,8 +44,73 @@ PATCH, PATCH_ITERATIONS = 60, 12
 ITERATIONS, WARM, AGAIN = 25, 12, 8
 #: Residual of the solves that predict hidden readings.
 PREDICTION_TOL = 1e-4
-#: Residual of those that tell what stays of errors of mean and cycles.
-ROUGH_TOL = 1e-2
+#: Residual of those that tell what stays of errors of mean and cycles, and of those that only look for gross outliers.
+ROUGH_TOL, ROUGH = 1e-2, 1e-3
+
+
+#: Stations of a patch by which a transform is chosen.
+TRANSFORM_PATCH = 60
+#: Rounds that look for gross outliers and improve the noise variances.
+ROUNDS = 2
+#: Bytes that a fit takes per reading, and per entry of a sparse factor, of which there are some.
+PER_READING, PER_ENTRY, FACTORS = 160, 16, 30
+#: Smaller networks fit anywhere, whatever their graph.
+SMALL = 2_000
+
+
+@dataclass(frozen=True)
+class SparseLearner:
+    """Learns with sparse precisions, on a part of the record and of a larger network."""
+
+    graph: Graph
+    pool: ThreadPoolExecutor
+    families: dict[int, FieldFamily]  # of every smoothness
+
+    def patch(self, y: np.ndarray) -> tuple[np.ndarray, Space]:
+        """Some neighbors, where readings (N, T) are densest."""
+        stations = neighborhood(self.graph.adjacency, np.isfinite(y).sum(axis=1), TRANSFORM_PATCH)
+        return stations, Space.of(self.graph.subgraph(stations))
+
+    def cycles(self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...]) -> Cycles:
+        """Means and cycles of readings (T, N) on a grid."""
+        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.families[2], wanted)
+
+    def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
+        """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
+        graph, pool = self.graph, self.pool
+        learned = learn_part(rows, graph, self.families, task, clock, pool)
+        process = learned.process
+        excluded = np.zeros(rows.shape, dtype=bool)
+        clock.enter("noise of every station from all readings", 1.0, ROUNDS + 1)
+        memory = Memory()
+        for _ in range(ROUNDS):
+            x, var = estimate(np.where(excluded, np.nan, rows), process, graph, pool, ROUGH, memory=memory)
+            if task.robust:
+                excluded |= gross(deletion_scores(rows, x, var, np.where(excluded, np.inf, process.noise)))
+            if task.noise is None:
+                noise = _station_noise(np.where(excluded, np.nan, rows), x, var, process.noise)
+                process = replace(process, noise=task.bounded(noise))
+            clock.tick(1)
+        rows = np.where(excluded, np.nan, rows)
+        x = mean_of(rows, process, pool, ROUGH, memory)
+        clock.tick(1)
+        spatial, gains = process.field, learned.fitted.gains
+        smoothness = spatial.family.smoothness
+        return Learned(
+            {"process": process, "shares": learned.shares}, process.noise, process.variance, excluded,
+            log_likelihood(rows.T, x.T, process, pool),
+            f"Matern field on the graph of smoothness {smoothness}, reach {spatial.reach:.3g} edges, order 1", learned.choices,
+            Status.CONVERGED if learned.fitted.converged else Status.MAX_ITERATIONS, abs(gains[-1]) if gains else float("inf"),
+            learned.held_out,
+        )  # fmt: skip
+
+
+@contextmanager
+def open_learner(graph: Graph, rows: int) -> Iterator[SparseLearner]:
+    """A learner for readings at so many rows of a grid."""
+    _check_size(graph, rows)
+    with one_thread(), ThreadPoolExecutor(THREADS) as pool:
+        yield SparseLearner(graph, pool, {smoothness: FieldFamily(graph.adjacency, smoothness) for smoothness in SMOOTHNESS})
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +180,9 @@ def learn_large(
     progress.enter("learning the field and the noise", 0.4, ITERATIONS)
     best = fit(seen, start, ITERATIONS)
     if task.robust:
-        wild = [_gross(part, best.process, graph, pool) for part in seen]
-        if any(w.any() for w in wild):
-            seen = [np.where(w, np.nan, part) for w, part in zip(wild, seen, strict=True)]
+        outliers = [_gross(part, best.process, graph, pool) for part in seen]
+        if any(w.any() for w in outliers):
+            seen = [np.where(w, np.nan, part) for w, part in zip(outliers, seen, strict=True)]
             best = fit(seen, best.process, AGAIN)
     choices: list[tuple[str, float, float]] = []
     held_out, shares = None, everything(known)
@@ -142,13 +214,8 @@ def learn_part(
     counts = np.isfinite(y).sum(axis=0)
     part = neighborhood(graph.adjacency, counts, STATIONS)
     few = graph.subgraph(part)
-    assert task.offsets is not None  # of_rows gave them
-    own = replace(
-        task, noise=None if task.noise is None else task.noise[part], offsets=task.offsets.of(part),
-        least=None if task.least is None else task.least[part],
-    )  # fmt: skip
     smaller = {k: FieldFamily(few.adjacency, k) for k in families}
-    learned = learn_large(y[:, part], few, smaller, own, progress, pool)
+    learned = learn_large(y[:, part], few, smaller, task.of(part), progress, pool)
     process = learned.process
     everywhere = np.full(n, float(np.exp(np.log(process.noise).mean())))
     everywhere[part] = process.noise
@@ -181,51 +248,6 @@ def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily
     return Process(family.at(reach), rho, float(np.exp(fitted.log_variance)), everywhere)
 
 
-def neighborhood(graph: sp.csr_array, counts: np.ndarray, size: int) -> np.ndarray:
-    """``size`` stations around the one with most readings (``counts``, (N,)), by breadth-first search.
-
-    It begins in the part of the graph that has most readings, and goes on to others where that is too small.
-    """
-    parts, label = connected_components(graph, directed=False)
-    chosen: list[np.ndarray] = []
-    for part in np.argsort(-np.bincount(label, weights=counts, minlength=parts), kind="stable"):
-        center = int(np.argmax(np.where(label == part, counts, -1)))
-        chosen.append(breadth_first_order(graph, center, directed=False, return_predecessors=False))
-        if sum(map(len, chosen)) >= size:
-            break
-    return np.sort(np.concatenate(chosen)[:size])
-
-
-def estimate(
-    y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor, tol: float, backend: Torch | None = None,
-    memory: Memory | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Mean and variance (T, N) of the field given readings (T, N); ``backend`` solves for the mean."""
-    x = mean_of(y, process, pool, tol, memory) if backend is None else on_torch(process, y.T, tol, backend).T
-    weights = (np.isfinite(y) / process.noise).T
-    var = Chains.of(process, weights.mean(axis=1), graph.adjacency).smoothed(weights)
-    return x, var.T
-
-
-def mean_of(y: np.ndarray, process: Process, pool: ThreadPoolExecutor, tol: float, memory: Memory | None = None) -> np.ndarray:
-    """Mean (T, N) of the field given readings (T, N); a ``memory`` keeps the answer and the factors for the next call."""
-    mean: np.ndarray = posterior(process, Window(np.ascontiguousarray(y.T), 0), 0, tol, memory, pool)[0][:, 0].T
-    return mean
-
-
-def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.ndarray:
-    """Mean (N, T) of the field given readings (N, T), solved on a device."""
-    observed, rho, T = np.isfinite(y), process.rho, y.shape[1]
-    weights = observed / process.noise[:, None]
-    unit = 1 / (1 - rho**2) if T > 1 else 1.0
-    system = open_torch_time(
-        process.field.precision() / process.variance, weights, unit, (1 + rho**2) * unit, -rho * unit, process.eigenvalues(T),
-        options,
-    )  # fmt: skip
-    # its preconditioner knows less of the system, and so does the norm of its residuals
-    return system.solve(weights * np.where(observed, y, 0.0), 0.1 * tol)
-
-
 def _gross(y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor) -> np.ndarray:
     """(T, N) True for readings that all others contradict."""
     x, var = estimate(y, process, graph, pool, PREDICTION_TOL)
@@ -256,3 +278,26 @@ def _held_out(
     ]
     truth, x = ([values[mask] for values, mask in zip(some, masks, strict=True)] for some in (parts, means))
     return HeldOut(np.concatenate(truth), np.concatenate(x), np.concatenate(stds)), shares
+
+
+def _check_size(graph: Graph, rows: int) -> None:
+    """Refuse, before anything is allocated, what would not fit into memory."""
+    remedy = "fit parts of the network (graph.subgraph), or fewer times"
+    n, degrees = graph.n_nodes, np.diff(graph.adjacency.indptr)
+    cells = PER_READING * float(n * rows)
+    checks.memory(
+        "the sparse space-time model", cells + PER_ENTRY * float((degrees.astype(float) ** 2).sum()), alternative=remedy
+    )
+    if n > SMALL:
+        pattern = sp.csr_array(graph.adjacency + graph.adjacency @ graph.adjacency + sp.eye_array(n))
+        checks.memory(
+            "the sparse space-time model, whose factors fill in on this graph,",
+            cells + FACTORS * PER_ENTRY * factor_size(pattern)[0], alternative=remedy, reserved=8,
+        )  # fmt: skip
+
+
+def _station_noise(rows: np.ndarray, x: np.ndarray, var: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """A step of EM in every station's noise variance, on the whole record."""
+    seen = np.isfinite(rows)
+    squares = np.where(seen, (rows - x) ** 2 + var, 0.0).sum(axis=0)
+    return shrunk_noise(seen.sum(axis=0), squares, before)

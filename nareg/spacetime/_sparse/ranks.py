@@ -19,8 +19,7 @@ from nareg._solvers.backends._petsc.matrices import local_range
 from nareg._solvers.backends._petsc.ranks import roll_call
 from nareg._solvers.backends._petsc.rows import Exchange, RowMatrix, gathered, shared, total
 from nareg.graph import Graph
-from nareg.spacetime._sparse.likelihood import log_likelihood
-from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, TimePreconditioner
+from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, TimePreconditioner, log_likelihood
 from nareg.spacetime._sparse.variances import Chains
 
 #: Frequencies whose solves, over the steps of a smoothing, take as long as one factor: 2 to 4 were seen.

@@ -101,7 +101,7 @@ class Chains:
             d[:, -1:] += self.at_end * precision[:, -1:]
             d[:, :-1] += self.at_step * precision
             d[:, 1:] += self.at_step * precision
-        square = (self.beside * precision) ** 2
+        square = (self.between_times * precision) ** 2
         forward, backward = d.copy(), d.copy()
         for t in range(1, d.shape[1]):
             forward[:, t] -= square[:, t - 1] / forward[:, t - 1]
@@ -126,7 +126,7 @@ class Chains:
         return 0.5 * (1 + rho**2) / (1 - rho**2)
 
     @property
-    def beside(self) -> float:
+    def between_times(self) -> float:
         return self.process.rho / (1 - self.process.rho**2)
 
 

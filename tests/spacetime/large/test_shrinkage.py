@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._space import Space
+from nareg.spacetime._dense.cycles import fit as fit_dense
+from nareg.spacetime._readings import cycles as _cycles
+from nareg.spacetime._readings.space import Space
 from nareg.spacetime._sparse import cycles
-from nareg.spacetime._sparse import shrinkage as shrinkages
+from nareg.spacetime._sparse import cycles as shrinkages
+from nareg.spacetime._sparse.cycles import REACHES, ErrorField, Fields, Part, SparseShrinkage, Stack, Sum
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.fitting import neighborhood
-from nareg.spacetime._sparse.shrinkage import REACHES, Alike, Fields, Part, Shrinkage, Stack, Sum
 
 RNG = np.random.default_rng
 
@@ -21,8 +22,8 @@ def family(seed: int = 0, n: int = 30, smoothness: int = 2) -> FieldFamily:
     return FieldFamily(nareg.Graph.from_knn(RNG(seed).random((n, 2)), 5).adjacency, smoothness)
 
 
-def shrinkage(of: FieldFamily) -> Shrinkage:
-    return Shrinkage(of, np.ones(of.n))
+def shrinkage(of: FieldFamily) -> SparseShrinkage:
+    return SparseShrinkage(of, np.ones(of.n))
 
 
 def correlation(of: FieldFamily, reach: float) -> np.ndarray:
@@ -76,36 +77,36 @@ def test_how_alike_errors_are_is_the_likeliest_choice(seed):
             size = float(np.mean(np.sum(unit[together] * np.linalg.solve(S, unit[together]), axis=0))) / len(whole)
             scores[reach, share, size] = np.sum([minus_two_log_density(u, size * S) for u in unit[together].T])
     reach, share, size = min(scores, key=scores.__getitem__)
-    alike = shrinkage(of).alike(unit, together)
-    assert alike.own == share
-    assert alike.size == pytest.approx(size, rel=1e-8)
-    np.testing.assert_array_equal(alike.together, together)
+    error_model = shrinkage(of).error_model(unit, together)
+    assert error_model.own == share
+    assert error_model.size == pytest.approx(size, rel=1e-8)
+    np.testing.assert_array_equal(error_model.comparable, together)
     if share < 1:
-        assert alike.reach == reach
+        assert error_model.reach == reach
 
 
 def test_few_stations_do_not_tell_how_alike_errors_are():
-    alike = shrinkage(family()).alike(np.ones((30, 8)), np.arange(30) < _cycles.FEWEST_TOGETHER - 1)
-    parts, own = alike.times(np.arange(1.0, 31.0), Fields(family()), slice(None))
+    error_model = shrinkage(family()).error_model(np.ones((30, 8)), np.arange(30) < _cycles.FEWEST_TOGETHER - 1)
+    parts, own = error_model.times(np.arange(1.0, 31.0), Fields(family()), slice(None))
     assert not parts
     np.testing.assert_array_equal(own, np.arange(1.0, 31.0))
 
 
-def task(seed: int, unsure: bool = False) -> tuple[FieldFamily, np.ndarray, np.ndarray, Alike, np.ndarray, np.ndarray]:
-    """Family, coefficients with silent stations, error variances, how alike errors are, which are known, errors' covariance."""
+def task(seed: int, unsure: bool = False) -> tuple[FieldFamily, np.ndarray, np.ndarray, ErrorField, np.ndarray, np.ndarray]:
+    """Family, coefficients with silent stations, error variances, the errors' field, which are known, errors' covariance."""
     rng, of = RNG(seed), family(seed)
     v = np.exp(0.5 * rng.standard_normal(of.n))
     if unsure:
         v[:3] = 1e3
-    alike = Alike(REACHES[1 + seed % 3], 0.3, 1.4, rng.random(of.n) < 0.8)
-    both = np.outer(alike.together, alike.together)
-    shared = 1.4 * 0.7 * correlation(of, alike.reach) * both
-    noise = (shared + np.diag(np.where(alike.together, 1.4 * 0.3, 1.0))) * np.sqrt(np.outer(v, v))
+    error_model = ErrorField(REACHES[1 + seed % 3], 0.3, 1.4, rng.random(of.n) < 0.8)
+    both = np.outer(error_model.comparable, error_model.comparable)
+    shared = 1.4 * 0.7 * correlation(of, error_model.reach) * both
+    noise = (shared + np.diag(np.where(error_model.comparable, 1.4 * 0.3, 1.0))) * np.sqrt(np.outer(v, v))
     # of stations of very different sizes of error, too; seed 0 has no field
     field = (0.0, 1.0, 4.0, 30.0)[seed % 4] * correlation(of, REACHES[(seed // 2) % 4])
     b = 50 + np.linalg.cholesky(field + noise) @ rng.standard_normal(of.n)
     known = rng.random(of.n) < 0.85
-    return of, np.where(known, b, np.nan), v, alike, known, noise
+    return of, np.where(known, b, np.nan), v, error_model, known, noise
 
 
 def sizes_of(v: np.ndarray, b: np.ndarray, known: np.ndarray) -> list[float]:
@@ -132,7 +133,7 @@ def restricted(b: np.ndarray, S: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("unsure", [False, True])
 def test_coefficients_are_those_of_the_likeliest_joint_gaussian(seed, unsure):
-    of, b, v, alike, known, noise = task(seed, unsure)
+    of, b, v, error_model, known, noise = task(seed, unsure)
     sure = known & (v <= _cycles.UNSURE * np.median(v[known]))
     C = min(fields_of(of, v, b, known), key=lambda one: restricted(b[sure], (one + noise)[np.ix_(sure, sure)]))
     S = (C + noise)[np.ix_(known, known)]
@@ -143,7 +144,7 @@ def test_coefficients_are_those_of_the_likeliest_joint_gaussian(seed, unsure):
     level = common + gain @ (b[known] - common)
     left = np.ones(of.n) - gain @ ones
     spread = np.diag(C - gain @ C[known]) + left**2 / by_ones.sum()
-    shrunk = shrinkage(of)(b, v, alike, np.zeros((of.n, 2)), RNG(0))
+    shrunk = shrinkage(of)(b, v, error_model, np.zeros((of.n, 2)), RNG(0))
     assert shrunk.common == pytest.approx(common, rel=1e-8)
     np.testing.assert_allclose(shrunk.level, level, rtol=1e-8)
     np.testing.assert_allclose(shrunk.spread, spread, rtol=1e-6)
@@ -151,11 +152,11 @@ def test_coefficients_are_those_of_the_likeliest_joint_gaussian(seed, unsure):
 
 @pytest.mark.parametrize("seed", [0, 3, 6, 7])
 def test_draws_of_errors_have_the_exact_covariance(seed):
-    of, b, v, alike, known, noise = task(seed)
+    of, b, v, error_model, known, noise = task(seed)
     rng, count = RNG(seed), 40_000
     scale = np.sqrt(v)
     unit = np.linalg.cholesky(noise / np.outer(scale, scale)) @ rng.standard_normal((of.n, count))
-    shrunk = shrinkage(of)(b, v, alike, unit, rng)
+    shrunk = shrinkage(of)(b, v, error_model, unit, rng)
     exact = [covariance_of_errors(C, noise, known) for C in fields_of(of, v, b, known)]
     # the field that was chosen shows in the spread, which another test compares
     K = min(exact, key=lambda one: np.abs(np.diag(one) - shrunk.spread).max())
@@ -175,8 +176,8 @@ def covariance_of_errors(C: np.ndarray, noise: np.ndarray, known: np.ndarray) ->
 
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_lost_where_a_coefficient_has_no_error(seed):
-    of, b, _, alike, known, _ = task(seed)
-    shrunk = shrinkage(of)(b, np.zeros(of.n), alike, np.ones((of.n, 2)), RNG(0))
+    of, b, _, error_model, known, _ = task(seed)
+    shrunk = shrinkage(of)(b, np.zeros(of.n), error_model, np.ones((of.n, 2)), RNG(0))
     np.testing.assert_allclose(shrunk.level[known], b[known], rtol=1e-5)
     assert np.isfinite(shrunk.level).all()
 
@@ -184,22 +185,22 @@ def test_nothing_is_lost_where_a_coefficient_has_no_error(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_part_of_a_large_network_chooses_for_all(seed, monkeypatch):
     monkeypatch.setattr(shrinkages, "STATIONS", 20)
-    of, b, v, alike, known, noise = task(seed)
+    of, b, v, error_model, known, noise = task(seed)
     counts = RNG(seed).integers(1, 50, of.n)
     part = neighborhood(of.L, counts, 20)
     few = of.of(part)
-    large, small = Shrinkage(of, counts), Shrinkage(few, counts[part])
+    large, small = SparseShrinkage(of, counts), SparseShrinkage(few, counts[part])
     unit = RNG(seed).standard_normal((of.n, 8))
-    ours, theirs = large.alike(unit, known), small.alike(unit[part], known[part])
+    ours, theirs = large.error_model(unit, known), small.error_model(unit[part], known[part])
     assert (ours.reach, ours.own, ours.size) == (theirs.reach, theirs.own, theirs.size)
-    np.testing.assert_array_equal(ours.together, known)
+    np.testing.assert_array_equal(ours.comparable, known)
     # the covariances that the part's graph gives choose, those of the whole are used
     sure = part[known[part]]
     inside = np.flatnonzero(known[part])
     nearby = noise[np.ix_(sure, sure)].copy()
-    scale = np.sqrt(np.outer(v, v))[np.ix_(sure, sure)] * np.outer(alike.together[sure], alike.together[sure])
+    scale = np.sqrt(np.outer(v, v))[np.ix_(sure, sure)] * np.outer(error_model.comparable[sure], error_model.comparable[sure])
     off = ~np.eye(sure.size, dtype=bool)
-    nearby[off] = (1.4 * 0.7 * scale * correlation(few, alike.reach)[np.ix_(inside, inside)])[off]
+    nearby[off] = (1.4 * 0.7 * scale * correlation(few, error_model.reach)[np.ix_(inside, inside)])[off]
     scores = {
         (reach, size): restricted(b[sure], size * correlation(few, reach)[np.ix_(inside, inside)] + nearby)
         for reach in REACHES
@@ -211,18 +212,20 @@ def test_a_part_of_a_large_network_chooses_for_all(seed, monkeypatch):
     by_ones = np.linalg.solve(S, np.ones(len(S)))
     common = by_ones @ b[known] / by_ones.sum()
     level = common + C[:, known] @ np.linalg.solve(S, b[known] - common)
-    np.testing.assert_allclose(large(b, v, alike, np.zeros((of.n, 2)), RNG(0)).level, level, rtol=1e-8)
+    np.testing.assert_allclose(large(b, v, error_model, np.zeros((of.n, 2)), RNG(0)).level, level, rtol=1e-8)
 
 
 def test_a_part_that_knows_too_little_does_not_choose(monkeypatch):
     monkeypatch.setattr(shrinkages, "STATIONS", 10)
-    of, b, v, alike, _, _ = task(1)
+    of, b, v, error_model, _, _ = task(1)
     counts = np.ones(of.n)
     part = neighborhood(of.L, counts, 10)
     b[part] = np.nan
-    result = Shrinkage(of, counts)(b, v, alike, np.zeros((of.n, 2)), RNG(0))
+    result = SparseShrinkage(of, counts)(b, v, error_model, np.zeros((of.n, 2)), RNG(0))
     monkeypatch.setattr(shrinkages, "STATIONS", of.n)
-    np.testing.assert_array_equal(result.level, Shrinkage(of, counts)(b, v, alike, np.zeros((of.n, 2)), RNG(0)).level)
+    np.testing.assert_array_equal(
+        result.level, SparseShrinkage(of, counts)(b, v, error_model, np.zeros((of.n, 2)), RNG(0)).level
+    )
 
 
 @pytest.mark.parametrize("dated", [False, True])
@@ -242,7 +245,7 @@ def test_both_engines_say_the_same_of_means_and_cycles(seed, dated):
     y[:, 0], y[12:, 1], y[30:, 2] = np.nan, np.nan, np.nan
     seconds = 3600.0 * np.arange(T)
     wanted = "auto" if dated else ()
-    dense = _cycles.fit(y, seconds, 3600.0, dated, Space.of(graph), wanted)
+    dense = fit_dense(y, seconds, 3600.0, dated, Space.of(graph), wanted)
     sparse = cycles.fit(y, seconds, 3600.0, dated, of, wanted)
     assert dense.names == sparse.names == (("day",) if dated else ())
     # the dense engine adds a millionth of the field's variance to each station's

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
-from nareg.spacetime._space import _graph_correlation
+from nareg.spacetime._readings.space import _graph_correlation
 from nareg.spacetime._sparse.field import FieldFamily
-from nareg.spacetime._sparse.likelihood import log_likelihood
 from nareg.spacetime._sparse.ranks import FACTOR, balanced
-from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, alike
+from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, frequency_groups, log_likelihood
 from tests.spacetime.large.reference import dense, process, readings
 
 RNG = np.random.default_rng
@@ -121,7 +120,7 @@ def test_a_process_far_from_zero_coverage_still_solves():
 )  # fmt: skip
 def test_ranks_have_each_frequency_once_and_much_the_same_work(T, ranks, rho):
     _, p = process(n=4, rho=0.9)
-    groups = [members for members, _ in alike(Process(p.field, rho, 1.0, p.noise).eigenvalues(T))]
+    groups = [members for members, _ in frequency_groups(Process(p.field, rho, 1.0, p.noise).eigenvalues(T))]
     owned = balanced(groups, ranks)
     assert len(owned) == ranks
     np.testing.assert_array_equal(np.sort(np.concatenate(owned)), np.arange(T))

@@ -31,7 +31,7 @@ def refused(call, *words, by=nareg.errors.NaregError):
 """
 
 AGREEMENT = """
-from nareg.spacetime._sparse.engines import open_engine
+from nareg.spacetime._sparse.estimates import open_solver
 rng = np.random.default_rng(3)
 # fewer stations than ranks, fewer times than ranks, gaps, a dead station, a time without readings
 for n, T, gaps in ((2, 30, 0.0), (40, 1, 0.0), (35, 2, 0.0), (40, 60, 0.3), (60, 25, 0.7), (25, 80, 0.0)):
@@ -41,7 +41,7 @@ for n, T, gaps in ((2, 30, 0.0), (40, 1, 0.0), (35, 2, 0.0), (40, 60, 0.3), (60,
     )
     _, y = readings(p, T, rng, gaps)
     case, exact = (n, T, gaps), dense(p, y)
-    with open_engine("petsc", p, graph, threads=1) as engine:
+    with open_solver("petsc", p, graph, threads=1) as engine:
         x, _ = engine.estimate(y.T, 1e-13)
     assert np.abs(x - exact.x).max() < 1e-9, (case, np.abs(x - exact.x).max())
     ours, theirs = (model_of(graph, p, y).smooth(backend=backend) for backend in ("petsc", "scipy"))

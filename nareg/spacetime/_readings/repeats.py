@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nareg.spacetime._learn.outliers import MAD_TO_STD
-from nareg.spacetime._learn.resolution import steps
+from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg.spacetime._readings.resolution import steps
 
 #: Runs are stuck where chance gives such a run anywhere in the file with at most this probability.
 CHANCE = 1e-3
@@ -124,11 +124,11 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
     limit = float(np.log(total / CHANCE))
     result = []
     for kind in (False, True):
-        alike = [run for run in runs if odds.bound[run.rows[0], run.station] == kind]
-        for run in alike:
+        same_kind = [run for run in runs if odds.bound[run.rows[0], run.station] == kind]
+        for run in same_kind:
             if run.rows.size < SHORTEST_RUN or run.evidence <= limit:
                 continue
-            evidence = run.evidence / _inflation([other for other in alike if other.station != run.station])
+            evidence = run.evidence / _inflation([other for other in same_kind if other.station != run.station])
             if evidence > limit and _others_moved(y, run):
                 result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
@@ -184,9 +184,9 @@ class _Odds:
         seen, scale, bound, repeats = np.isfinite(y), _scales(y), at_bound(y), _repeats(y)
         possible = seen.copy()
         possible[np.argmax(seen, axis=0), np.arange(N)] = False
-        calm = _of_others(np.where(possible, repeats & ~bound, np.nan))
+        others_repeat = _of_others(np.where(possible, repeats & ~bound, np.nan))
         away = _of_others(np.where(seen, np.minimum(_distance(y, scale), FARTHEST), np.nan))
-        cell = np.where(bound, CLASSES + 1 + _classes(away, bound), _classes(calm, ~bound))
+        cell = np.where(bound, CLASSES + 1 + _classes(away, bound), _classes(others_repeat, ~bound))
         tried, happened = np.zeros((2, 2 * (CLASSES + 1), N))
         t, i = np.nonzero(possible)
         np.add.at(tried, (cell[t, i], i), 1.0)

@@ -6,6 +6,8 @@ it: the deletion residual is ``(y - x) / (1 - V / r)`` with variance ``r / (1 - 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 #: Median absolute deviation of a normal variable times this is its standard deviation.
@@ -14,11 +16,13 @@ MAD_TO_STD = 1.4826
 ABSURD = 25.0
 #: Readings beyond so many standard deviations of their deletion residual are left out of a fit.
 GROSS = 5.0
+#: Rounds that look for gross outliers.
+ROUNDS = 3
 #: Where the median station's scores have heavy tails, the limit rises to what chance exceeds once in so many records. Tails
 #: begin at this quantile, have so many readings at least, and this shape at most.
 EXCEEDED, TAIL, FEWEST_IN_TAIL, HEAVIEST = 100.0, 0.98, 8, 0.9
 #: A spike begins and ends within one step, by this share of its height.
-AT_ONCE = 0.5
+ABRUPT = 0.5
 #: Others that show an event, at least, as a share of all and in number.
 SHARED, FEWEST_SHARED = 0.15, 2
 #: Readings are absurd only beyond so many times the largest ones of the median station, and what its tail makes possible.
@@ -34,6 +38,31 @@ def deletion_scores(y: np.ndarray, x: np.ndarray, var: np.ndarray, r: np.ndarray
         return (y - x) / (1 - share) / np.sqrt(spread)
 
 
+def scores_without(bad: np.ndarray, y: np.ndarray, x: np.ndarray, var: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """The same where ``bad`` readings (T, N) were deleted; these are judged with the noise that they would have."""
+    return np.where(bad, (y - x) / np.sqrt(var + r), deletion_scores(y, x, var, np.where(bad, np.inf, r)))
+
+
+def contradicted(
+    y: np.ndarray, r: np.ndarray, field: np.ndarray | float, estimate: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    *, least_spread: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """(T, N) True for readings that all others contradict, and every reading's score, in rounds of estimates without them.
+
+    ``estimate`` gives mean and variance from readings, ``field`` is the field's variance. A station's spread counts as
+    ``least_spread`` at least.
+    """
+    with np.errstate(invalid="ignore"):  # heavy-tailed steps would follow an absurd value
+        bad = np.abs(y) > ABSURD * np.sqrt(field + r)
+    for _ in range(ROUNDS):
+        scores = scores_without(bad, y, *estimate(np.where(bad, np.nan, y)), r)
+        now = gross(scores, least_spread)
+        if (now == bad).all():
+            break
+        bad = now
+    return bad, scores
+
+
 def robust_spread(scores: np.ndarray) -> np.ndarray:
     """Robust standard deviation of every station's scores, 1 where a station has fewer than ten."""
     result = np.ones(scores.shape[1])
@@ -44,9 +73,9 @@ def robust_spread(scores: np.ndarray) -> np.ndarray:
     return result
 
 
-def gross(scores: np.ndarray) -> np.ndarray:
+def gross(scores: np.ndarray, least_spread: float = 0.0) -> np.ndarray:
     """(T, N) True for the readings to leave out; a station's own spread counts, not what its outliers made of it."""
-    scores = scores / robust_spread(scores)
+    scores = scores / np.maximum(robust_spread(scores), least_spread)
     return spikes(scores, limit_of(scores))
 
 
@@ -76,20 +105,20 @@ def spikes(scores: np.ndarray, limit: float) -> np.ndarray:
     """(T, N) True for scores beyond a limit that begin and end at once, as a rise of the quantity does not, at one station.
 
     Successive scores on one side, the largest of them beyond the limit and all beyond half of it, are one event. Its readings
-    are out where those before and after it differ from its first and last by more than :data:`AT_ONCE` of its height. What
+    are out where those before and after it differ from its first and last by more than :data:`ABRUPT` of its height. What
     others show at that time, a step before or after, is the field's.
     """
-    result: np.ndarray = _at_once(scores, limit) & ~_shared(scores, limit)
+    result: np.ndarray = _abrupt(scores, limit) & ~_shared(scores, limit)
     return result
 
 
-def _at_once(scores: np.ndarray, limit: float) -> np.ndarray:
+def _abrupt(scores: np.ndarray, limit: float) -> np.ndarray:
     result = np.zeros(scores.shape, dtype=bool)
     for i, column in enumerate(scores.T):
         rows = np.flatnonzero(np.isfinite(column))
         values = column[rows]
         for a, b in _events(values, limit):
-            height = AT_ONCE * float(np.median(np.abs(values[a:b])))
+            height = ABRUPT * float(np.median(np.abs(values[a:b])))
             before = a == 0 or abs(values[a] - values[a - 1]) > height
             after = b == rows.size or abs(values[b - 1] - values[b]) > height
             result[rows[a:b], i] = before and after and b - a < rows.size
@@ -135,7 +164,7 @@ def absurd(y: np.ndarray) -> np.ndarray:
     scores /= np.fmax(spreads, float(np.median(positive)))
     codes = _codes(y, scores)
     limit = max(ABSURD, _usual(np.where(codes, np.nan, scores)))
-    return _at_once(scores, limit) & (codes | ~_shared(np.where(codes, np.nan, scores), limit))
+    return _abrupt(scores, limit) & (codes | ~_shared(np.where(codes, np.nan, scores), limit))
 
 
 def _codes(y: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -6,12 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import comb
 
-from nareg.spacetime._learn.outliers import MAD_TO_STD
-from nareg.spacetime._transforms import Transform
+from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg.spacetime._readings.transforms import Transform
 
 #: Steps between distinct values that differ by less than this share are one, and the commonest one is a resolution where it
 #: makes up at least this share of them; where fewer do, values are far apart and rounding matters little.
-ALIKE, COMMON = 0.01, 0.25
+SAME_STEP, COMMON = 0.01, 0.25
 #: Distinct values are further apart than this share of the largest: less is the rounding of floats, single or double.
 SINGLE, DOUBLE = 2e-7, 1e-12
 #: Fewer distinct values show no resolution of their own.
@@ -51,10 +51,10 @@ def _step(values: np.ndarray) -> float:
     gaps = np.sort(gaps[gaps > rounding])
     if gaps.size < FEWEST_VALUES - 1:
         return np.nan
-    alike = np.searchsorted(gaps, gaps * (1 + ALIKE) + 2 * rounding, side="right") - np.arange(gaps.size)
-    k = int(np.argmax(alike))
+    close = np.searchsorted(gaps, gaps * (1 + SAME_STEP) + 2 * rounding, side="right") - np.arange(gaps.size)
+    k = int(np.argmax(close))
     # where equal numbers agree, the smallest step: it comes first
-    return float(np.median(gaps[k : k + alike[k]])) if alike[k] >= max(2, COMMON * gaps.size) else 0.0
+    return float(np.median(gaps[k : k + close[k]])) if close[k] >= max(2, COMMON * gaps.size) else 0.0
 
 
 def rounding_variance(y: np.ndarray, law: Transform) -> np.ndarray:

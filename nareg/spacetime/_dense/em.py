@@ -20,9 +20,9 @@ from scipy.linalg import cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from nareg.errors import SolverError
-from nareg.spacetime._dense.dynamics import Dynamics, factor
+from nareg.spacetime._dense.filter import Dynamics, factor
+from nareg.spacetime._dense.parametric import Expected, gather
 from nareg.spacetime._dense.smoother import Pass, run
-from nareg.spacetime._learn.parametric import Expected, gather
 
 #: Names that a user may pass, and ``"auto"``.
 DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]

@@ -8,15 +8,19 @@ frequencies beside the cycle's own, where there is weather and noise but no cycl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import InputError
-from nareg.spacetime._learn.cycle_errors import DRAWS, OffsetErrors, of_coefficient, read_together, shown_errors, unit_errors
-from nareg.spacetime._learn.holdout import station_order
-from nareg.spacetime._space import JITTER, Space
+from nareg.spacetime._readings.cycle_errors import (
+    OffsetErrors,
+    comparable_stations,
+    of_coefficient,
+    shown_errors,
+    unit_errors,
+)  # fmt: skip
+from nareg.spacetime._readings.space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
 PERIODS = {"day": DAY, "year": YEAR}
@@ -119,6 +123,37 @@ class Cycles:
         return replace(self, level=level, dual=dual, spread=self.spread[:, stations], errors=self.errors[:, stations])
 
 
+@dataclass(frozen=True, eq=False)
+class Shrunk:
+    """A coefficient at all stations (N,), from noisy ones of some."""
+
+    level: np.ndarray
+    common: float  # the network's own
+    spread: np.ndarray  # (N,) variances
+    errors: np.ndarray  # (N, J) draws of their errors
+    reach: float = 0.0  # range of the coefficient's field; 0: all stations share one coefficient
+    variance: float = 0.0  # of the field around common
+    dual: np.ndarray | None = None  # (N,) as in Cycles
+
+
+class Shrinkage(Protocol):
+    """Draws coefficients towards fields over the network."""
+
+    def error_model(self, unit: np.ndarray, comparable: np.ndarray) -> Any:
+        """Covariance between stations of errors ``unit`` (N, J) of variance about one, told by ``comparable`` (N,) stations."""
+        ...
+
+    def __call__(
+        self, b: np.ndarray, error: np.ndarray, error_model: Any, unit: np.ndarray, rng: np.random.Generator
+    ) -> Shrunk:
+        """By the likeliest field: ``b`` (N,) are NaN where nothing is known, ``error`` (N,) their errors' variances.
+
+        Draws are the errors of fields of this kind that were estimated from coefficients with errors ``unit`` (N, J) times
+        their size.
+        """
+        ...
+
+
 def waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:
     angle = 2 * np.pi * seconds / period
     return [wave(k * angle) for k in multiples for wave in (np.cos, np.sin)]
@@ -147,46 +182,66 @@ def find(
     return tuple(names), tuple(harmonics)
 
 
-def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Space, wanted: str | tuple[str, ...]) -> Cycles:
-    """Means and cycles of readings (T, N), NaN where missing."""
+def shrunk_cycles(
+    y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, wanted: str | tuple[str, ...], shrinkage: Shrinkage, *,
+    draws: int,
+) -> Cycles:  # fmt: skip
+    """Means and cycles of readings (T, N), NaN where missing, with so many draws of their errors."""
     names, harmonics = find(seconds, step, dated, wanted)
-    N = y.shape[1]
-    empty = none(names, harmonics)
-    B = empty.basis(seconds)
-    K = B.shape[1]
-    X = np.column_stack([B, beside(seconds, step, names)])
-    observed = np.isfinite(y)
-    ridge = 1e-9 * np.eye(X.shape[1])
-    ridge[0, 0] = 0.0  # the mean may be large, and is never open
-    coefficients, spreads = np.full((K, N), np.nan), np.full((K, N), np.nan)
-    powers = []
-    apart = np.full((X.shape[1] - K, N), np.nan)
-    for i in range(N):
-        seen = observed[:, i]
-        count = int(seen.sum())
-        if count >= FEWEST_PER_WAVE * X.shape[1]:
-            # coefficients that a short record leaves open have a large variance, and the network decides
-            inverse = np.linalg.inv(X[seen].T @ X[seen] + ridge * count)
-            if inverse[0, 0] * count > OPEN_MEAN:
-                part = X[seen, :K]
-                inverse = np.linalg.inv(part.T @ part + ridge[:K, :K] * count)
-            m = len(inverse)
-            solution = inverse @ (X[seen, :m].T @ y[seen, i])
-            coefficients[:, i], spreads[:, i] = solution[:K], np.diag(inverse)[:K]
-            if m > K:
-                apart[:, i] = solution[K:] / np.sqrt(np.diag(inverse)[K:])
-                powers.append(apart[:, i] ** 2)
-        elif count:
-            coefficients[0, i], spreads[0, i] = y[seen, i].mean(), 1.0 / count
-    power = float(np.median(np.mean(powers, axis=1))) if powers else slow_power(y)
-    errors = spreads * power
+    B = none(names, harmonics).basis(seconds)
+    coefficients, spreads, power, controls = _least_squares(
+        y, np.column_stack([B, control_waves(seconds, step, names)]), B.shape[1]
+    )
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
-    apart /= np.sqrt(power or 1.0)
-    unit = unit_errors(apart, y, rng)
-    alike = _covariance_of(shown_errors(apart, y), read_together(apart, observed.sum(axis=0)), space)
-    order = station_order(y)
-    parts = [_shrink(coefficients[k], errors[k], alike, space, of_coefficient(unit, k), order, rng) for k in range(K)]
-    return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
+    controls /= np.sqrt(power or 1.0)
+    unit = unit_errors(controls, y, rng, draws)
+    model = shrinkage.error_model(shown_errors(controls, y).T, comparable_stations(controls, np.isfinite(y).sum(axis=0)))
+    parts = [
+        shrinkage(b, spread * power, model, of_coefficient(unit, k).T, rng)
+        for k, (b, spread) in enumerate(zip(coefficients, spreads, strict=True))
+    ]
+    level, common, reach, variance, spread, errors = (
+        np.array([getattr(part, name) for part in parts])
+        for name in ("level", "common", "reach", "variance", "spread", "errors")
+    )
+    dual = np.array([np.zeros(y.shape[1]) if part.dual is None else part.dual for part in parts])
+    return Cycles(names, harmonics, level, common, reach, dual, variance, spread, errors)
+
+
+def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+    """Coefficients (K, N) of every station, NaN where it has too few readings, their spreads, and the noise's power.
+
+    The last are the coefficients of the control waves over the roots of their spreads.
+    """
+    n, m = y.shape[1], X.shape[1]
+    observed = np.isfinite(y)
+    counts = observed.sum(axis=0)
+    first, second = np.triu_indices(m)
+    products = (X[:, first] * X[:, second]).T @ observed.astype(float)
+    right = X.T @ np.where(observed, y, 0.0)
+    coefficients, spreads, controls = (np.full((count, n), np.nan) for count in (K, K, m - K))
+    rich = np.flatnonzero(counts >= FEWEST_PER_WAVE * m)
+    if rich.size:
+        normal = np.zeros((rich.size, m, m))
+        normal[:, first, second] = normal[:, second, first] = products[:, rich].T
+        # coefficients that a short record leaves open have a large variance; the mean may be large, and is never open
+        ridge = np.arange(m) > 0
+        normal[:, np.arange(m), np.arange(m)] += 1e-9 * counts[rich, None] * ridge
+        inverse = np.linalg.inv(normal)
+        solution = np.einsum("nij,jn->in", inverse, right[:, rich])
+        diagonal = np.einsum("nii->in", inverse)
+        coefficients[:, rich], spreads[:, rich] = solution[:K], diagonal[:K]
+        closed = diagonal[0] * counts[rich] <= OPEN_MEAN
+        controls[:, rich[closed]] = (solution[K:] / np.sqrt(diagonal[K:]))[:, closed]
+        few = np.linalg.inv(normal[~closed, :K, :K])
+        coefficients[:, rich[~closed]] = np.einsum("nij,jn->in", few, right[:K, rich[~closed]])
+        spreads[:, rich[~closed]] = np.einsum("nii->in", few)
+    powers = (controls**2).mean(axis=0)
+    power = float(np.nanmedian(powers)) if np.isfinite(powers).any() else slow_power(y)
+    poor = np.flatnonzero((counts > 0) & (counts < FEWEST_PER_WAVE * m))
+    coefficients[0, poor] = right[0, poor] / counts[poor]
+    spreads[0, poor] = 1.0 / counts[poor]
+    return coefficients, spreads, power, controls
 
 
 def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations: int = 0) -> Cycles:
@@ -210,7 +265,7 @@ def slow_power(y: np.ndarray) -> float:
     return variance * (1 + rho) / (1 - rho)
 
 
-def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:
+def control_waves(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:
     """Waves at frequencies beside the cycles', that fit the record a whole number of times."""
     span = float(seconds[-1] - seconds[0]) + step
     # a cycle need not fit the record a whole number of times: no wave may be one of its harmonics, or nearly so
@@ -218,107 +273,3 @@ def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarr
     first = max((round(span / PERIODS[name]) for name in names), default=1)
     free = [k for k in range(max(1, first - 2), first + 9) if all(abs(k - f) >= APART for f in own)][:4]
     return np.column_stack(waves(seconds - seconds[0], span, tuple(free)))
-
-
-def _symmetric_root(whole: np.ndarray) -> np.ndarray:
-    """Root of a correlation matrix, which permutes with its rows."""
-    values, U = np.linalg.eigh(whole)
-    root: np.ndarray = (U * np.sqrt(np.maximum(values, 0.0) + JITTER)) @ U.T
-    return root
-
-
-Shrunk: TypeAlias = tuple[np.ndarray, float, float, np.ndarray, float, np.ndarray, np.ndarray]
-
-
-def _covariance_of(unit: np.ndarray, together: np.ndarray, space: Space) -> np.ndarray:
-    """(N, N) covariance of errors ``unit`` (J, N) of variance about one, of largest likelihood.
-
-    Slow weather moves the coefficients of neighbors alike: their difference is known far better than either. That holds for
-    stations that read at the same times, ``together`` (N,); errors of others are their own.
-    """
-    N = unit.shape[1]
-    family, result = space.families[0], np.eye(N)
-    some = np.flatnonzero(together & unit.any(axis=0))
-    if some.size < FEWEST_TOGETHER:
-        return result
-    largest = (float(space.distances.max()) or 1.0) if family != "graph" else LARGEST_EDGES
-    best = np.inf
-    for reach in RANGES:
-        values, U = np.linalg.eigh(space.correlation(family, reach * largest)[np.ix_(some, some)])
-        squares = ((unit[:, some] @ U) ** 2).mean(axis=0)
-        for own in OWN:
-            spectrum = (1 - own) * np.maximum(values, 0.0) + own
-            size = float(np.mean(squares / spectrum))
-            score = float(np.log(spectrum).sum()) + some.size * np.log(max(size, 1e-300))
-            if score < best:
-                best = score
-                result[np.ix_(some, some)] = (U * (size * spectrum)) @ U.T
-    return result
-
-
-def _shrink(
-    b: np.ndarray, error: np.ndarray, alike: np.ndarray, space: Space, unit: np.ndarray, order: np.ndarray,
-    rng: np.random.Generator,
-) -> Shrunk:  # fmt: skip
-    """Coefficients at all stations from noisy ones at some, by the range and variance of largest likelihood.
-
-    ``error`` (N,) are variances of the noisy ones, ``alike`` (N, N) is the covariance of their errors over the roots of these.
-
-    Returns them, the network's own, the range, the dual, the variance of the field, the coefficients' variances (N,), and draws
-    (N, J) of their errors: those of fields of this kind, found from coefficients with errors ``unit`` (J, N) times their size.
-    """
-    N = b.size
-    known = np.flatnonzero(np.isfinite(b))
-    dual = np.zeros(N)
-    if known.size == 0:
-        return np.zeros(N), 0.0, 0.0, dual, 0.0, np.zeros(N), np.zeros((N, DRAWS))
-    # relative to how they differ: a level far from zero is no error
-    z, v = b[known], np.maximum(error[known], max(1e-12 * float(np.var(b[known])), 1e-300))
-    # a station that knows next to nothing of its coefficient sets neither the scale of the errors nor that of the field
-    trust, typical = v.min() / v, float(np.median(v))
-    common = float(np.average(z, weights=trust))
-    total = float(np.average((z - common) ** 2, weights=trust))
-    if known.size < 3 or total == 0:
-        level = np.full(N, common)
-        level[known] = z
-        spread = np.full(N, float(v.mean()))
-        spread[known] = v
-        return level, common, 0.0, dual, 0.0, spread, unit.T * np.sqrt(spread)[:, None]
-    family = space.families[0]
-    largest = float(space.distances.max()) if family != "graph" else LARGEST_EDGES
-    noise = alike[np.ix_(known, known)] * np.sqrt(np.outer(v, v))
-    sure = np.flatnonzero(v <= UNSURE * typical)
-
-    def conditioned(signal: float, whole: np.ndarray, some: np.ndarray) -> tuple[float, float, np.ndarray, Any]:
-        """Twice the negative log-likelihood of ``some`` of the known coefficients, common, weights and factor."""
-        S = signal * whole[np.ix_(known[some], known[some])] + noise[np.ix_(some, some)]
-        S.flat[:: some.size + 1] += JITTER * signal
-        factor = cho_factor(S, lower=True)
-        ones = cho_solve(factor, np.ones(some.size))
-        common = float(ones @ z[some] / ones.sum())
-        alpha = cho_solve(factor, z[some] - common)
-        score = 2 * float(np.log(np.diag(factor[0])).sum()) + float((z[some] - common) @ alpha) + float(np.log(ones.sum()))
-        return score, common, signal * alpha, factor
-
-    best = np.inf, 0.0, 0.0
-    for reach in (share * (largest or 1.0) for share in RANGES):
-        whole = space.correlation(family, reach)
-        for share in SHARES:
-            signal = share / (1 - share) * typical if share < SHARES[-1] else max(total, 30 * typical)
-            best = min(best, (conditioned(signal, whole, sure)[0], reach, signal))
-    _, reach, signal = best
-    whole = space.correlation(family, reach)
-    _, common, weights, factor = conditioned(signal, whole, np.arange(known.size))
-    cross = whole[:, known]
-    dual[known] = weights
-    ones = cho_solve(factor, np.ones(known.size))
-    weighted = signal * cross
-    # of the field given the coefficients, and of the network's own, which is estimated with them
-    spread = signal - np.einsum("ij,ji->i", weighted, cho_solve(factor, weighted.T)) + (1 - weighted @ ones) ** 2 / ones.sum()
-    white = np.empty((N, DRAWS))
-    white[order] = rng.standard_normal((N, DRAWS))
-    fields = np.sqrt(signal) * _symmetric_root(whole) @ white
-    noisy = fields[known] + np.sqrt(v)[:, None] * unit.T[known]
-    middle = ones @ noisy / ones.sum()
-    errors = fields - middle - weighted @ cho_solve(factor, noisy - middle)
-    return common + cross @ weights, common, reach if signal else 0.0, dual, signal, np.maximum(spread, 0.0), errors

@@ -15,39 +15,39 @@ import numpy as np
 DRAWS = 8
 
 
-def unit_errors(beside: np.ndarray, y: np.ndarray, rng: np.random.Generator, count: int = DRAWS) -> np.ndarray:
+def unit_errors(controls: np.ndarray, y: np.ndarray, rng: np.random.Generator, count: int = DRAWS) -> np.ndarray:
     """(count, N) errors of variance one of the stations' own coefficients, with the correlation between stations.
 
-    ``beside`` (B, N) are coefficients of waves where there is weather and noise but no cycle, in their standard deviations:
+    ``controls`` (B, N) are coefficients of waves where there is weather and noise but no cycle, in their standard deviations:
     such errors themselves. A station without them, NaN, has a random combination of its readings ``y`` (T, N).
     """
     mixed = rng.standard_normal((count, len(y))) @ _of_length_one(y)
-    if not len(beside):
+    if not len(controls):
         return mixed
-    own = beside[np.arange(count) % len(beside)]
+    own = controls[np.arange(count) % len(controls)]
     return np.where(np.isfinite(own), own, mixed)
 
 
-def shown_errors(beside: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(B, N) errors of variance one by which to tell how alike they are: those ``beside`` (B, N), 0 where a station has none.
+def shown_errors(controls: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(B, N) errors of variance one that tell their correlation: those of ``controls`` (B, N), 0 where a station has none.
 
     Where no station has any, all of what readings ``y`` (T, N) leave beside their means, (T, N): random combinations have the
     same covariance between stations in the mean, but vary by their numbers' own size.
     """
-    if np.isfinite(beside).all(axis=0).any():
-        return np.nan_to_num(beside)
+    if np.isfinite(controls).all(axis=0).any():
+        return np.nan_to_num(controls)
     return np.sqrt(len(y)) * _of_length_one(y)
 
 
-def read_together(apart: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Whether each of N stations has enough readings in common with others that its errors can tell how alike errors are.
+def comparable_stations(controls: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Whether each of N stations has enough readings in common with others that its errors can tell the correlation of errors.
 
-    ``apart`` (B, N) are its coefficients of waves beside the cycles, NaN where it has too few of its ``counts`` (N,) readings.
+    ``controls`` (B, N) are its coefficients of control waves, NaN where it has too few of its ``counts`` (N,) readings.
     """
-    rich = np.isfinite(apart).all(axis=0)
+    rich = np.isfinite(controls).all(axis=0)
     # errors that are drawn from few times are no more independent than these
-    together: np.ndarray = rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS)
-    return together
+    comparable: np.ndarray = rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS)
+    return comparable
 
 
 def _of_length_one(y: np.ndarray) -> np.ndarray:

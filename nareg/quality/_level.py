@@ -1,18 +1,26 @@
-"""A wrong unit: readings that fit the other stations after a conversion that people forget.
+"""Wrong units and levels: readings that fit the other stations after a conversion that people forget, or not at all.
 
-The station's own mean was taken from the readings in doubt. So its level, too, is predicted from the other stations, by the
+The station's own mean was taken from the readings in question. So its level, too, is predicted from the other stations, by the
 same correlation in space; how well that works is measured by doing it for every station.
+
+Stations that read something else, indoors or by a broken law, have a level and a response unlike the other stations'. The
+response is the slope of a station's readings over their prediction from the others, by generalized least squares: 1 for a
+healthy one, about 0 indoors, 8 for a sensor that reads 300 + 8 x. The level is compared with what the others' levels say of
+the place, in their own spread. Either by itself is no fault: a mountain is cold, and a coast varies little. Of two stations at
+one place the level decides: the one that is off from all others is the faulty one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nareg.quality._others import Others
+from nareg.quality._others import Others, isolated, others
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.spacetime._learn.outliers import MAD_TO_STD
+from nareg.quality._results import Fault
+from nareg.spacetime import MAD_TO_STD
 
 #: Name of a conversion, factor, constant: what was read is ``factor * truth + constant``.
 CONVERSIONS = (
@@ -34,7 +42,7 @@ CONVERSIONS = (
     ("in inches instead of mm", 1 / 25.4, 0.0),
 )
 #: Readings are so many standard deviations from the other stations in the median; the conversion leaves this share of it.
-FAR, LEFT = 6.0, 0.25
+UNIT_FAR, LEFT = 6.0, 0.25
 #: Where readings vary enough to show a factor, theirs is that near, as a ratio.
 NEAR = 1.35
 #: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
@@ -43,23 +51,36 @@ REPEATED = 0.5
 BESIDE, CLEAR = 5, 2.0
 #: After the conversion readings scatter as much as field and noise together, within this factor.
 WITHIN = 1.6
+#: The response is so many times the network's, or less than one over it, by so many standard errors.
+FACTOR, SURE = 3.0, 3.0
+#: The level differs by so many standard deviations of the network's levels.
+FAR = 6.0
+#: And it is at least this share of the largest difference of all stations.
+LARGEST = 0.7
+#: Levels are known no better than to this share of the spread of readings.
+SHARE = 0.25
+#: Spans begin or end at so many places in the record, and are the whole of it.
+CUTS = 16
+#: Readings in the span, and stations, at least.
+SHORTEST, STATIONS = 40, 4
 
 
 @dataclass(frozen=True)
-class Conversion:
-    """Readings of a station from ``start`` to ``stop`` that fit after a conversion."""
+class Conversion(Fault):
+    """Readings that fit after a conversion."""
 
-    station: int
     name: str
-    start: int
-    stop: int
-    ratio: float
-    slope: float
 
-    @property
-    def order(self) -> float:
-        """How clear the fault is beside others of its kind."""
-        return self.ratio
+
+@dataclass(frozen=True)
+class Response(Fault):
+    """Readings that respond to the field by ``slope``, and whose level is off by ``level`` in the model's unit.
+
+    The slope is NaN where a station at the same place decided.
+    """
+
+    slope: float
+    level: float
 
 
 def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
@@ -75,13 +96,8 @@ def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     # where readings are transformed, places differ by a factor, which is no conversion
     apart = differences(residuals, seen, enough)
     apart /= _usual(apart, enough)[0]
-    result = []
-    for i in np.flatnonzero(enough):
-        best = _station(values[:, i], expected[:, i], apart[:, i], usual, noise)
-        if best is not None:
-            name, start, stop, ratio, slope = best
-            result.append(Conversion(int(i), name, start, stop, ratio, slope))
-    return result
+    each = (_station(i, values[:, i], expected[:, i], apart[:, i], usual, noise) for i in map(int, np.flatnonzero(enough)))
+    return [conversion for conversion in each if conversion is not None]
 
 
 def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
@@ -93,19 +109,19 @@ def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
 
 
 def _station(
-    y: np.ndarray, expected: np.ndarray, apart: np.ndarray, usual: float, noise: float
-) -> tuple[str, int, int, float, float] | None:
+    station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, usual: float, noise: float
+) -> Conversion | None:
     seen = np.flatnonzero(np.isfinite(y))
     z, x = y[seen], expected[seen]
-    jump = _jump(z - x, FAR * usual)
-    changed = None if jump is None else _at_jump(z, x, apart[seen], seen, jump, usual, noise)
-    if changed is not None:
-        return changed
-    plain = np.minimum(np.abs(z - x) / usual, 2 * FAR)
+    jump = _jump(z - x, UNIT_FAR * usual)
+    if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, usual, noise)) is not None:
+        name, part, far = changed
+        return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
+    plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
     best: tuple[float, str, float, float, slice] | None = None
     for name, factor, constant in CONVERSIONS:
         converted = (z - constant) / factor
-        gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * FAR))
+        gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))
         whole = float(gain[-1])
         later, earlier = whole - np.concatenate([[0.0], gain[:-1]]), gain
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
@@ -123,12 +139,12 @@ def _station(
     far = float(np.median(np.abs(z[part] - x[part])) / usual)
     left = float(np.median(np.abs((z[part] - constant) / factor - x[part])) / usual)
     slope = _slope(z[part], x[part])
-    if far < FAR or float(np.nanmedian(np.abs(apart[seen][part]))) < FAR or left > LEFT * far or left > 3.0:
+    if far < UNIT_FAR or float(np.nanmedian(np.abs(apart[seen][part]))) < UNIT_FAR or left > LEFT * far or left > 3.0:
         return None
     varied = _spread(x[part]) > 2 * usual
     if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
         return None
-    return name, int(seen[part][0]), int(seen[part][-1]) + 1, far, slope
+    return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
 
 
 def _jump(difference: np.ndarray, least: float) -> int | None:
@@ -147,26 +163,26 @@ def _jump(difference: np.ndarray, least: float) -> int | None:
 
 
 def _at_jump(
-    z: np.ndarray, x: np.ndarray, apart: np.ndarray, seen: np.ndarray, jump: int, usual: float, noise: float
-) -> tuple[str, int, int, float, float] | None:
+    z: np.ndarray, x: np.ndarray, apart: np.ndarray, jump: int, usual: float, noise: float
+) -> tuple[str, slice, float] | None:
     """The conversion of the readings from the jump on, or up to it, that closes it best: no other station is asked."""
     before, after = slice(max(jump - BESIDE, 0), jump), slice(jump, jump + BESIDE)
-    best: tuple[float, str, float, slice] | None = None
+    best: tuple[float, str, slice] | None = None
     for name, factor, constant in CONVERSIONS:
         for part, inside, outside in ((slice(jump, None), after, before), (slice(0, jump), before, after)):
             left = abs(float(np.median((z[inside] - constant) / factor)) - float(np.median(z[outside])))
             scatter = _spread(z[part]) / factor / max(float(np.hypot(_spread(x[part]), noise)), 1e-300)
             if 1 / WITHIN < scatter < WITHIN and (best is None or left < best[0]):
-                best = (left, name, factor, part)
+                best = (left, name, part)
     if best is None:
         return None
-    left, name, factor, part = best
+    left, name, part = best
     rest = np.delete(np.arange(z.size), np.arange(z.size)[part])
     far = float(np.median(np.abs(z[part] - x[part] - np.median(z[rest] - x[rest])))) / usual
     shown = float(np.nanmedian(np.abs(apart[part] - np.nanmedian(apart[rest]))))
-    if left > usual or far < FAR or shown < FAR:
+    if left > usual or far < UNIT_FAR or shown < UNIT_FAR:
         return None
-    return name, int(seen[part][0]), int(seen[part][-1]) + 1, far, factor
+    return name, part, far
 
 
 def _commonest(values: np.ndarray) -> float:
@@ -205,9 +221,7 @@ def _expected(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndar
 
 def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
     """(N,) mean of every station, in the model's unit, from the others' medians by kriging, robustly."""
-    rows = np.full(residuals.y.shape, np.nan)
-    rows[residuals.grid.rows] = residuals.model.to_unit(residuals.readings).T
-    medians = _median(rows)
+    medians = _median(residuals.grid.on_rows(residuals.model.to_unit(residuals.readings).T))
     center = float(np.median(medians[enough]))
     spread = MAD_TO_STD * float(np.median(np.abs(medians[enough] - center))) or 1.0
     z = np.where(enough, np.clip(medians - center, -3 * spread, 3 * spread), 0.0)
@@ -219,6 +233,91 @@ def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
     return others
 
 
+def responses(residuals: Residuals, seen: Others) -> list[Response]:
+    """Stations of another level and response, from some time on, up to some time, or throughout."""
+    T, N = seen.prediction.shape
+    counted = np.isfinite(residuals.y) & ~residuals.frozen & residuals.usable.any(axis=0)
+    live = (counted.sum(axis=0) >= SHORTEST) & ~isolated(residuals)
+    if live.sum() < STATIONS:
+        return []
+    off = differences(residuals, seen, live)
+    own = _median(off)
+    center = float(np.median(own[live]))
+    spread, scatter = (float(np.median(part[live])) for part in (np.abs(own - center), _median(np.abs(off - own))))
+    usual = MAD_TO_STD * max(spread, SHARE * scatter, 1e-9)
+    y = np.where(np.isfinite(residuals.y), residuals.y, seen.prediction)
+    white = [np.where(counted, seen.whitener.apply(part), 0.0) for part in (y, seen.prediction, np.ones((T, N)))]
+    typical = float(np.median(_slopes(white, slice(0, T))[0][live]))
+    best = {twin.station: twin for twin in _twins(residuals, off, live, usual)}
+    cuts = [int(cut) for cut in np.linspace(0, T, CUTS + 1)[1:-1]]
+    for start, stop in [(0, T), *((cut, T) for cut in cuts), *((0, cut) for cut in cuts)]:
+        slope, error = _slopes(white, slice(start, stop))
+        apart = np.where(live, _median(off[start:stop]) - center, 0.0)
+        odd = (slope + SURE * error < typical / FACTOR) | (slope - SURE * error > typical * FACTOR)
+        # a station that is far off takes its neighbors' predictions along
+        odd &= (np.abs(apart) > FAR * usual) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
+        odd &= counted[start:stop].sum(axis=0) >= SHORTEST
+        for i in map(int, np.flatnonzero(odd)):
+            now = Response(i, start, stop, float(np.abs(apart[i])) / usual, float(slope[i]), float(apart[i]))
+            if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
+                best[i] = now
+    return [_from_the_change(response, off[:, response.station] - center, usual) for response in best.values()]
+
+
+def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Response:
+    """The response from the time on, or up to the time, at which most readings are far off: what was right stays right."""
+    span = _far_span(apart[response.start : response.stop], usual)
+    if span is None:
+        return response
+    return replace(response, start=response.start + span.start, stop=response.start + span.stop)
+
+
+def _far_span(apart: np.ndarray, usual: float) -> slice | None:
+    """From which row on, or up to which, most of the differences (T,) are far; None where fewer than :data:`SHORTEST` more."""
+    known = np.flatnonzero(np.isfinite(apart))
+    if not known.size:
+        return None
+    far = np.where(np.abs(apart[known]) > FAR * usual, 1, -1)
+    later, earlier = np.cumsum(far[::-1])[::-1], np.cumsum(far)
+    if max(later.max(), earlier.max()) < SHORTEST:
+        return None
+    rows = known[int(np.argmax(later)) :] if later.max() >= earlier.max() else known[: int(np.argmax(earlier)) + 1]
+    return slice(int(rows[0]), int(rows[-1]) + 1)
+
+
+def _twins(residuals: Residuals, off: np.ndarray, live: np.ndarray, usual: float) -> list[Response]:
+    """Of two stations at one place whose levels differ, the one that is off from what all other stations say."""
+    places = residuals.model.graph.coordinates
+    if places is None:
+        return []
+    same = (places[:, None] == places).all(axis=2) & live & live[:, None]
+    result = []
+    for a, b in np.argwhere(np.triu(same, 1)):
+        apart = off[:, a] - off[:, b]
+        rest = live.copy()
+        rest[[a, b]] = False
+        span = _far_span(apart, usual)
+        if rest.sum() < STATIONS - 2 or span is None:
+            continue
+        third = differences(residuals, others(residuals, [int(a), int(b)]), rest)
+        level = _median(third[span]) - np.median(_median(third)[rest])
+        i = int(a if abs(level[a]) >= abs(level[b]) else b)
+        if abs(level[i]) > FAR * usual:
+            result.append(Response(i, span.start, span.stop, abs(float(level[i])) / usual, math.nan, float(level[i])))
+    return result
+
+
 def _median(values: np.ndarray) -> np.ndarray:
-    """Median of every column without its missing entries, 0 where there is none."""
+    """(N,) median of every column without its missing entries, 0 where there is none."""
     return np.array([float(np.median(c[np.isfinite(c)])) if np.isfinite(c).any() else 0.0 for c in values.T])
+
+
+def _slopes(white: list[np.ndarray], span: slice) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) slopes of whitened readings over whitened predictions beside a constant, and their standard errors."""
+    y, p, one = (part[span] for part in white)
+    squares = np.maximum((one**2).sum(axis=0), 1e-300)
+    y, p = (part - one * (one * part).sum(axis=0) / squares for part in (y, p))
+    power = np.maximum((p**2).sum(axis=0), 1e-300)
+    slope = (y * p).sum(axis=0) / power
+    rest = ((y - slope * p) ** 2).sum(axis=0) / np.maximum((one != 0).sum(axis=0) - 2, 1)
+    return slope, np.sqrt(np.maximum(rest, 1.0) / power)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -28,17 +27,36 @@ BENT = 0.1
 
 @dataclass(frozen=True)
 class Transform:
-    """``forward`` makes the readings Gaussian, ``backward`` is its inverse; both increase."""
+    """:meth:`forward` makes the readings Gaussian, :meth:`backward` is its inverse; both increase."""
 
     name: str
-    forward: Function
-    backward: Function
     shift: float = 0.0  # of the logarithm: log(y - low + shift)
     low: float = 0.0  # lower limit of the field: zero, or the smallest reading below it
+    functions: tuple[Function, Function] | None = None  # of a user
 
     @property
     def linear(self) -> bool:
         return self.name == "none"
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Readings as what is nearly Gaussian."""
+        if self.functions is not None:
+            return self.functions[0](y)
+        if self.linear:
+            return y
+        above = np.maximum(y - self.low, 0.0)
+        transformed: np.ndarray = np.sqrt(above) if self.name == "sqrt" else np.log(above + self.shift)
+        return transformed
+
+    def backward(self, x: np.ndarray) -> np.ndarray:
+        """The readings again."""
+        if self.functions is not None:
+            return self.functions[1](x)
+        if self.linear:
+            return x
+        if self.name == "sqrt":
+            return np.asarray(np.maximum(x, 0.0) ** 2 + self.low)
+        return np.asarray(np.maximum(np.exp(np.minimum(x, 700.0)) - self.shift, 0.0) + self.low)
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """``log g'(y)``, which turns the likelihood of g(y) into one of y."""
@@ -65,41 +83,16 @@ class Transform:
         return first, np.sqrt(second)
 
 
-# Functions of this module, and no closures: fitted models are pickled and sent to other processes.
-def _same(y: np.ndarray) -> np.ndarray:
-    return y
-
-
-def _root(y: np.ndarray, low: float) -> np.ndarray:
-    root: np.ndarray = np.sqrt(np.maximum(y - low, 0.0))
-    return root
-
-
-def _square(x: np.ndarray, low: float) -> np.ndarray:
-    square: np.ndarray = np.maximum(x, 0.0) ** 2 + low
-    return square
-
-
-def _log(y: np.ndarray, low: float, shift: float) -> np.ndarray:
-    log: np.ndarray = np.log(np.maximum(y - low, 0.0) + shift)
-    return log
-
-
-def _exp(x: np.ndarray, low: float, shift: float) -> np.ndarray:
-    power: np.ndarray = np.maximum(np.exp(np.minimum(x, 700.0)) - shift, 0.0) + low
-    return power
-
-
 def none() -> Transform:
-    return Transform("none", _same, _same)
+    return Transform("none")
 
 
 def square_root(low: float = 0.0) -> Transform:
-    return Transform("sqrt", partial(_root, low=low), partial(_square, low=low), low=low)
+    return Transform("sqrt", low=low)
 
 
 def logarithm(shift: float, low: float = 0.0) -> Transform:
-    return Transform("log", partial(_log, low=low, shift=shift), partial(_exp, low=low, shift=shift), shift, low)
+    return Transform("log", shift, low)
 
 
 def named(value: TransformLike, readings: np.ndarray) -> Transform:
@@ -127,7 +120,7 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
         back = np.asarray(backward(np.asarray(forward(probe))))
         if back.shape != probe.shape or not np.allclose(back, probe, rtol=1e-6, atol=1e-9 * np.abs(probe).max(initial=1.0)):
             raise InputError("transform has a second function that does not undo the first: pass (forward, backward).")
-        return Transform("custom", forward, backward)
+        return Transform("custom", functions=(forward, backward))
     raise InputError(f"transform is {value!r}; choose 'auto', None, 'sqrt', 'log' or a pair of functions (forward, backward).")
 
 

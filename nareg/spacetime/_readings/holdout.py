@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.spacetime._learn.outliers import MAD_TO_STD
-from nareg.spacetime._learn.task import FEWEST_HIDDEN
+from nareg.spacetime._readings.outliers import MAD_TO_STD
 
+#: With fewer hidden readings nothing is compared by them.
+FEWEST_HIDDEN = 20
 #: Errors are cut at so many robust standard deviations: a broken sensor must not choose a model.
 WINSOR = 5.0
 #: Times whose readings tell the stations apart.
@@ -54,10 +55,10 @@ def _hidden(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray
     budget, count = 20 * wanted, singles
     silent_share = _simultaneous(observed, live)
     # a few long gaps are too few to choose a model by: on AQI-36, where they are a fifth of what is missing, they misled
-    together = round((wanted - singles) * silent_share) if silent_share > MOST else 0
+    simultaneous = round((wanted - singles) * silent_share) if silent_share > MOST else 0
     silent = gap_lengths(observed.any(axis=1)[:, None])
-    for length in rng.choice(silent, together) if silent.size and together else ():
-        if count >= singles + together:
+    for length in rng.choice(silent, simultaneous) if silent.size and simultaneous else ():
+        if count >= singles + simultaneous:
             break
         start = int(rng.integers(y.shape[0]))
         run = observed[start : start + length]
@@ -151,7 +152,7 @@ class Judge:
     """
 
     kinds: tuple[np.ndarray, ...]  # indices of the hidden readings
-    together: tuple[np.ndarray, ...]  # number of the group of each, within which errors are alike
+    groups: tuple[np.ndarray, ...]  # number of the group of each, within which errors are alike
     scales: tuple[float, ...]
 
     @classmethod
@@ -159,8 +160,8 @@ class Judge:
         """From the errors (H,) of some model and the times (H,) by :func:`silent_times`."""
         kinds = tuple(k for k in (np.flatnonzero(silent < 0), np.flatnonzero(silent >= 0)) if k.size >= FEWEST_HIDDEN)
         kinds = kinds or (np.arange(silent.size),)
-        together = tuple(np.where(silent[k] < 0, silent.max(initial=0) + 1 + np.arange(k.size), silent[k]) for k in kinds)
-        return cls(kinds, together, tuple(robust_scale(errors[k]) for k in kinds))
+        groups = tuple(np.where(silent[k] < 0, silent.max(initial=0) + 1 + np.arange(k.size), silent[k]) for k in kinds)
+        return cls(kinds, groups, tuple(robust_scale(errors[k]) for k in kinds))
 
     def loss(self, errors: np.ndarray) -> float:
         """Mean squared error, in the squared scale of each kind."""
@@ -172,7 +173,7 @@ class Judge:
 
         Better is a gain of more than a standard error: of the mean, or of one kind where the other loses less.
         """
-        parts = zip(self.kinds, self.scales, self.together, strict=True)
+        parts = zip(self.kinds, self.scales, self.groups, strict=True)
         gains, errors = np.array([improvement(old[k], new[k], s, g) for k, s, g in parts]).T
         value, error = float(gains.mean()), float(np.linalg.norm(errors)) / errors.size
         return Gain(value, error, value > error or bool((gains > errors).any() and (gains > -errors).all()))
@@ -189,14 +190,14 @@ def robust_scale(errors: np.ndarray) -> float:
     return MAD_TO_STD * float(np.median(np.abs(errors))) if errors.size else 1.0
 
 
-def improvement(old: np.ndarray, new: np.ndarray, scale: float, together: np.ndarray | None = None) -> tuple[float, float]:
+def improvement(old: np.ndarray, new: np.ndarray, scale: float, groups: np.ndarray | None = None) -> tuple[float, float]:
     """Fall of the mean squared error from old to new errors, and its standard error, both relative to the old.
 
-    ``together`` numbers groups of readings, within which errors may be alike.
+    ``groups`` numbers groups of readings, within which errors may be alike.
     """
     before, after = winsorized_squares(old, scale), winsorized_squares(new, scale)
     gain = before - after
     level = max(float(before.mean()), 1e-300)
     apart = gain - gain.mean()
-    sums = apart if together is None else np.bincount(together, weights=apart)
+    sums = apart if groups is None else np.bincount(groups, weights=apart)
     return float(gain.mean()) / level, float(np.linalg.norm(sums)) / gain.size / level

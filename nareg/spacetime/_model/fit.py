@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg._core import checks
-from nareg._solvers.threads import few_threads
-from nareg.errors import InputError, TooLargeError
+from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.graph import Graph
 from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
-from nareg.results import Status
-from nareg.spacetime import _times, _transforms
-from nareg.spacetime._learn import cycles as _cycles
-from nareg.spacetime._learn.em import DYNAMICS, DynamicsName
-from nareg.spacetime._learn.families import windows_of
-from nareg.spacetime._learn.identifiability import noise_errors, remark, remarks
-from nareg.spacetime._learn.learning import Learned, learn
-from nareg.spacetime._learn.outliers import absurd
-from nareg.spacetime._learn.parametric import first_guess, maximize
-from nareg.spacetime._learn.repeats import intermittent, stuck
-from nareg.spacetime._learn.resolution import noise_floor
-from nareg.spacetime._learn.task import LearningTask, StageClock
-from nareg.spacetime._model.bands import Bands, calibrate
+from nareg.spacetime._dense import learning as _dense
+from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
+from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, first_guess, maximize
 from nareg.spacetime._model.base import checked_readings, masked
 from nareg.spacetime._model.dense import SpaceTimeModel
-from nareg.spacetime._model.results import FitDetails
-from nareg.spacetime._space import Space
-from nareg.spacetime._transforms import Transform, TransformLike
-
-if TYPE_CHECKING:
-    from nareg.spacetime._sparse.model import SparseSpaceTimeModel
+from nareg.spacetime._model.results import Bands, FitDetails, calibrate
+from nareg.spacetime._model.sparse import SparseSpaceTimeModel
+from nareg.spacetime._readings import cycles as _cycles
+from nareg.spacetime._readings import times as _times
+from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
+from nareg.spacetime._readings.outliers import absurd
+from nareg.spacetime._readings.repeats import intermittent, stuck
+from nareg.spacetime._readings.resolution import noise_floor
+from nareg.spacetime._readings.times import TimeGrid
+from nareg.spacetime._readings.transforms import Transform, TransformLike
+from nareg.spacetime._sparse import fitting as _sparse
 
 #: Largest number of stations with dense covariances: a pass costs about 20 N^3 operations per time.
 LARGEST = 500
 #: Evaluations of the likelihood per transform that "auto" compares.
 TRIAL = 8
+#: A noise variance so near to the lower bound of its search, as a factor, has run into it.
+AT_BOUND = 3.0
+#: A field with less variance than this share of the noise's has vanished.
+VANISHED = 1e-3
+#: Names that a sentence lists.
+LISTED = 3
 
 
 @takes_tables("readings", "observed", times="times")
@@ -148,56 +150,29 @@ def fit(
         transform = None
     if variances is not None and transform is not None:
         raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
-    unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
-    calm = np.where(unusable.T, np.nan, y)
+    unusable = (absurd(y.T) | stuck(y.T)).T if robust else np.zeros(y.shape, dtype=bool)
+    usable = np.where(unusable, np.nan, y)
     # where the quantity rests at a bound, what it does elsewhere is an outlier of every Gaussian model
-    task = LearningTask(dynamics, variances, robust and not intermittent(calm.T), generator)
-    if sparse:
-        from nareg.spacetime._sparse.fit import fit_sparse
-
-        return fit_sparse(graph, y, calm, grid, transform, wanted, task, progress)
-    space, track = Space.of(graph), StageClock(progress)
-    with few_threads(graph.n_nodes):
-        law = chosen_transform(transform, calm, grid, space, wanted)
-        rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
-        least = noise_floor(calm, rows, law, unit, graph.adjacency)
-        learned = learn(rows, space, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), track)
-    estimate = learned.estimate
-    field = float(estimate.dynamics.P0.diagonal()[: graph.n_nodes].mean())
-    notes = remarks(y, unusable.T, rows, estimate.r, field, graph.names, fixed_noise=variances is not None)
-    error = None
-    if variances is None:
-        counts = np.isfinite(rows).sum(axis=0)
-        error = noise_errors(replace(learned.parameters, log_noise=np.log(estimate.r)), space, counts)
-        notes += remark(estimate.r, error, counts)
-    return _model(graph, y, grid, law, unit, seasonal, learned, unusable, error, notes, track.timings())
-
-
-def _model(
-    graph: Graph, y: np.ndarray, grid: _times.TimeGrid, law: Transform, unit: float, cycles: _cycles.Cycles, learned: Learned,
-    unusable: np.ndarray, noise_error: np.ndarray | None, notes: tuple[str, ...], timings: dict[str, float],
-) -> SpaceTimeModel:  # fmt: skip
-    estimate, refinement = learned.estimate, learned.refinement
-    excluded = unusable.T | learned.excluded[grid.rows].T
+    task, clock = LearningTask(dynamics, variances, robust and not intermittent(usable.T), generator), StageClock(progress)
+    with (_sparse if sparse else _dense).open_learner(graph, grid.length) as learner:
+        law = chosen_transform(transform, usable, grid, learner, wanted)
+        rows, unit, seasonal = _prepared(usable, grid, law, lambda rows: learner.cycles(rows, grid, wanted))
+        least = noise_floor(usable, rows, law, unit, graph.adjacency)
+        learned = learner.learn(rows, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), clock)
+    notes = remarks(y, unusable, rows, learned, graph, fixed_noise=variances is not None)
+    excluded = unusable | learned.excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~excluded]
-    bands = Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit)
-    chosen = f"{learned.parameters.family} correlation, order {learned.parameters.order}"
-    if refinement is not None:
-        chosen += f"; {refinement.describe()}, {estimate.iterations} iterations of EM"
-    status = Status.CONVERGED
-    if not estimate.converged:  # EM's iterations were chosen by hidden readings; the parametric search ran out of its own
-        status = Status.MAX_ITERATIONS if refinement is None else Status.STOPPED_EARLY
-    return SpaceTimeModel(
-        graph=graph, transform=law, unit=unit, cycles=cycles, dynamics=estimate.dynamics, unit_noise=estimate.r,
-        parameters=learned.parameters, df=None if refinement is None else refinement.df, grid=grid, bands=bands,
-        status=status, noise_error=noise_error,
-        log_likelihood=estimate.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
-        readings=y, excluded=excluded,
+    model = SparseSpaceTimeModel if sparse else SpaceTimeModel
+    return model(
+        graph=graph, transform=law, unit=unit, cycles=seasonal, unit_noise=learned.noise, grid=grid, status=learned.status,
+        bands=Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit),
+        log_likelihood=learned.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
+        readings=y, excluded=excluded, noise_error=learned.noise_error, timings=clock.timings(),
         details=FitDetails(
-            chosen, tuple(learned.choices), tuple(estimate.objective), estimate.gradient,
+            learned.chosen, tuple(learned.choices), learned.objective, learned.gradient,
             0 if learned.held_out is None else int(learned.held_out.truth.size), notes,
         ),
-        timings=timings,
+        **learned.parts,
     )  # fmt: skip
 
 
@@ -228,37 +203,119 @@ def checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
     return tuple(checks.choice("cycles", name, tuple(_cycles.PERIODS)) for name in cycles)
 
 
-def _prepare(
-    y: np.ndarray, grid: _times.TimeGrid, law: Transform, space: Space, wanted: str | tuple[str, ...]
-) -> tuple[np.ndarray, float, _cycles.Cycles]:
+def _prepared(
+    y: np.ndarray, grid: TimeGrid, law: Transform, fit_cycles: Callable[[np.ndarray], Cycles]
+) -> tuple[np.ndarray, float, Cycles]:
     """Transformed readings on the grid over their standard deviation, without means and cycles; that unit; these."""
     values = law.forward(y).T
     spread = float(np.nanstd(values))
     unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
     rows = grid.on_rows(values / unit)
-    seasonal = _cycles.fit(rows, grid.seconds, grid.step, grid.dated, space, wanted)
+    seasonal = fit_cycles(rows)
     return rows - seasonal.at(grid.seconds), unit, seasonal
 
 
 def chosen_transform(
-    transform: TransformLike, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]
+    transform: TransformLike, y: np.ndarray, grid: TimeGrid, learner: Learner, wanted: str | tuple[str, ...]
 ) -> Transform:
-    """The transform that a user named, or the one of largest likelihood of the readings after a few steps."""
+    """The transform that a user named, or the one of largest likelihood of the learner's patch after a few steps."""
     seen = y[np.isfinite(y)]
     if not (isinstance(transform, str) and transform == "auto"):
         return _transforms.named(transform, seen)
-    laws = _transforms.candidates(seen)
+    laws = {law.name: law for law in _transforms.candidates(seen)}
     if len(laws) == 1:
-        return laws[0]
-    scores = []
-    for law in laws:
-        rows, unit, _ = _prepare(y, grid, law, space, wanted)
-        parts = windows_of(rows, 1)
-        windows = [rows[p] for p in parts]
+        return laws["none"]
+    stations, space = learner.patch(y)
+    part, trial = y[stations], _dense.DenseLearner(space)
+    scores = {}
+    for law in _transforms.candidates(part[np.isfinite(part)]):
+        rows, unit, _ = _prepared(part, grid, law, lambda rows: trial.cycles(rows, grid, wanted))
+        slices = _dense.windows_of(rows, 1)
+        windows = [rows[p] for p in slices]
         start = first_guess(windows, space, space.families[0], 1, None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
-        used = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in parts])
-        part = y[:, used]
-        part = part[np.isfinite(part)]
-        scores.append(fitted.log_likelihood + float(law.log_slope(part).sum()) - part.size * float(np.log(unit)))
-    return laws[int(np.argmax(scores))]
+        inside = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in slices])
+        values = part[:, inside]
+        values = values[np.isfinite(values)]
+        slope = float(law.log_slope(values).sum()) - values.size * float(np.log(unit))
+        scores[law.name] = fitted.log_likelihood + slope
+    return laws.get(max(scores, key=scores.__getitem__), laws["none"])
+
+
+def remarks(
+    y: np.ndarray, unusable: np.ndarray, rows: np.ndarray, learned: Learned, graph: Graph, *, fixed_noise: bool
+) -> tuple[str, ...]:
+    """Sentences on readings (N, T) of which ``unusable`` were left out; ``rows`` (T, N) is what the model learned from.
+
+    A likelihood without a maximum is also a :class:`~nareg.errors.DegenerateFitWarning` of whoever called ``fit``.
+    """
+    label = [str(i) for i in range(len(y))] if graph.names is None else list(graph.names)
+    severe = _without_maximum(np.where(unusable, np.nan, y), rows, learned, label, fixed_noise=fixed_noise)
+    for sentence in severe:
+        warnings.warn(DegenerateFitWarning(sentence), stacklevel=4)  # past this function, fit, and its reader of tables
+    observed = np.isfinite(y)
+    notes = []
+    if not severe:
+        constant = observed & ~_varies(y)[:, None]
+        alone = np.flatnonzero(constant.sum(axis=1) > 1)
+        if alone.size:
+            which = (
+                "is left out" if (unusable | ~constant)[alone].all() else "misleads the fit: remove it, or fit with robust=True"
+            )
+            notes.append(f"{_listed(alone, label)} reads one value at all times and {which}.")
+    single = np.flatnonzero(observed.sum(axis=1) == 1)
+    if single.size:
+        notes.append(f"{_listed(single, label)} has one reading: its mean and its noise are the network's.")
+    if learned.noise_error is not None:
+        notes += _noise_note(learned.noise, learned.noise_error, np.isfinite(rows).sum(axis=0))
+    return (*severe, *notes)
+
+
+def _without_maximum(y: np.ndarray, rows: np.ndarray, learned: Learned, label: list[str], *, fixed_noise: bool) -> list[str]:
+    if not _varies(y).any():
+        return [
+            "no station has two different readings, so the likelihood has no maximum: it grows as field and noise vanish. The "
+            "estimate is each station's mean; pass readings that vary."
+        ]
+    sentences = []
+    level = max(float(np.nanvar(np.where(learned.excluded, np.nan, rows))), SMALLEST)
+    exact = np.flatnonzero((learned.noise <= AT_BOUND * NOISE_RANGE[0] * level) & np.isfinite(y).any(axis=1))
+    if exact.size and not fixed_noise:
+        sentences.append(
+            f"the noise variance of {_listed(exact, label)} runs to zero, so the likelihood has no maximum: the readings look "
+            "exact, as interpolated or simulated ones do. Pass noise= if you know it."
+        )
+    if learned.field <= VANISHED * float(learned.noise.mean()):
+        sentences.append(
+            "the variance of the field runs to zero, so the likelihood has no maximum: the readings look like noise around the "
+            "stations' means. Check the order of stations and times."
+        )
+    return sentences
+
+
+def _varies(y: np.ndarray) -> np.ndarray:
+    """(N,) whether a station has two different readings."""
+    largest = np.where(np.isfinite(y), y, -np.inf).max(axis=1)
+    smallest = np.where(np.isfinite(y), y, np.inf).min(axis=1)
+    varies: np.ndarray = largest > smallest
+    return varies
+
+
+def _listed(stations: np.ndarray, label: list[str]) -> str:
+    if stations.size == len(label):
+        return "each station"
+    some = ", ".join(repr(label[i]) for i in stations[:LISTED])
+    more = f" and {stations.size - LISTED} more" if stations.size > LISTED else ""
+    return f"{'station' if stations.size == 1 else 'each of the stations'} {some}{more}"
+
+
+def _noise_note(noise: np.ndarray, error: np.ndarray, counts: np.ndarray) -> tuple[str, ...]:
+    """A sentence where readings hardly tell the noise variances (N,) from the field's."""
+    there = counts > 0
+    relative = float(np.median((error / noise)[:, there], axis=1).max())
+    if relative <= NOTED:
+        return ()
+    return (
+        f"noise and field can hardly be told apart by these {int(counts.sum()):,} readings: the noise's standard deviation is "
+        f"known to a factor of {np.sqrt(1 + relative):.2g}. The estimate's allows for that; pass noise= if you know it.",
+    )

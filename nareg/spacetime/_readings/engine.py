@@ -1,17 +1,22 @@
-"""What learning is asked for, and how far it is."""
+"""What the dense and the sparse engine are asked for, and what they answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import Any, Protocol
 
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
-from nareg.spacetime._learn.cycle_errors import OffsetErrors
+from nareg.results import Status
+from nareg.spacetime._readings.cycle_errors import OffsetErrors
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.holdout import HeldOut
+from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.times import TimeGrid
 
-#: With fewer hidden readings nothing is compared by them.
-FEWEST_HIDDEN = 20
 #: Smallest noise variance, relative to that of the readings.
 FLOOR = 1e-7
 
@@ -34,6 +39,11 @@ class LearningTask:
         """
         noise = None if self.noise is None else np.maximum(self.noise / unit**2, FLOOR)
         return replace(self, noise=noise, offsets=offsets, least=None if noise is not None else least)
+
+    def of(self, stations: np.ndarray) -> LearningTask:
+        """The same for some of the stations."""
+        noise, least = (None if part is None else part[stations] for part in (self.noise, self.least))
+        return replace(self, noise=noise, least=least, offsets=None if self.offsets is None else self.offsets.of(stations))
 
     def bounded(self, noise: np.ndarray) -> np.ndarray:
         """Noise variances (N,) that are not below the least ones."""
@@ -70,3 +80,48 @@ class StageClock:
         if self.report is not None:
             fraction = self.begin + (self.end - self.begin) * self.done / self.expected
             self.report(Progress(self.stage, fraction=fraction))
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What was learned from readings on a grid, how it was chosen, and the hidden readings with their predictions."""
+
+    parts: Mapping[str, Any]  # what the engine's own kind of model has
+    noise: np.ndarray  # (N,) variances
+    field: float  # variance of the field
+    excluded: np.ndarray  # (T, N) True for readings left out of the fit as gross outliers
+    log_likelihood: float
+    chosen: str  # the model, in a few words
+    choices: list[tuple[str, float, float]]  # name, log-likelihood or gain at hidden readings, its standard error or NaN
+    status: Status
+    gradient: float
+    held_out: HeldOut | None
+    objective: tuple[float, ...] = ()
+    noise_error: np.ndarray | None = None  # (2, N) by how much noise variances may be lower and higher
+
+
+class Learner(Protocol):
+    """An engine that learns a model of a network."""
+
+    def patch(self, y: np.ndarray) -> tuple[np.ndarray, Space]:
+        """Stations by which to choose a transform of readings (N, T), and where they are."""
+        ...
+
+    def cycles(self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...]) -> Cycles:
+        """Means and cycles of readings (T, N) on a grid."""
+        ...
+
+    def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
+        """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FieldEstimate:
+    """The field at times (T, N) in the model's unit, without mean and cycles."""
+
+    x: np.ndarray
+    var: np.ndarray
+    offsets: np.ndarray  # (T, N) variance that errors of mean and cycles add
+    used: np.ndarray  # (T, N) True for the readings that it comes from
+    log_likelihood: float  # of these

@@ -2,7 +2,8 @@
 
 The covariance of the process noise is ``q ((1 - eta) C(reach) + eta I)`` and the field is stationary. The gradient of the
 likelihood is that of the expected complete-data likelihood at the same parameters (Fisher's identity), whose few terms are
-differenced; the noise variances have theirs in closed form. L-BFGS does the rest.
+differenced; the noise variances have theirs in closed form. L-BFGS does the rest. How well readings tell noise from field
+follows from the information of a stationary process.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nareg.errors import SolverError
-from nareg.spacetime._dense.dynamics import Dynamics
+from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import Pass, run
-from nareg.spacetime._space import JITTER, Space
+from nareg.spacetime._readings.space import JITTER, Space
 
 #: Called with the log-likelihood after every evaluation.
 Tick = Callable[[float], None]
@@ -236,3 +237,76 @@ def second_order(parameters: Parameters) -> Parameters:
     partials = np.array([2 * rho / (1 + rho**2), -(rho**2)])
     limits = np.array(STEEPEST) - 0.1
     return replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits))
+
+
+#: Frequencies that the information is summed over, and the width of a difference.
+FREQUENCIES, WIDTH = 128, 1e-4
+#: Readings per station below which a record is short.
+SHORT = 60
+#: Share of the modes in space and time where the field is least.
+LEAST = 0.05
+#: Rounds in which a noise that is hardly known is looked at where it may be larger.
+ROUNDS = 3
+#: An error of less than this share, on either side, cancels over stations and files: an estimate owes it nothing.
+USUAL = 0.2
+#: A note says where the noise variance is known to no better than the first share; beyond the second it may as well be larger.
+NOTED, HARDLY_KNOWN = 0.3, 0.5
+
+
+def noise_errors(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
+    """By how much noise variances may be lower and higher, (2, N), from ``counts`` (N,) readings of every station.
+
+    By the information of a stationary process (Whittle 1953) in the variance, the autoregression, the stations' own part and
+    the noise, as if the readings were complete; a station's own deviation from the network's noise has its prior.
+    """
+    covariance = parameters.covariance(space)
+    values, modes = np.linalg.eigh(covariance)
+    theta = np.concatenate([[parameters.log_variance, parameters.logit_eta], parameters.partials])
+
+    def spectra(at: np.ndarray) -> np.ndarray:
+        """(modes, frequencies), with the modes of the parameters."""
+        moved = Parameters(parameters.family, at[0], parameters.log_reach, at[1], at[2:], parameters.log_noise)
+        a, _, q = moved.autoregression()
+        moving = at[1] != theta[1]
+        inside = np.einsum("ij,ij->j", modes, moved.covariance(space) @ modes) if moving else values * np.exp(at[0] - theta[0])
+        waves = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
+        transfer = 1 - sum(a[k] * waves ** (k + 1) for k in range(a.size))
+        return np.maximum(inside, 0.0)[:, None] * q / np.abs(transfer) ** 2
+
+    here, typical = spectra(theta), float(np.exp(parameters.log_noise.mean()))
+    steps = [(spectra(theta + WIDTH * e) - spectra(theta - WIDTH * e)) / (2 * WIDTH) for e in np.eye(theta.size)]
+    # readings show field and noise together: where the field is least, there is no more that may be noise
+    most = float(np.quantile(here, LEAST))
+    mass = 0.5 * float(counts.sum()) / here.size
+
+    def relative(noise: float) -> np.ndarray:
+        """Errors as a share of ``typical``, where the noise variance is this."""
+        slopes = [step / (here + noise) for step in (*steps, np.full(here.shape, noise))]
+        information = mass * np.array([[float(np.sum(one * other)) for other in slopes] for one in slopes])
+        information[1, 1] += ETA_PRIOR[1] ** -2
+        shared = float(np.linalg.pinv(information, hermitian=True)[-1, -1])
+        own = information[-1, -1] * counts / max(float(counts.sum()), 1.0)
+        return np.sqrt(shared + 1 / (own + NOISE_SPREAD**-2)) * noise / typical
+
+    error = relative(typical)
+    # estimates that follow the past show in their innovations where noise was taken for too large, unless the record is short
+    low = np.minimum(error, 1.0) if np.median(counts[counts > 0]) < SHORT else np.zeros(counts.size)
+    high = np.minimum(error, most / typical)
+    for _ in range(ROUNDS if np.median(high) > HARDLY_KNOWN else 0):
+        # little noise is sharply told from less, but not from more: as sharply as at the end of what is likely
+        high = np.clip(relative(typical * (1 + float(np.median(high)))), high, most / typical)
+    result: np.ndarray = parameters.noise * np.array([low, high])
+    return result
+
+
+def noise_allowance(error: np.ndarray | None, noise: np.ndarray, share: np.ndarray, seen: np.ndarray) -> np.ndarray | float:
+    """What estimates (..., N) owe to what the noise may be off by, ``error`` (2, N): variances, where readings are ``seen``.
+
+    Where a smoother gives a reading the weight g, and its noise variance is r, the estimate has the variance g r. If the noise
+    is r + d instead and the field as much calmer, it has ``(2 g - 1) d`` more: an estimate that follows its readings is worse
+    for more noise, one that does not for less. ``share`` is the field's variance over the noise's, the weight g.
+    """
+    if error is None:
+        return 0.0
+    g, (low, high) = np.clip(share, 0.0, 1.0), np.maximum(error - USUAL * noise, 0.0)
+    return np.where(seen, np.where(g > 0.5, (2 * g - 1) * high, (1 - 2 * g) * low), 0.0)

@@ -1,0 +1,372 @@
+"""From readings on a grid to dynamics and noise: candidates, the readings that compare them, and the choice.
+
+1. Families of correlation and orders of the autoregression, by likelihood, on the readings that are not hidden.
+2. Refinements by EM (free process noise, dynamics, heavy-tailed steps), by the error at the hidden readings: a richer model is
+   taken where it lowers that error by more than its standard error.
+3. What was chosen, once more with every reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nareg._solvers.threads import few_threads
+from nareg.graph import Graph
+from nareg.results import Status
+from nareg.spacetime._dense import cycles as _cycles
+from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
+from nareg.spacetime._dense.filter import Dynamics
+from nareg.spacetime._dense.parametric import (
+    SMALLEST,
+    Fitted,
+    Parameters,
+    first_guess,
+    maximize,
+    noise_errors,
+    second_order,
+)  # fmt: skip
+from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run
+from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
+from nareg.spacetime._readings.holdout import (
+    FEWEST_HIDDEN,
+    Gain,
+    HeldOut,
+    Judge,
+    hide,
+    hide_times,
+    silent_times,
+    station_order,
+)  # fmt: skip
+from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_spread
+from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.times import TimeGrid
+
+#: Learning sees windows that a pass takes so many seconds for, by the cost of a row and of its matrix products: fewer for a
+#: handful of parameters than for matrices, which short windows overfit. The last fit sees everything.
+FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
+FEWEST_ROWS = 60
+#: Matrices are learned from so many rows per station, where a pass then takes no longer than so many seconds.
+ROWS_PER_STATION, LONG_SECONDS = 3, 5.0
+#: Stations that families and orders are compared on at most; all stations then share the winner.
+MAX_STATIONS = 30
+#: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
+#: readings were left out or added.
+ITERATIONS, WARM, AGAIN = 25, 10, 6
+#: Second order has to lower the error at hidden readings by more than its standard error, or to raise the log-likelihood by
+#: this much and not predict worse.
+ORDER_GAIN = 5.0
+#: Iterations of EM.
+EM_ITERATIONS = 12
+#: A path of EM ends when its last steps so many predict worse than its best.
+PATIENCE = 2
+#: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
+WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
+#: What "auto" tries, in this order.
+AUTO = ("scalar", "modes", "full")
+#: Degrees of freedom of heavy-tailed steps.
+DF = 4.0
+#: Share of the readings that is hidden while models are compared.
+HIDDEN = 0.1
+#: Times at which no station reads while models are compared, the file's own gaps among them.
+HIDDEN_TIMES = 0.05
+#: A parametric fit whose scaled gradient is at most this has converged.
+FLAT = 1e-2
+#: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
+LEAST_SPREAD = 0.05
+
+
+@dataclass(frozen=True)
+class DenseLearner:
+    """Learns with covariances of all stations."""
+
+    space: Space
+
+    def patch(self, y: np.ndarray) -> tuple[np.ndarray, Space]:
+        """All stations."""
+        return np.arange(len(y)), self.space
+
+    def cycles(self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...]) -> Cycles:
+        """Means and cycles of readings (T, N) on a grid."""
+        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.space, wanted)
+
+    def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
+        """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
+        return _Learning(rows, self.space, task, clock).learned()
+
+
+@contextmanager
+def open_learner(graph: Graph, rows: int) -> Iterator[DenseLearner]:
+    """A learner for readings at so many rows of a grid."""
+    with few_threads(graph.n_nodes):
+        yield DenseLearner(Space.of(graph))
+
+
+def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[slice]:
+    """Parts of the record that learning can afford: all of it, or up to four windows spread over it."""
+    return _spread(len(y), _affordable(y.shape[1], order, seconds))
+
+
+def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
+    """Parts of the record that matrices are learned from: as of few parameters, or longer where that is not enough."""
+    T, N = y.shape
+    rows, longer = _affordable(N, order, PASS_SECONDS), _affordable(N, order, LONG_SECONDS)
+    enough = min(T, ROWS_PER_STATION * N)
+    return _spread(T, enough if rows < enough <= longer else rows)
+
+
+def _affordable(N: int, order: int, seconds: float) -> int:
+    return max(FEWEST_ROWS, int(seconds / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
+
+
+def _spread(T: int, rows: int) -> list[slice]:
+    """All times, or up to four windows of so many rows in all."""
+    if rows >= T:
+        return [slice(0, T)]
+    count = max(1, min(4, rows // FEWEST_ROWS))
+    length = rows // count
+    starts = np.linspace(0, T - length, count).astype(int)
+    return [slice(int(s), int(s) + length) for s in starts]
+
+
+class _Learning:
+    """The stages of learning from readings ``y`` (T, N): ``hidden`` ones compare models, ``seen`` are the others."""
+
+    def __init__(self, y: np.ndarray, space: Space, task: LearningTask, clock: StageClock) -> None:
+        self.y, self.space, self.task, self.clock = y, space, task, clock
+        self.fixed_noise = task.noise is not None
+        self.hidden = hide(y, HIDDEN, task.rng) | hide_times(y, HIDDEN_TIMES, task.rng)
+        self.seen = np.where(self.hidden, np.nan, y)
+        self.choices: list[tuple[str, float, float]] = []
+
+    def learned(self) -> Learned:
+        """All stages."""
+        y, space, task = self.y, self.space, self.task
+        parameters = self.best_family().parameters
+        parts = windows_of(y, parameters.order, PASS_SECONDS)
+        excluded = np.zeros(y.shape, dtype=bool)
+        if task.robust:
+            excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
+            parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
+        usable = np.where(excluded, np.nan, self.seen)
+        iterations = AGAIN if space.n <= MAX_STATIONS else 2
+        fitted = self.maximized([usable[p] for p in parts], space, parameters, task, iterations)
+        parameters = fitted.parameters
+        if task.robust:
+            excluded |= _outliers(self.seen, space, parameters, excluded)
+        self.seen, self.hidden = np.where(excluded, np.nan, self.seen), self.hidden & ~excluded
+        refinement, iterations, held_out = self.best_refinement(parameters)
+        self.clock.enter("learning from all readings", 1.0, (iterations + 1) * len(y))
+        if task.robust:
+            excluded |= _outliers(y, space, parameters, excluded)
+        estimate = self.finished(np.where(excluded, np.nan, y), fitted, refinement, iterations)
+        chosen = f"{parameters.family} correlation, order {parameters.order}"
+        if refinement is not None:
+            chosen += f"; {refinement.describe()}, {estimate.iterations} iterations of EM"
+        status = Status.CONVERGED
+        if not estimate.converged:  # EM's iterations were chosen by hidden readings; the parametric search ran out of its own
+            status = Status.MAX_ITERATIONS if refinement is None else Status.STOPPED_EARLY
+        error = None
+        if not self.fixed_noise:
+            error = noise_errors(replace(parameters, log_noise=np.log(estimate.r)), space, np.isfinite(y).sum(axis=0))
+        df = None if refinement is None else refinement.df
+        return Learned(
+            {"dynamics": estimate.dynamics, "parameters": parameters, "df": df}, estimate.r,
+            float(estimate.dynamics.P0.diagonal()[: space.n].mean()), excluded, estimate.log_likelihood, chosen, self.choices,
+            status, estimate.gradient, held_out, tuple(estimate.objective), error,
+        )  # fmt: skip
+
+    def maximized(
+        self, windows: list[np.ndarray], space: Space, start: Parameters, task: LearningTask, iterations: int
+    ) -> Fitted:
+        """The parametric model of largest likelihood in a space, from a start."""
+        rows = sum(len(w) for w in windows)
+        return maximize(
+            windows, space, start, fixed_noise=self.fixed_noise, iterations=iterations, least=task.least,
+            tick=lambda _: self.clock.tick(rows),
+        )  # fmt: skip
+
+    def best_family(self) -> Fitted:
+        """The best family and order, on some of the stations, spread to all.
+
+        Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one,
+        and the other way round. Another family has to be likelier and to predict these readings better.
+        """
+        space, parts = self.space, windows_of(self.y, 1)
+        readings = np.concatenate([self.seen[p] for p in parts])
+        order = station_order(readings)
+        live = order[np.isfinite(readings).any(axis=0)[order]]
+        stations = _some_with_neighbors(space, live, self.task.rng) if live.size > MAX_STATIONS else np.sort(live)
+        part, task = space.subset(stations) if stations.size < space.n else space, self.task.of(stations)
+        few, masks = ([values[p][:, stations] for p in parts] for values in (self.seen, self.hidden))
+        rows = sum(len(w) for w in few)
+        evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
+        self.clock.enter("comparing correlations in space and time", 0.3, evaluations * rows)
+        truth = np.concatenate([self.y[p][:, stations][m] for p, m in zip(parts, masks, strict=True)])
+        silent = silent_times(few, masks)
+
+        def attempt(start: Parameters, iterations: int) -> Fitted:
+            fitted = self.maximized(few, part, start, task, iterations)
+            self.choices.append((f"{start.family} correlation, order {start.order}", fitted.objective, float("nan")))
+            return fitted
+
+        def errors(parameters: Parameters) -> np.ndarray:
+            passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
+            return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
+
+        def gain(name: str, old: Fitted, new: Fitted) -> Gain:
+            before = errors(old.parameters)
+            result = Judge.of(before, silent).gain(before, errors(new.parameters))
+            self.choices.append((name, result.value, result.error))
+            return result
+
+        best = attempt(first_guess(few, part, part.families[0], 1, task.noise), ITERATIONS)
+        richer = attempt(second_order(best.parameters), WARM)
+        likelier = richer.objective > best.objective + ORDER_GAIN
+        if truth.size >= FEWEST_HIDDEN:
+            second = gain("second order", best, richer)
+            likelier = second.better or (likelier and second.value > 0)
+        best = richer if likelier else best
+        for family in part.families[1:]:
+            other = attempt(best.parameters.moved_to(family, part), WARM)
+            # by more than a standard error: a smooth field with much noise looks like a rough one with little noise
+            if other.objective > best.objective and (
+                truth.size < FEWEST_HIDDEN or gain(f"{family} correlation", best, other).better
+            ):
+                best = other
+        if part is not space:
+            best = replace(best, parameters=best.parameters.spread_to(space.n, stations, self.task.noise))
+        return best
+
+    def refined(
+        self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int,
+        watch: Watch | None = None,
+    ) -> Estimate:  # fmt: skip
+        """EM from the parametric model on."""
+        basis = support = None
+        if refinement.dynamics == "modes":  # the eigenvectors of the field's covariance
+            basis = np.linalg.eigh(parameters.covariance(self.space))[1]
+        elif refinement.dynamics == "graph":
+            support = (self.space.adjacency.toarray() > 0) | np.eye(self.space.n, dtype=bool)
+        rows = sum(len(w) for w in windows)
+        return refine(
+            windows, parameters.dynamics(self.space), parameters.noise, refinement, iterations=iterations,
+            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, watch=watch,
+            tick=lambda _: self.clock.tick(rows),
+        )  # fmt: skip
+
+    def best_refinement(self, parameters: Parameters) -> tuple[Refinement | None, int, HeldOut | None]:
+        """The refinement, and how many iterations of it, that predict the hidden readings best; and these predictions."""
+        if np.nanvar(self.seen) <= SMALLEST:  # constant readings leave nothing to refine
+            return None, 0, None
+        task, parts = self.task, windows_of_matrices(self.y, parameters.order)
+        windows, masks = ([values[p] for p in parts] for values in (self.seen, self.hidden))
+        truth = np.concatenate([self.y[p][m] for p, m in zip(parts, masks, strict=True)])
+        rows, steps = sum(len(w) for w in windows), sum(len(w) - 1 for w in windows)
+        forms = [weighted(kind, steps) for kind in (AUTO if task.dynamics == "auto" else (task.dynamics,))]
+        expected = EM_ITERATIONS * (len(forms) + 1) * rows + PASSES * len(self.y)
+        self.clock.enter("comparing dynamics by hidden readings", 0.85, expected)
+        start = parameters.dynamics(self.space)
+
+        def errors(passes: list[Pass]) -> np.ndarray:
+            return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
+
+        passes = [run(w, start, parameters.noise) for w in windows]
+        best, best_iterations, chosen = errors(passes), 0, None
+        model: tuple[Dynamics, np.ndarray] = start, parameters.noise
+        if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * self.space.n):
+            named = None if task.dynamics == "auto" or not steps else forms[0]
+            return named, EM_ITERATIONS if named else 0, self.held_out(None, *model)
+        judge = Judge.of(best, silent_times(windows, masks))
+
+        def attempt(refinement: Refinement) -> None:
+            nonlocal best, best_iterations, chosen, model
+            path: list[np.ndarray] = []
+            models: list[tuple[Dynamics, np.ndarray]] = []
+
+            def watch(passes: list[Pass], now: Estimate) -> bool:
+                path.append(errors(passes))
+                models.append((now.dynamics, now.r))
+                squares = [judge.loss(step) for step in path]
+                return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
+
+            self.refined(windows, parameters, refinement, EM_ITERATIONS, watch)
+            gains = [judge.gain(best, step) for step in path]
+            k = int(np.argmax([gain.value for gain in gains]))
+            self.choices.append((refinement.describe(), gains[k].value, gains[k].error))
+            must = task.dynamics != "auto" and chosen is None
+            if must or gains[k].better:
+                k = max(k, 1) if must else k
+                best, best_iterations, chosen, model = path[k], k, refinement, models[k]
+
+        for refinement in forms:
+            attempt(refinement)
+        # heavy tails for the dynamics that were taken
+        attempt(replace(chosen or weighted("scalar", steps), df=DF))
+        return chosen, best_iterations, self.held_out(chosen, *model)
+
+    def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> HeldOut | None:
+        """Predictions over the whole record, which windows may be too short or too few to stand for."""
+        if not self.hidden.any():
+            return None
+        offsets, hidden = self.task.offsets, self.hidden
+        draws, df = None if offsets is None else offsets.draws, None if refinement is None else refinement.df
+        done = heavy_tailed_pass(self.seen, dynamics, r, df, tick=self.clock.tick, errors=draws)
+        left = 0.0 if offsets is None else offsets.left(done.taken)
+        return HeldOut(self.y[hidden], done.x[hidden], np.sqrt((done.var + r + left)[hidden]))
+
+    def finished(self, y: np.ndarray, fitted: Fitted, refinement: Refinement | None, iterations: int) -> Estimate:
+        """The chosen model on every reading."""
+        parameters = fitted.parameters
+        if refinement is None:
+            start = parameters.dynamics(self.space)
+            done = run(y, start, parameters.noise, smooth=False)
+            self.clock.tick(len(y))
+            return Estimate(
+                start, parameters.noise, [np.ones(len(y))], [done.log_likelihood], done.log_likelihood, fitted.gradient, 0,
+                fitted.gradient <= FLAT,
+            )  # fmt: skip
+        return self.refined([y], parameters, weighted(refinement.dynamics, len(y) - 1, refinement.df), iterations)
+
+
+def _some_with_neighbors(space: Space, stations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """:data:`MAX_STATIONS` of the stations, most as pairs: neighbors show how rough a field is, others its range."""
+    shuffled = rng.permutation(stations)
+    chosen: dict[int, None] = {}
+    for i in shuffled:
+        if len(chosen) >= MAX_STATIONS:
+            break
+        chosen[int(i)] = None
+        near = space.nearest(int(i), shuffled)
+        if near is not None:
+            chosen[near] = None
+    return np.sort(list(chosen)[:MAX_STATIONS])
+
+
+def weighted(kind: str, steps: int, df: float | None = None) -> Refinement:
+    """A refinement with the weights of its kind, for a record of so many steps."""
+    nu, kappa = WEIGHTS[kind]
+    return Refinement(kind, nu * steps, kappa * steps, df)
+
+
+def _first_outliers(y: np.ndarray, space: Space, parameters: Parameters, fixed: bool) -> tuple[np.ndarray, Parameters]:
+    """Gross outliers, and noise without what they made of it: unless it is given, a few iterations would not undo that."""
+    done = run(y, parameters.dynamics(space), parameters.noise)
+    scores = deletion_scores(y, done.x, done.var, parameters.noise)
+    excluded = gross(scores)
+    if fixed:
+        return excluded, parameters
+    spread = robust_spread(scores)
+    # less would be a station whose readings are all but equal, of whose noise they say nothing
+    smaller = np.where(excluded.any(axis=0) & (spread > LEAST_SPREAD), np.minimum(spread, 1.0), 1.0)
+    return excluded, replace(parameters, log_noise=parameters.log_noise + 2 * np.log(smaller))
+
+
+def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.ndarray) -> np.ndarray:
+    usable = np.where(excluded, np.nan, y)
+    done = run(usable, parameters.dynamics(space), parameters.noise)
+    return gross(deletion_scores(y, done.x, done.var, np.where(excluded, np.inf, parameters.noise)))

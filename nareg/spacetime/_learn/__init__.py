@@ -1,1 +1,0 @@
-"""What learns a space-time model from readings."""
