@@ -28,19 +28,20 @@ Watch = Callable[[list[float]], bool]
 
 def descend(
     passes: Passes, X: Any, R: Any, P: Any, Q: Any, monitor: Monitor, *, max_iterations: int,
-    precondition: Preconditioner | None = None, natural: bool = False, watch: Watch | None = None,
+    precondition: Preconditioner | None = None, natural: bool = False, inner: Callable[[Any, Any], Any] = dots,
+    watch: Watch | None = None,
 ) -> None:  # fmt: skip
     """Move X until the monitor ends it; R is its residual, P is zero, Q is spare. All four are changed in place.
 
     Each column has its own step lengths, and a column that is done takes none. Jacobi preconditioning, by the passes' diagonal,
-    unless another is passed; ``natural`` judges by its norm ``R^T M^-1 R``.
+    unless another is passed, for arrays with these ``inner`` products. ``natural`` judges by its norm ``R^T M^-1 R``.
     """
 
     def turn(squares: Any, before: Any = None) -> Any:
         """Record the residual and turn the direction to it; ``R^T M^-1 R``, which ``before`` was the last time."""
         nonlocal P
         Z = None if precondition is None else precondition(R)
-        rz = squares[0] if Z is None else dots(R, Z)
+        rz = squares[0] if Z is None else inner(R, Z)
         monitor.record(rz[None] if natural else squares[1:])
         beta = 0 * rz if before is None else ratio(rz, before, monitor.active)
         if Z is None:

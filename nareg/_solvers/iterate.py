@@ -48,20 +48,21 @@ class Iterates:
 class Monitor:
     """Records the residual history, calls the callback, and decides when to stop.
 
-    A column is done when all its residuals are below the tolerance: the plain one, and usually that over the diagonal. Flags
-    stay on the device of the norms, (k, T) of the right-hand side. The host reads them now and then, as ``every`` says.
+    A column is done when all its residuals are below the tolerance: the plain one, and usually that over the diagonal. They are
+    relative to ``norms``, (k, T) of the right-hand side; None: to the first residual. Flags stay on their device, and the host
+    reads them after every so many steps.
     ``frozen`` says that a method leaves a column alone once it is done. Where it does not, a residual may rise again.
     """
 
     def __init__(
         self, norms: Any, tol: Any, callback: Callback | None = None, *, frozen: bool = True, every: int | None = None
     ) -> None:
-        self._norms, self._tol, self._callback, self._frozen = norms, tol, callback, frozen
-        self._every, self._where = every or check_every(norms), norms > 0
+        self._norms, self._tol, self._callback, self._frozen, self._every = norms, tol, callback, frozen, every
+        self._where: Any = None
         self._reported = 0
         #: The largest plain residual at the start and after each iteration, on the device.
         self.records: list[Any] = []
-        self.active = norms[0] >= 0
+        self.active: Any = True
         self.failed: Any = None
         self.status: Status | None = None
 
@@ -72,7 +73,11 @@ class Monitor:
 
     def record(self, squares: Any) -> None:
         """Take in the squares (k, T) of the residual after a step."""
-        relative = ratio(squares**0.5, self._norms, self._where)
+        lengths = squares**0.5
+        if self._where is None:
+            self._norms = lengths if self._norms is None else self._norms
+            self._where, self._every = self._norms > 0, self._every or check_every(lengths)
+        relative = ratio(lengths, self._norms, self._where)
         above = ~(relative <= self._tol).all(0)  # NaN counts as active
         self.active = self.active & above if self._frozen else above
         self.records.append(relative[0].max())
@@ -85,7 +90,7 @@ class Monitor:
 
     def ended(self, iteration: int, limit: int) -> bool:
         """Whether the iteration ends here: every column is done, or one has failed, or this is the last."""
-        if iteration < limit and iteration % self._every:
+        if iteration < limit and iteration % (self._every or 1):
             return False
         left = self.active.any()
         seen = int(left if self.failed is None else left + 2 * self.failed.any())  # one number: a device is waited for once

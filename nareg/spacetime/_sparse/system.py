@@ -22,9 +22,12 @@ import scipy.fft
 import scipy.sparse as sp
 from scipy.linalg import eigh_tridiagonal, solveh_banded
 
+from nareg._solvers import cg
 from nareg._solvers.factorization import Factor, factorize
+from nareg._solvers.iterate import Monitor
+from nareg._solvers.passes import ProductPasses
 from nareg.errors import SolverError
-from nareg.results import symmetric_from_entries
+from nareg.results import Status, symmetric_from_entries
 from nareg.spacetime._sparse.field import GraphField
 
 #: Frequencies whose eigenvalues differ by less than this factor share a sparse factor.
@@ -224,24 +227,18 @@ class SpaceTimeSystem:
         """Solutions for B (N, S, T), to a residual of ``tol`` in the norm of the preconditioner, and the steps taken."""
         X = np.zeros_like(B) if start is None else start.copy()
         R = B.copy() if start is None else B - self.product(X)
-        Z = self.preconditioner.solve(R, pool)
-        rz = self.dots(R, Z)
-        goal = tol**2 * (rz if start is None else self.dots(B, self.preconditioner.solve(B, pool)))
-        P = Z.copy()
-        for step in range(LONGEST):
-            left = rz > goal
-            if not left.any():
-                return X, step
-            Q = self.product(P)
-            alpha = np.where(left, rz / np.maximum(self.dots(P, Q), 1e-300), 0.0)[:, None]
-            X += alpha * P
-            Q *= alpha
-            R -= Q
-            Z = self.preconditioner.solve(R, pool)
-            new = self.dots(R, Z)
-            P *= np.where(left, new / np.maximum(rz, 1e-300), 0.0)[:, None]
-            P += Z
-            rz = new
+
+        def precondition(V: np.ndarray) -> np.ndarray:
+            return self.preconditioner.solve(V, pool)
+
+        passes = _Passes(self)
+        monitor = Monitor(None if start is None else passes.inner(B, precondition(B))[None] ** 0.5, tol)
+        cg.descend(
+            passes, X, R, np.zeros_like(B), np.empty_like(B), monitor, max_iterations=LONGEST, precondition=precondition,
+            natural=True, inner=passes.inner,
+        )  # fmt: skip
+        if monitor.status is Status.CONVERGED:
+            return X, monitor.iterations
         raise SolverError(
             f"conjugate gradients did not reach a residual of {tol:g} in {LONGEST} steps: the noise of some stations is far "
             "below that of others."
@@ -250,6 +247,29 @@ class SpaceTimeSystem:
     def dots(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """(S,) inner products of (N, S, T) arrays."""
         return np.einsum("ist,ist->s", A, B)
+
+
+class _Passes(ProductPasses):
+    """Over (N, S, T) arrays, whose columns are the S; numbers of a column are (S, 1), and no squares are needed."""
+
+    def __init__(self, system: SpaceTimeSystem) -> None:
+        self._system = system
+
+    def squares(self, V: np.ndarray) -> None:
+        return None
+
+    def inner(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """The inner products of columns."""
+        return self._system.dots(A, B)[:, None]
+
+    def product(self, P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        Q[...] = self._system.product(P)
+        return self.inner(P, Q)
+
+    def step(self, X: np.ndarray, R: np.ndarray, P: np.ndarray, Q: np.ndarray, alpha: np.ndarray) -> None:
+        X += alpha * P
+        Q *= alpha
+        R -= Q
 
 
 #: Probes of the determinant: as many as make this many cells, within limits; and the most steps from each.
