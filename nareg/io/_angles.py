@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nareg.io._notes import Notes, be, count
+from nareg.io._notes import Notes, count, is_or_are
 
 _NUMBER = r"\d+(?:[.,]\d+)?"
 #: Degrees, minutes and seconds between marks, colons or spaces; a letter before or after.
@@ -19,7 +19,7 @@ _MARKED = re.compile(
 )
 _AXES = ("NS", "EW")
 #: From so many stations on, minutes below 60 everywhere are no chance.
-FEW, MANY = 3, 6
+PACKED_FROM, DECIMALS_FROM = 3, 6
 
 
 class Angles:
@@ -62,7 +62,7 @@ class Angles:
         if self._first is not None:
             cell, value, kind, row, column = self._first
             notes.guess(
-                f"{count(self.number, 'coordinate')} such as {cell!r} {be(self.number)} read as {kind} ({value:.6g})",
+                f"{count(self.number, 'coordinate')} such as {cell!r} {is_or_are(self.number)} read as {kind} ({value:.6g})",
                 "write decimal degrees, west and south with a minus",
                 place=where(row, column),
             )
@@ -76,7 +76,7 @@ def unpack(places: np.ndarray, notes: Notes) -> np.ndarray:
     known = places[np.isfinite(places).all(axis=1)]
     size = np.abs(known)
     packed = len(known) and size[:, 0].max() > 90 and (size <= [9000, 18000]).all() and (size % 100 < 60).all()
-    if not packed or len(known) < FEW or size[:, 0].min() < 90:
+    if not packed or len(known) < PACKED_FROM or size[:, 0].min() < 90:
         return places
     degrees: np.ndarray = np.sign(places) * (np.abs(places) // 100 + np.abs(places) % 100 / 60)
     first = abs(known[0, 0])
@@ -87,12 +87,12 @@ def unpack(places: np.ndarray, notes: Notes) -> np.ndarray:
     return degrees
 
 
-def doubt_decimals(places: np.ndarray, notes: Notes) -> None:
+def note_two_decimals(places: np.ndarray, notes: Notes) -> None:
     """Note degrees whose decimals may be minutes: 49.22 for 49° 22'."""
     known = places[np.isfinite(places).all(axis=1)]
     minutes = np.abs(known) % 1 * 100
     whole = np.rint(minutes)
-    if len(known) >= MANY and np.allclose(minutes, whole, atol=1e-6) and whole.max() < 60 and np.median(whole) > 0:
+    if len(known) >= DECIMALS_FROM and np.allclose(minutes, whole, atol=1e-6) and whole.max() < 60 and np.median(whole) > 0:
         notes.fact(
             f"no coordinate has more than two decimals, and none reaches .60: if {known[0, 0]:g} means "
             f"{int(abs(known[0, 0]))}° {whole[0, 0]:02.0f}', divide the minutes by 60"

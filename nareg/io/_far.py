@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nareg._core.neighbors import EARTH_RADIUS_KM, unit_vectors
-from nareg.io._notes import Notes, be, count, listed
+from nareg.io._notes import Notes, count, is_or_are, listed
 
 #: A station is far from this multiple of the usual distance to the middle on; half of it, where a usual slip explains it.
 FAR = 6.0
@@ -56,4 +56,4 @@ def note_far(names: np.ndarray, places: np.ndarray, metric: str, notes: Notes) -
     )
     notes.fact(f"station {str(names[first])!r} is {away:,.0f}{' km' if degrees else ''} from all others: {remedy}")
     if others := [str(names[i]) for i in far[1:]]:
-        notes.fact(f"{count(len(others), 'station')} more {be(len(others))} as far from the others: {listed(others)}")
+        notes.fact(f"{count(len(others), 'station')} more {is_or_are(len(others))} as far from the others: {listed(others)}")

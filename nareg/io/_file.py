@@ -15,7 +15,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._formulas import unshield
-from nareg.io._notes import Notes, be, count, listed
+from nareg.io._notes import Notes, count, is_or_are, listed
 from nareg.io._numbers import Numbers, OddCells
 from nareg.io._rows import rows
 from nareg.io._text import read_text
@@ -84,7 +84,7 @@ class FileTable:
                 self._lines[i], marked = text[1:].lstrip(), False
             if text and not marked:
                 if comments:
-                    self.notes.fact(f"{count(comments, 'line')} of comments before the header {be(comments)} left out")
+                    self.notes.fact(f"{count(comments, 'line')} of comments before the header {is_or_are(comments)} left out")
                 return i
             comments += marked
         return None

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from nareg.io._notes import Notes, be, count, listed
+from nareg.io._notes import Notes, count, is_or_are, listed
 from nareg.io._vocabulary import FLAG, MISSING, plain
 
 GOOD = frozenset(
@@ -31,7 +31,7 @@ ENDINGS = ("qc", "flag", "flags", "quality", "qualityflag", "qual")
 MOST = 0.5
 
 
-def bad(cells: np.ndarray, read: np.ndarray, column: str, notes: Notes) -> np.ndarray | None:
+def marked_bad(cells: np.ndarray, read: np.ndarray, column: str, notes: Notes) -> np.ndarray | None:
     """Readings (R,) that a column of marks calls bad or missing; None where the meaning of its marks is not known.
 
     Parameters
@@ -63,13 +63,13 @@ def bad(cells: np.ndarray, read: np.ndarray, column: str, notes: Notes) -> np.nd
     if out.any():
         number = int(out.sum())
         notes.guess(
-            f"{count(number, 'reading')} that {column} marks as bad ({which}) {be(number)} left out",
+            f"{count(number, 'reading')} that {column} marks as bad ({which}) {is_or_are(number)} left out",
             "leave their cells empty, and drop the column",
         )
     else:
         notes.fact(f"{column} marks no reading as bad")
     if doubtful:
-        notes.fact(f"{count(doubtful, 'reading')} that {column} marks as suspect {be(doubtful)} used")
+        notes.fact(f"{count(doubtful, 'reading')} that {column} marks as suspect {is_or_are(doubtful)} used")
     return out
 
 

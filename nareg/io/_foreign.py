@@ -14,7 +14,7 @@ import numpy as np
 
 from nareg._storage.files import atomic_write
 from nareg.errors import InputError, MissingDependencyError
-from nareg.io._notes import Notes, be, count, listed
+from nareg.io._notes import Notes, count, is_or_are, listed
 from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
 
 #: Degrees of latitude and longitude.
@@ -56,7 +56,7 @@ def readings_frame(table: Any, notes: Notes) -> tuple[Any, str | None, str | Non
     array = one_variable(table, notes.source)
     others = [str(name) for name in getattr(table, "data_vars", ()) if name != array.name and _is_flag(name, table[name])]
     if others:
-        notes.fact(f"{count(len(others), 'variable')} of flags {be(len(others))} not used: {listed(others)}")
+        notes.fact(f"{count(len(others), 'variable')} of flags {is_or_are(len(others))} not used: {listed(others)}")
     named = [array.attrs.get("standard_name"), array.attrs.get("long_name"), array.name]
     return *_wide(array, notes.source), " ".join(str(name) for name in named if name) or None
 

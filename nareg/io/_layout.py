@@ -207,9 +207,9 @@ def _station(table: Table, words: list[str], rest: list[int], stations: Sequence
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
         if not candidates or not any(cell in names for cell in table.head(candidates[0])):
-            alike = {loose(name) for name in names}
-            wide = any(loose(table.header[i]) in alike for i in rest)
-            holding = [i for i in rest if len(rest) > 1 and not wide and _holds(table.head(i), alike)]
+            loosely_known = {loose(name) for name in names}
+            wide = any(loose(table.header[i]) in loosely_known for i in rest)
+            holding = [i for i in rest if len(rest) > 1 and not wide and _holds(table.head(i), loosely_known)]
             if holding and holding[0] not in candidates[:1]:
                 notes.guess(f"column {table.header[holding[0]]!r} holds the station names", "name it 'station'")
                 return holding[0]
@@ -224,9 +224,9 @@ def _station(table: Table, words: list[str], rest: list[int], stations: Sequence
     return None
 
 
-def _holds(cells: list[str], alike: set[str]) -> bool:
+def _holds(cells: list[str], loosely_known: set[str]) -> bool:
     """Whether most cells of a column are station names, given without case and leading zeros."""
-    return 2 * sum(loose(cell) in alike for cell in cells if cell) > len(cells)
+    return 2 * sum(loose(cell) in loosely_known for cell in cells if cell) > len(cells)
 
 
 def _word(cell: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes, be, count
+from nareg.io._notes import Notes, count, is_or_are
 from nareg.io._numbers import looks_numeric
 
 _LIMIT = re.compile(r"(?P<side>[<>≤≥])\s*=?\s*(?P<number>[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
@@ -73,7 +73,7 @@ class LimitCells:
             if number:
                 cell, row, column = self._first[side]
                 notes.guess(
-                    f"{count(number, 'reading')} such as {cell!r} {be(number)} read as the limit itself: the true values "
+                    f"{count(number, 'reading')} such as {cell!r} {is_or_are(number)} read as the limit itself: the true values "
                     f"lie {side} it",
                     "write the limit",
                     place=where(row, column),
@@ -103,7 +103,7 @@ class LimitCells:
             values[i, j] = float(np.median(self._limits.get(j, every)))
         number = len(self._undetected)
         notes.guess(
-            f"{count(number, 'reading')} {cell!r} {be(number)} read as the limit of detection that other cells name",
+            f"{count(number, 'reading')} {cell!r} {is_or_are(number)} read as the limit of detection that other cells name",
             "write the limit",
             place=where(row, column),
         )
@@ -117,7 +117,7 @@ class LimitCells:
                 "it empty if it is missing."
             )
         notes.guess(
-            f"{count(self._traces, 'reading')} {cell!r} {be(self._traces)} read as 0: a trace, too little to measure",
+            f"{count(self._traces, 'reading')} {cell!r} {is_or_are(self._traces)} read as 0: a trace, too little to measure",
             "write 0",
             place=where(row, column),
         )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes, be, count, listed
+from nareg.io._notes import Notes, count, is_or_are, listed
 
 BRACKETS = re.compile(r"\s*[(\[][^)\]]*[)\]]\s*$")
 WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
@@ -56,7 +56,7 @@ def absent(stations: Sequence[str], present: Iterable[str], notes: Notes, *, kee
     if missing:
         end = "taken as missing" if keep else "left out"
         notes.guess(
-            f"{count(len(missing), 'station has', 'stations have')} no {what} and {be(len(missing))} {end}: {listed(missing)}",
+            f"{count(len(missing), 'station has', 'stations have')} no {what} and {is_or_are(len(missing))} {end}: {listed(missing)}",
             f"the {what}s must be the names in the station file",
             refusal=f"no {what} for station {missing[0]!r}",
         )
@@ -70,7 +70,7 @@ def distinct(source: str, stations: Sequence[str]) -> None:
         raise InputError(f"{source}: station {twice!r} appears twice: keep one of its rows.")
 
 
-def once(source: str, header: Sequence[str]) -> None:
+def refuse_repeated(source: str, header: Sequence[str]) -> None:
     """Refuse a header in which a name occurs twice."""
     seen: set[str] = set()
     for name in header:
@@ -81,10 +81,10 @@ def once(source: str, header: Sequence[str]) -> None:
 
 def _unique(names: Iterable[str], form: Callable[[str], str]) -> dict[str, str]:
     """Names by their loose form, without those that share one."""
-    alike: dict[str, list[str]] = {}
+    by_form: dict[str, list[str]] = {}
     for name in names:
-        alike.setdefault(form(name), []).append(name)
-    return {key: same[0] for key, same in alike.items() if len(same) == 1}
+        by_form.setdefault(form(name), []).append(name)
+    return {key: same[0] for key, same in by_form.items() if len(same) == 1}
 
 
 def loose(name: str) -> str:

@@ -16,15 +16,15 @@ from nareg.io._archive import read_npz
 from nareg.io._beside import one_unit, refuse_mixed_kinds
 from nareg.io._clock_change import in_standard_time
 from nareg.io._file import FileTable
-from nareg.io._flags import bad
+from nareg.io._flags import marked_bad
 from nareg.io._foreign import readings_frame
 from nareg.io._foreign_files import SUFFIXES, read_table
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Layout, Table, recognize
 from nareg.io._limits import LimitCells
-from nareg.io._names import absent, match, once
+from nareg.io._names import absent, match, refuse_repeated
 from nareg.io._notes import Notes, count, listed
-from nareg.io._sentinels import remove
+from nareg.io._sentinels import remove_sentinels
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
 from nareg.io._vocabulary import ZONES
@@ -217,7 +217,7 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
     twice = next((name for name in names if not name), None)
     if twice is not None:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
-    once(notes.source, names)
+    refuse_repeated(notes.source, names)
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
     wanted = [*layout.time, *(flag for flag, _ in flags)]
     loaded, values = table.load(wanted, columns, odd=LimitCells())
@@ -236,7 +236,7 @@ def _honor(
     """Set readings (R, C) that columns of marks call bad to NaN, in place: those of column ``places[k]`` by ``marks[k]``."""
     known = np.isfinite(values[:, places])
     name = f"column {table.header[flags[0]]!r}" if len(flags) == 1 else f"columns such as {table.header[flags[0]]!r}"
-    marked = bad(np.concatenate(marks), known.T.ravel(), name, notes)
+    marked = marked_bad(np.concatenate(marks), known.T.ravel(), name, notes)
     if marked is not None:
         for place, rows in zip(places, marked.reshape(len(flags), -1), strict=True):
             values[rows, place] = np.nan
@@ -252,7 +252,7 @@ def _from_columns(
         values = values[[i for i, name in enumerate(names) if name in matched]]
         names = [matched[name] for name in names if name in matched]
     values = np.array(values, dtype=float, order="C")
-    remove(values, np.arange(len(values))[:, None], notes)
+    remove_sentinels(values, np.arange(len(values))[:, None], notes)
     times = understand(labels, column, line, notes) if column is not None else Times(None)
     stamps = times.stamps
     if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:
@@ -339,7 +339,7 @@ def _long(
         retained = np.arange(len(values))
     row, unique = pd.factorize(labels)
     first = retained[np.unique(row, return_index=True)[1]]
-    remove(values, site, notes)
+    remove_sentinels(values, site, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
     if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:

@@ -15,10 +15,10 @@ OFTEN = 10
 #: among so many different readings, and at no station always.
 UNUSUAL, TIMES, RUNS, DIFFERENT = 1.5, 5, 3, 20
 #: How many such numbers are looked for at either end.
-CODES = 3
+ROUNDS = 3
 
 
-def remove(values: np.ndarray, station: np.ndarray, notes: Notes) -> None:
+def remove_sentinels(values: np.ndarray, station: np.ndarray, notes: Notes) -> None:
     """Set sentinels to NaN, in place, and note each with its count.
 
     999 is plausible among readings of 990 to 1020, but not among readings of 0 to 30. So a conventional code is taken as
@@ -67,14 +67,14 @@ def _sentinel(code: float, number: int, rest: np.ndarray) -> bool:
         return False
     limit = FAR * spread
     beyond = int((rest < low - limit).sum()) if code < low else int((rest > high + limit).sum())
-    once = code in UNMISTAKABLE and gap > VERY_FAR * spread and spread > 0
-    return (number > 1 or once) and number > OFTEN * beyond
+    single = code in UNMISTAKABLE and gap > VERY_FAR * spread and spread > 0
+    return (number > 1 or single) and number > OFTEN * beyond
 
 
 def _unusual(values: np.ndarray, station: np.ndarray) -> list[tuple[float, int]]:
     """Codes by no convention, each with its count: the extremes of the readings, where they repeat far from all others."""
     rest, codes = values, []
-    for _ in range(CODES):
+    for _ in range(ROUNDS):
         known = np.isfinite(rest)
         if not known.any():
             break

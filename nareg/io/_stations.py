@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._angles import Angles, doubt_decimals, refusal, unpack
+from nareg.io._angles import Angles, note_two_decimals, refusal, unpack
 from nareg.io._far import note_far
 from nareg.io._file import FileTable
 from nareg.io._foreign import stations_frame
@@ -146,7 +146,7 @@ def _stations(table: Table, notes: Notes) -> Stations:
         )
     values = values[~lost]
     if degrees:
-        doubt_decimals(values[:, :2], notes)
+        note_two_decimals(values[:, :2], notes)
     note_far(names[~lost], values[:, :2], "haversine" if degrees else "euclidean", notes)
     return Stations(
         tuple(names[~lost]),

@@ -12,7 +12,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._dates import Date, parse
-from nareg.io._notes import Notes, be, count
+from nareg.io._notes import Notes, count, is_or_are
 
 DIGITS = re.compile(r"\d{8}(?:\d{2}){0,3}", re.ASCII)
 #: Numbers of this size in the whole column count from 1970, with so many of them per second: 1973 to 2103.
@@ -141,7 +141,7 @@ def _dated(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[i
     if None in offsets and len(offsets) > 1:
         number = sum(date.offset is None for date in dates)
         notes.guess(
-            f"{count(number, 'time')} without a time zone, among others with one, {be(number)} taken as UTC",
+            f"{count(number, 'time')} without a time zone, among others with one, {is_or_are(number)} taken as UTC",
             "write the zone everywhere",
         )
     elif len(offsets) > 1:
