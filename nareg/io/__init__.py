@@ -17,11 +17,11 @@ are left out. ``strict=True`` refuses to guess.
 from nareg._storage.graph_files import GraphWriter, StoredGraph
 from nareg.io._columns import read_column, read_fit, read_weights, write_weights
 from nareg.io._convert import convert
-from nareg.io._matrix_market import read_adjacency
+from nareg.io._graphs import read_adjacency
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
-from nareg.io._rows import read_rows
 from nareg.io._stations import read_stations, stations_from_frame
 from nareg.io._tables import Readings, Stations
+from nareg.io._text import read_rows
 from nareg.io._write import write_readings, write_rows
 
 __all__ = [

@@ -16,7 +16,7 @@ from nareg._storage.graph_files import INDEX, StoredGraph
 from nareg._storage.graph_files.sorting import SortOptions, sort
 from nareg._storage.number_lines import numbers_of_lines
 from nareg.errors import InputError
-from nareg.io._entries import EDGE_LISTS, entry_source
+from nareg.io._graphs import EDGE_LISTS, entry_source
 from nareg.progress import Progress, ProgressCallback
 
 #: Bytes of signals that are copied at a time.

@@ -6,15 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nareg.errors import InputError
-from nareg.io._dates import parse
 from nareg.io._file import FileTable
-from nareg.io._flags import is_flag
-from nareg.io._frame import FrameTable
-from nareg.io._limits import looks_read
+from nareg.io._frames import FrameTable
+from nareg.io._missing import is_flag
 from nareg.io._names import loose
 from nareg.io._notes import Notes, count, listed
-from nareg.io._numbers import looks_numeric
+from nareg.io._numbers import looks_numeric, looks_read
+from nareg.io._times import parse
 from nareg.io._vocabulary import (
     BESIDE,
     CLOCK,
@@ -28,11 +29,12 @@ from nareg.io._vocabulary import (
     SENSOR,
     STATION,
     TIME,
+    UNIT,
     UNNAMED,
     VALUE,
     ZONE,
     plain,
-)  # fmt: skip
+)
 
 Table = FileTable | FrameTable
 #: A time of day, and what is one in a column of that name.
@@ -257,3 +259,50 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
             "keep the columns time, station and value",
         )
     return chosen[0]
+
+
+#: Repeats of station and time are many from this share of the readings on; a column names kinds with so many values at most.
+MANY, KINDS = 0.25, 50
+
+
+def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
+    """The unit that a column of units states; more than one is refused."""
+    stated: str | None = None
+    for column in layout.beside:
+        if plain(table.header[column]) not in UNIT:
+            continue
+        (cells,), _ = table.load([column], [])
+        units = sorted({cell for cell in cells if cell.lower() not in MISSING})
+        if len(units) > 1:
+            other = int(np.flatnonzero(cells != cells[0])[0])
+            raise InputError(
+                f"{notes.source}, {table.line(other)}: {table.column(column)} holds {len(units)} units ({listed(units)}): "
+                "convert the readings to one unit, or keep the rows of one."
+            )
+        stated = units[0] if units else stated
+    return stated
+
+
+def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.ndarray, notes: Notes) -> None:
+    """Refuse a table with many repeats that one column tells apart, as ``parameter`` does for temperature and humidity.
+
+    Parameters
+    ----------
+    table, layout, notes
+        The table.
+    place : (R,) int array
+        Number of station and time of every reading.
+    row : (R,) int array
+        Row of the table that has the reading.
+    """
+    repeats = len(place) - len(np.unique(place))
+    if repeats < MANY * len(place):
+        return
+    for column in layout.beside:
+        (cells,), _ = table.load([column], [])
+        kind, kinds = np.unique(cells[row].astype(str), return_inverse=True)
+        if 1 < len(kind) <= KINDS and len(np.unique(place * len(kind) + kinds)) == len(place):
+            raise InputError(
+                f"{notes.source}: a station has several readings at one time, which {table.column(column)} tells apart "
+                f"({listed(kind.tolist())}): keep the rows of one of them."
+            )

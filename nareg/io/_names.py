@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes, count, is_or_are, listed
+from nareg.io._notes import Notes, count, listed, verb
 
 BRACKETS = re.compile(r"\s*[(\[][^)\]]*[)\]]\s*$")
 WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
@@ -54,9 +54,9 @@ def absent(stations: Sequence[str], present: Iterable[str], notes: Notes, *, kee
     names = set(present)
     missing = [station for station in stations if station not in names]
     if missing:
-        end = "taken as missing" if keep else "left out"
+        number, end = len(missing), "taken as missing" if keep else "left out"
         notes.guess(
-            f"{count(len(missing), 'station has', 'stations have')} no {what} and {is_or_are(len(missing))} {end}: {listed(missing)}",
+            f"{count(number, 'station has', 'stations have')} no {what} and {verb(number)} {end}: {listed(missing)}",
             f"the {what}s must be the names in the station file",
             refusal=f"no {what} for station {missing[0]!r}",
         )

@@ -12,19 +12,15 @@ import numpy as np
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.io._archive import read_npz
-from nareg.io._beside import one_unit, refuse_mixed_kinds
+from nareg.io._binary import SUFFIXES, read_npz, read_table
 from nareg.io._clock_change import in_standard_time
 from nareg.io._file import FileTable
-from nareg.io._flags import marked_bad
-from nareg.io._foreign import readings_frame
-from nareg.io._foreign_files import SUFFIXES, read_table
-from nareg.io._frame import FrameTable
-from nareg.io._layout import Layout, Table, recognize
-from nareg.io._limits import LimitCells
+from nareg.io._frames import FrameTable, readings_frame
+from nareg.io._layout import Layout, Table, one_unit, recognize, refuse_mixed_kinds
+from nareg.io._missing import marked_bad, remove_sentinels
 from nareg.io._names import absent, match, refuse_repeated
 from nareg.io._notes import Notes, count, listed
-from nareg.io._sentinels import remove_sentinels
+from nareg.io._numbers import LimitCells
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
 from nareg.io._vocabulary import ZONES

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._angles import Angles, note_two_decimals, refusal, unpack
-from nareg.io._far import note_far
+from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._file import FileTable
-from nareg.io._foreign import stations_frame
-from nareg.io._foreign_files import SUFFIXES, read_table
-from nareg.io._frame import FrameTable
+from nareg.io._frames import FrameTable, stations_frame
 from nareg.io._layout import Table
 from nareg.io._names import distinct
 from nareg.io._notes import Notes, count, listed
+from nareg.io._places import Angles, note_far, note_two_decimals, refusal, unpack
 from nareg.io._tables import Stations
 from nareg.io._vocabulary import ALTITUDE, EAST, LATITUDE, LONGITUDE, NORTH, SENSOR, SENTINELS, STATION, TIME, UNNAMED, plain
 

@@ -28,7 +28,7 @@ HEAD = "%%MatrixMarket matrix coordinate real "
 def small_pieces(monkeypatch):
     """Many chunks from small files."""
     monkeypatch.setattr("nareg._storage.number_lines.TEXT", 997)
-    monkeypatch.setattr("nareg.io._entries.PIECE", 101)
+    monkeypatch.setattr("nareg.io._graphs.PIECE", 101)
 
 
 @pytest.fixture

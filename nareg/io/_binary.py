@@ -17,9 +17,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nareg._core import checks
+from nareg._storage import array_files
 from nareg._storage.array_files import refuse_expanding
-from nareg.errors import InputError, MissingDependencyError, TooLargeError
+from nareg.errors import UNREADABLE, InputError, MissingDependencyError, TooLargeError
+from nareg.io._names import distinct
+from nareg.io._notes import Notes, count
 
 PARQUET = (".parquet", ".pq")
 NETCDF = (".nc", ".nc4", ".netcdf")
@@ -159,3 +164,37 @@ def _read(
     except Exception as error:  # of the file's own library, of many types
         reason = str(error).partition("\n")[0]
         raise InputError(f"{path} cannot be read by {library} ({type(error).__name__}: {reason}): write it again.") from error
+
+
+def read_npz(path: str | os.PathLike[str], notes: Notes) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Names, labels of the times, and values (N, T)."""
+    try:
+        arrays = array_files.read_npz(path)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except InputError:
+        raise
+    except (*UNREADABLE, MemoryError):
+        raise InputError(f"{path} is not an NPZ file of plain arrays: write it again.") from None
+    for needed in ("values", "names", "times"):
+        if needed not in arrays:
+            raise InputError(f"{path}: no array {needed!r}; it has {', '.join(arrays) or 'none'}.")
+    values, names, times = (arrays[key] for key in ("values", "names", "times"))
+    if names.ndim != 1 or times.ndim != 1 or names.dtype.kind not in "Uiu" or times.dtype.kind not in "UiufM":
+        raise InputError(f"{path}: names and times have shapes {names.shape} and {times.shape}: write lists of texts.")
+    if values.shape != (names.size, times.size) or values.dtype.kind not in "fiu":
+        raise InputError(f"{path}: values has shape {values.shape} and dtype {values.dtype}: write numbers (names, times).")
+    if not values.size:
+        raise InputError(f"{path}: values is empty: write at least one reading.")
+    with np.errstate(over="ignore"):
+        values = values.astype(float)
+    infinite = np.isinf(values)
+    if infinite.any():
+        if notes.strict:
+            raise InputError(f"{path}: values contains an infinite reading: write NaN where a reading is missing.")
+        values[infinite] = np.nan
+        notes.fact(f"{count(int(infinite.sum()), 'reading is', 'readings are')} infinite and taken as missing")
+    listed = tuple(map(str, names.tolist()))
+    distinct(str(path), listed)
+    labels = times.astype(str) if times.dtype.kind == "M" else [str(time) for time in times.tolist()]
+    return listed, np.array(list(labels), dtype=object), values

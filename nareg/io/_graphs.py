@@ -1,11 +1,13 @@
-"""Graphs from files as entries in chunks: edge lists as text or NPY, MatrixMarket, and SciPy's NPZ."""
+"""Graphs from files: an adjacency in memory, or entries in chunks; edge lists, NPY, MatrixMarket, and SciPy's NPZ."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg._storage import array_files, matrix_market_files, sparse_files
 from nareg._storage.graph_files.sorting import Entries, EntrySource
@@ -156,3 +158,38 @@ def _edge_index(path: Path, n_nodes: int | None) -> EntrySource:
             yield Entries(row, column, None, min((first + PIECE) / index.shape[1], 1.0))
 
     return EntrySource(str(path), chunks, n_nodes, is_matrix=False)
+
+
+def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
+    """Read the adjacency of a graph from a MatrixMarket file.
+
+    Parameters
+    ----------
+    path : path
+        An ``.mtx`` file.
+
+    Returns
+    -------
+    (N, N) CSR array
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or is not a MatrixMarket file.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, scipy.io, nareg
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "graph.mtx"
+    >>> scipy.io.mmwrite(path, nareg.graphs.grid((2, 2)).adjacency)
+    >>> read_adjacency(path).shape
+    (4, 4)
+    """
+    try:
+        return sp.csr_array(matrix_market_files.read(path))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except InputError:
+        raise
+    except (*UNREADABLE, MemoryError) as error:
+        raise InputError(f"{path} is not a MatrixMarket file, or too large ({brief(error)}): use scipy.io.mmwrite.") from None
