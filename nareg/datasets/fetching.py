@@ -6,10 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
-from nareg.datasets._digests import ARRAYS
-from nareg.datasets._info import DatasetInfo, arrays, data_root, locate
-from nareg.datasets._sources.catalog import SOURCES
-from nareg.datasets._sources.download import download, verify
+from nareg.datasets._catalog import SOURCES
+from nareg.datasets._download import download, verify
+from nareg.datasets._info import ARRAYS, DatasetInfo, arrays, data_root, locate
 from nareg.datasets.registry import info
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, NaregError
 from nareg.progress import Progress, ProgressCallback

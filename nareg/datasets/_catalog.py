@@ -6,16 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from nareg.datasets._sources import geom_gcn, metattack, planetoid, shchur, stations
-from nareg.datasets._sources.delivery import (
-    Deliver,
-    converted,
-    counted,
-    from_package,
-    radomeh_archive,
-    unpacked,
-)
-from nareg.datasets._sources.download import Remote
+from nareg.datasets import _converters
+from nareg.datasets._delivery import Deliver, converted, counted, from_package, radomeh_archive, unpacked
+from nareg.datasets._download import Remote
 
 _MB = 2**20
 #: What a repository's default branch is called in an address: where the full name of a commit is not known here, its files are
@@ -60,32 +53,32 @@ def _github(repository: str, commit: str, path: str, *, name: str = "", git: str
 
 
 def _planetoid_files(name: str) -> Iterable[Remote]:
-    for part in planetoid.PARTS:
+    for part in _converters.PLANETOID_PARTS:
         file = f"ind.{name}.{part}"
         commit = "af6abf468a772cc055bec88c52e4d6f51b7c37e3"
         yield _github("kimiyoung/planetoid", commit, f"data/{file}", git=_PLANETOID.get(file))
 
 
 def _planetoid(name: str) -> Source:
-    return Source(tuple(_planetoid_files(name)), converted(partial(planetoid.convert, name)))
+    return Source(tuple(_planetoid_files(name)), converted(partial(_converters.planetoid, name)))
 
 
 def _geom_gcn(name: str) -> Source:
     repository, commit = "graphdml-uiuc-jlu/geom-gcn", "f1fc0d14b3b019c562737240d06ec83b07d16a8f"
-    paths = [f"new_data/{name}/{file}" for file in (geom_gcn.NODES, geom_gcn.EDGES)]
-    paths += [f"splits/{geom_gcn.split_file(name, k)}" for k in range(geom_gcn.N_SPLITS)]
-    return Source(tuple(_github(repository, commit, path) for path in paths), converted(partial(geom_gcn.convert, name)))
+    paths = [f"new_data/{name}/{file}" for file in (_converters.GEOM_NODES, _converters.GEOM_EDGES)]
+    paths += [f"splits/{_converters.geom_split_file(name, k)}" for k in range(_converters.GEOM_SPLITS)]
+    return Source(tuple(_github(repository, commit, path) for path in paths), converted(partial(_converters.geom_gcn, name)))
 
 
 def _shchur(file: str) -> Source:
     remote = _github("shchur/gnn-benchmark", "master", f"data/npz/{file}")
-    return Source((remote,), converted(partial(shchur.convert, file)))
+    return Source((remote,), converted(partial(_converters.shchur, file)))
 
 
 def _metattack(name: str) -> Source:
     pro_gnn, gadc = "ChandlerBang/Pro-GNN", "SongtaoLiu0823/GADC"
     files = [
-        _github(pro_gnn, HEAD, f"splits/{metattack.SPLIT.format(name)}"),
+        _github(pro_gnn, HEAD, f"splits/{_converters.METATTACK_SPLIT.format(name)}"),
         _github(pro_gnn, HEAD, f"meta/{name}_meta_adj_0.25.npz", name=f"pro-gnn-{name}-0.25.npz"),
     ]
     for share in ("0.25", "0.5", "0.75"):
@@ -93,21 +86,21 @@ def _metattack(name: str) -> Source:
         files.append(_github(gadc, HEAD, path, name=f"gadc-{name}-{share}.npz"))
     if name == "pubmed":
         files += _planetoid_files(name)
-        return Source(tuple(files), converted(partial(metattack.convert, name), partial(planetoid.convert, name)))
-    files.append(_github("danielzuegner/gnn-meta-attack", "master", f"data/{metattack.CLEAN.format(name)}"))
-    return Source(tuple(files), converted(partial(metattack.convert, name)))
+        return Source(tuple(files), converted(partial(_converters.metattack, name), partial(_converters.planetoid, name)))
+    files.append(_github("danielzuegner/gnn-meta-attack", "master", f"data/{_converters.METATTACK_CLEAN.format(name)}"))
+    return Source(tuple(files), converted(partial(_converters.metattack, name)))
 
 
 def _graph_trss(readings: str, folder: str) -> Source:
     commit = "df5d592ee8e6574accba043d1cdfec2e8efdebb2"
-    remote = _github("jhonygiraldo/GraphTRSS", commit, f"{folder}/{stations.MAT[readings][0]}")
-    return Source((remote,), converted(partial(stations.graph_trss, readings)))
+    remote = _github("jhonygiraldo/GraphTRSS", commit, f"{folder}/{_converters.MAT[readings][0]}")
+    return Source((remote,), converted(partial(_converters.graph_trss, readings)))
 
 
 def _aqi36() -> Source:
     commit, folder = "f1292f04024fa37ddf1cadd1d9b6170e1f55dc75", "data/pm25/SampleData"
-    names = (stations.PLACES, stations.MEASURED, stations.SHOWN)
-    return Source(tuple(_github("LMZZML/PriSTI", commit, f"{folder}/{name}") for name in names), converted(stations.aqi36))
+    names = (_converters.PLACES, _converters.MEASURED, _converters.SHOWN)
+    return Source(tuple(_github("LMZZML/PriSTI", commit, f"{folder}/{name}") for name in names), converted(_converters.aqi36))
 
 
 def _ogb(archive: str, megabytes: int) -> Source:

@@ -5,22 +5,21 @@ Each is a function of the registry entry, the folder of the downloads, and the d
 
 from __future__ import annotations
 
+import gzip
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 import numpy as np
 
 from nareg._storage.files import atomic_write
 from nareg.datasets import _graph_loaders, radomeh
-from nareg.datasets._digests import of_arrays, of_file
-from nareg.datasets._info import DatasetInfo
-from nareg.datasets._sources import ogb
-from nareg.datasets._sources.download import changed
-from nareg.datasets._sources.graphs import Arrays
+from nareg.datasets._converters import Arrays
+from nareg.datasets._download import changed
+from nareg.datasets._info import DatasetInfo, of_arrays, of_file
 from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, NaregError, brief
 
 Deliver = Callable[[DatasetInfo, Path, Path], None]
@@ -71,7 +70,7 @@ def unpacked(entry: DatasetInfo, raw: Path, root: Path) -> None:
     parts = [relative.partition("/")[2] for relative in entry.files]
     (archive,) = raw.glob("*.zip")
     try:
-        ogb.unpack(entry.name, archive, parts, raw / "files")
+        unpack_ogb(entry.name, archive, parts, raw / "files")
     except NaregError:
         raise
     except (zipfile.BadZipFile, *UNREADABLE) as error:
@@ -122,3 +121,52 @@ def _unexpected(entry: DatasetInfo, error: BaseException) -> DatasetCorruptError
         f"data set {entry.name!r}: the download is not laid out as expected ({brief(error)}): the source has changed, nothing "
         "was written; report it to nareg's authors."
     )
+
+
+#: Of each set: folder in its archive, nodes, directed edges.
+ARCHIVES = {"ogbn-arxiv": ("arxiv", 169_343, 1_166_243), "ogbn-products": ("products", 2_449_029, 61_859_140)}
+#: Bytes that one member may have.
+MEMBER_LIMIT = 4 * 2**30
+PIECE = 2**20
+
+
+def unpack_ogb(name: str, archive: Path, wanted: list[str], folder: Path) -> None:
+    """Write the files ``raw/...`` and ``split/...`` of a set into a folder, under their own names below it.
+
+    Raises
+    ------
+    ValueError, KeyError, zipfile.BadZipFile
+        If the archive has a member outside its folder, lacks one, or has other numbers of nodes or edges.
+    """
+    top, n_nodes, n_edges = ARCHIVES[name]
+    with zipfile.ZipFile(archive) as members:
+        refuse_outside(members.namelist())
+        for relative in wanted:
+            member = members.getinfo(f"{top}/{relative}")
+            if member.file_size > MEMBER_LIMIT:
+                raise ValueError(f"member {member.filename!r} has {member.file_size} bytes")
+            with members.open(member) as source, atomic_write(folder / relative) as target:
+                for piece in _pieces(source):
+                    target.write(piece)
+    for relative, expected in (("raw/node-label.csv.gz", n_nodes), ("raw/edge.csv.gz", n_edges)):
+        with gzip.open(folder / relative) as handle:
+            actual = size = 0
+            for piece in _pieces(handle):
+                actual, size = actual + piece.count(b"\n"), size + len(piece)
+                if size > MEMBER_LIMIT:
+                    raise ValueError(f"{relative} expands to more than {MEMBER_LIMIT} bytes")
+        if actual != expected:
+            raise ValueError(f"{relative} has {actual} lines, expected {expected}")
+
+
+def refuse_outside(names: list[str]) -> None:
+    """Refuse an archive with a member that would lie outside the folder it is unpacked in."""
+    for name in names:
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+            raise ValueError(f"member {name!r} points outside")
+
+
+def _pieces(handle: IO[bytes] | Any) -> Iterator[bytes]:
+    while piece := handle.read(PIECE):
+        yield piece
