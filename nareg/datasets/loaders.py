@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
 from nareg.datasets import _graph_loaders, radomeh
-from nareg.datasets._graph_entries import ENTRIES
 from nareg.datasets._info import BUNDLED, DatasetInfo, arrays, data_root, not_found
 from nareg.datasets.network import SensorNetwork, build
 from nareg.datasets.node_classification import NodeClassification
@@ -177,5 +176,5 @@ _LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork | NodeClassifica
     "pm25-california": _pm25,
     "aqi36": _aqi36,
     "noaa-109": _noaa_109,
-    **{entry.name: _graph_loaders.LOADERS.get(entry.name, _graph_loaders.prepared) for entry in ENTRIES},
+    **{name: _graph_loaders.LOADERS.get(name, _graph_loaders.prepared) for name in get_args(GraphName)},
 }
