@@ -37,7 +37,8 @@ from nareg._core import checks, conversions
 from nareg._core.adjacency import node_indices as node_indices
 from nareg._core.adjacency import operator_hash as operator_hash
 from nareg._core.conversions import METRICS, Kernel
-from nareg._storage import graph_files
+from nareg._storage import graph_writer
+from nareg._storage.graph_files import StoredGraph
 from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class Graph:
         >>> nareg.Graph.load(folder)
         Graph(n_nodes=3, n_edges=2)
         """
-        graph_files.save(
+        graph_writer.save(
             path, self._adjacency, dtype=dtype, metric=self._metric, coordinates=self._coordinates, names=self._names
         )
 
@@ -276,7 +277,7 @@ class Graph:
         TooLargeError
             If it does not fit into memory: then pass the folder to :func:`nareg.filters.denoise`.
         """
-        stored = graph_files.StoredGraph(path)
+        stored = StoredGraph(path)
         try:
             return cls(stored.adjacency(), coordinates=stored.coordinates, names=stored.names, metric=stored.metric)
         except TooLargeError:

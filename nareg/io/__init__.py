@@ -14,7 +14,8 @@ separators, decimal commas, numbers such as -9999 that mean missing, the order o
 are left out. ``strict=True`` refuses to guess.
 """
 
-from nareg._storage.graph_files import GraphWriter, StoredGraph
+from nareg._storage.graph_files import StoredGraph
+from nareg._storage.graph_writer import GraphWriter
 from nareg.io._columns import read_column, read_fit, read_weights, write_weights
 from nareg.io._convert import convert
 from nareg.io._graphs import read_adjacency

@@ -12,8 +12,9 @@ import numpy as np
 from nareg._core import checks
 from nareg._storage import array_files
 from nareg._storage.files import atomic_write
-from nareg._storage.graph_files import INDEX, StoredGraph
-from nareg._storage.graph_files.sorting import SortOptions, sort
+from nareg._storage.graph_files import StoredGraph
+from nareg._storage.graph_layout import INDEX
+from nareg._storage.graph_sorting import SortOptions, sort
 from nareg._storage.number_lines import numbers_of_lines
 from nareg.errors import InputError
 from nareg.io._graphs import EDGE_LISTS, entry_source

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._storage import array_files, matrix_market_files, sparse_files
-from nareg._storage.graph_files.sorting import Entries, EntrySource
+from nareg._storage.graph_sorting import Entries, EntrySource
 from nareg._storage.number_lines import numbers_of_lines
 from nareg.errors import UNREADABLE, InputError, brief
 

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from nareg._storage.array_files import NPY_HEADER, npy_header
 from nareg._storage.folders import atomic_folder
-from nareg._storage.graph_files import layout
-from nareg._storage.graph_files.layout import INDEX, GraphLayout
+from nareg._storage.graph_layout import INDEX, PARTS, GraphLayout, index_type
 from nareg.errors import InputError
 
 #: Entries of a matrix in memory that are written at a time.
@@ -52,7 +51,7 @@ class GraphWriter:
     def __enter__(self) -> GraphWriter:
         #: Where files that are not the graph's own may lie until the end.
         self.draft: Path = self._folder.__enter__()
-        names = [name for name in layout.PARTS if name != "weights" or self._weights is not None]
+        names = [name for name in PARTS if name != "weights" or self._weights is not None]
         self._files: dict[str, IO[bytes]] = {}
         try:
             for name in names:
@@ -70,7 +69,7 @@ class GraphWriter:
             raise InputError(f"{self._rows + counts.size} rows were written for n_nodes {self.n_nodes}: append one per node.")
         starts = self._entries + np.cumsum(counts, dtype="<i8")
         starts.tofile(self._files["indptr"])
-        indices.astype(layout.index_type(self.n_nodes), copy=False).tofile(self._files["indices"])
+        indices.astype(index_type(self.n_nodes), copy=False).tofile(self._files["indices"])
         if self._weights is not None:
             assert weights is not None
             self._all_one = self._all_one and bool((weights == 1).all())

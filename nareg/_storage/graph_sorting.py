@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._storage.graph_files.layout import index_type
-from nareg._storage.graph_files.writer import GraphWriter
+from nareg._storage.graph_layout import index_type
+from nareg._storage.graph_writer import GraphWriter
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 

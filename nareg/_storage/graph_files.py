@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from nareg._core import checks
 from nareg._storage import array_files, folders
-from nareg._storage.graph_files import layout
+from nareg._storage.graph_layout import GraphLayout, opened
 from nareg.errors import InputError
 
 #: Held while an open file is read, on systems that cannot read from a place without seeking it.
@@ -183,13 +183,13 @@ class StoredGraph:
         return InputError(f"{self.path / name}.npy {why}: it is damaged, convert again.")
 
 
-def _opened(path: Path) -> tuple[layout.GraphLayout, dict[str, Any]]:
+def _opened(path: Path) -> tuple[GraphLayout, dict[str, Any]]:
     """The files of the graph that is there, or that takes its place while they are being opened."""
     while True:
         folder = folders.whole_folder(path)
         before = _number(folder)
         try:
-            return layout.opened(folder)
+            return opened(folder)
         except InputError:
             if before == _number(folders.whole_folder(path)):
                 raise
