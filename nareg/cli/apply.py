@@ -1,8 +1,11 @@
-"""``nareg denoise`` and ``nareg interpolate``: designed weights applied to readings."""
+"""``nareg denoise`` and ``nareg interpolate``: designed weights applied to readings, also on all ranks of ``mpiexec``."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -14,20 +17,66 @@ from nareg._storage.folders import is_folder
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors, output, progress_bar
 from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict
-from nareg.cli.ranks import (
-    BackendChoice,
-    BackendOption,
-    PartitionChoice,
-    PartitionOption,
-    checking,
-    one_speaks,
-)
 from nareg.errors import AmplificationWarning, InputError
 from nareg.typing import WeightsLike
 
 if TYPE_CHECKING:
     from nareg.graph import Graph
     from nareg.io import Readings
+
+
+class BackendOption(StrEnum):
+    """The library that solves."""
+
+    auto = "auto"
+    scipy = "scipy"
+    torch = "torch"
+    petsc = "petsc"
+
+
+class PartitionOption(StrEnum):
+    """How a graph's folder is spread over ranks."""
+
+    none = "none"
+    ptscotch = "ptscotch"
+    parmetis = "parmetis"
+
+
+BackendChoice = Annotated[
+    BackendOption, typer.Option("--backend", help="Library that solves; petsc also under mpiexec, on all ranks together.")
+]
+PartitionChoice = Annotated[
+    PartitionOption,
+    typer.Option("--partition", help="With --backend petsc and a .graph folder: move nodes for fewer edges between ranks."),
+]
+
+
+@contextmanager
+def one_speaks(backend: str) -> Iterator[bool]:
+    """Silence all ranks but the first; yields whether this is it. An unforeseen error on one rank ends all."""
+    if backend != "petsc":
+        yield True
+        return
+    from nareg._solvers.backends._petsc.library import load
+    from nareg._solvers.backends._petsc.ranks import together
+
+    comm = load().comm
+    console.quiet = errors.quiet = comm.rank > 0
+    ended = None
+    with together(comm):
+        try:
+            yield comm.rank == 0
+        except typer.Exit as exit_:  # of all ranks
+            ended = exit_
+    if ended is not None:
+        raise ended
+
+
+def checking(backend: BackendOption) -> AbstractContextManager[object]:
+    """Where files are read and checked: what fails on one rank fails on all."""
+    from nareg._solvers import backends
+
+    return backends.checking(backend.value)
 
 
 def denoise(

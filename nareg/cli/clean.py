@@ -12,8 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
-from nareg.cli.inputs import console, errors, print_line, print_suspects
-from nareg.cli.stages import stage_bar
+from nareg.cli.inputs import console, errors, print_line, print_suspects, stage_bar
 
 if TYPE_CHECKING:
     from nareg.cleaning import Cleaned

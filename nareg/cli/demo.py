@@ -19,8 +19,8 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the split into training and test days, and of the noise.", min=0)] = 0,
 ) -> None:
     """Denoise 140 US weather stations with every design and write a report."""
-    from nareg.demo import protocol as demonstration
-    from nareg.demo import report
+    from nareg.cli import demo_protocol as demonstration
+    from nareg.cli import demo_report as report
 
     inputs.folder(out)
     settings = demonstration.DemoSettings(sdp=all_, seed=seed)

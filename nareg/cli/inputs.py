@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,10 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from nareg._storage.folders import is_folder
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from nareg.graph import Graph
@@ -205,3 +218,13 @@ def progress_bar(*more: ProgressColumn) -> Progress:
         console=errors,
         disable=not errors.is_terminal,
     )
+
+
+@contextmanager
+def stage_bar() -> Iterator[ProgressCallback]:
+    """A bar with the stage, the share that is done, and the time left."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    left = TextColumn("left:"), TimeRemainingColumn()
+    with Progress(*columns, *left, console=errors, transient=True) as bar:
+        line = bar.add_task("reading", total=1.0)
+        yield lambda now: bar.update(line, completed=now.fraction, description=now.stage)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nareg.errors import InputError
-from nareg.estimators._hold_out import generator_of, score_of
+from nareg.estimators._validation import generator_of, score_of
 from nareg.spacetime._times import ISO
 
 

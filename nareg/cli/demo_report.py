@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from matplotlib.figure import Figure
 
 from nareg import plotting
-from nareg.demo.protocol import DemoResult, Score
+from nareg.cli.demo_protocol import DemoResult, Score
 from nareg.io import write_rows
 from nareg.results import atomic_write
 
