@@ -135,9 +135,9 @@ def _minimize_with_gaps(
 ) -> np.ndarray:
     """Minimize ``sum_mask (y - x)^2 + sum_e limit_e |B x|_e`` for every column of the readings ``Y`` (S, T).
 
-    By the alternating direction method of multipliers. Some minimizer lies between the smallest and the largest reading: clipping
-    x to that range raises no term. Within these limits every p with ``|p_e| <= t_e`` gives a lower bound, also where its
-    divergence at unobserved nodes is not zero.
+    By the alternating direction method of multipliers. Some minimizer lies between the smallest and the largest reading:
+    clipping x to that range raises no term. Within these limits every p with ``|p_e| <= t_e`` gives a lower bound, also
+    where its divergence at unobserved nodes is not zero.
     """
     readings = np.zeros((mask.size, Y.shape[1]))
     readings[mask] = Y

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from nareg._storage.files import atomic_write
-from nareg.datasets._info import GIT, git_blob, of_file
+from nareg.datasets.registry import GIT, git_blob, of_file
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError
 
 #: Seconds to wait for a server's answer, and for each piece of it.

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from nareg._storage.array_files import EXPANSION, FREE, open_npz, read_npy, refuse_expanding
 from nareg._storage.number_lines import LONGEST
 from nareg._storage.sparse_files import csr, stored
-from nareg.datasets._info import DatasetInfo, arrays, not_found
 from nareg.datasets.node_classification import NodeClassification, Split
+from nareg.datasets.registry import DatasetInfo, arrays, not_found
 from nareg.errors import UNREADABLE, DatasetCorruptError, NaregError, TooLargeError, brief
 from nareg.graph import Graph
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from nareg.datasets._catalog import SOURCES
 from nareg.datasets._download import download, verify
-from nareg.datasets._info import ARRAYS, DatasetInfo, arrays, data_root, locate
-from nareg.datasets.registry import info
+from nareg.datasets.registry import ARRAYS, DatasetInfo, arrays, data_root, info, locate
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, NaregError
 from nareg.progress import Progress, ProgressCallback
 

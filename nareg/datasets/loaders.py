@@ -11,10 +11,9 @@ from typing import Any, Literal, get_args, overload
 import numpy as np
 
 from nareg.datasets import _graph_loaders, radomeh
-from nareg.datasets._info import BUNDLED, DatasetInfo, arrays, data_root, not_found
 from nareg.datasets.network import SensorNetwork, build
 from nareg.datasets.node_classification import NodeClassification
-from nareg.datasets.registry import info
+from nareg.datasets.registry import BUNDLED, DatasetInfo, arrays, data_root, info, not_found
 
 #: Names of sensor networks, and of graphs whose nodes have classes, so that an editor knows what ``load`` returns.
 SensorName = Literal[

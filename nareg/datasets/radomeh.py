@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nareg.datasets._info import BUNDLED
+from nareg.datasets.registry import BUNDLED
 from nareg.errors import UNREADABLE, DatasetCorruptError, brief
 from nareg.io import read_rows
 from nareg.io._text import rows

@@ -19,19 +19,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nareg._core.lazy import names_that_need
+from nareg._core.imports import names_that_need
 
 if TYPE_CHECKING:
     from nareg.estimators._cycle import SeasonalCycleRemover, SeasonallyAdjusted
     from nareg.estimators._denoisers import EdgeDenoiser, NodeAdaptiveDenoiser
-    from nareg.estimators._interpolator import GraphInterpolator
+    from nareg.estimators._filtered import GraphInterpolator
     from nareg.estimators._smoother import SpaceTimeSmoother
     from nareg.estimators._validation import HeldOutStations, TimeBlockSplit
 
 #: Name -> module: all need scikit-learn, and are imported when first used.
 _MODULES = {
     "EdgeDenoiser": "_denoisers",
-    "GraphInterpolator": "_interpolator",
+    "GraphInterpolator": "_filtered",
     "HeldOutStations": "_validation",
     "NodeAdaptiveDenoiser": "_denoisers",
     "SeasonalCycleRemover": "_cycle",

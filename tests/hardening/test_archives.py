@@ -128,7 +128,7 @@ def test_a_bundled_file_of_another_checksum_is_refused(network, tmp_path, monkey
     for name in info.files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"PK\x05\x06" + bytes(18))
-    monkeypatch.setattr("nareg.datasets._info.BUNDLED", tmp_path)
+    monkeypatch.setattr("nareg.datasets.registry.BUNDLED", tmp_path)
     with pytest.raises(DatasetCorruptError, match="has digest"):
         nareg.datasets.load(network)
 

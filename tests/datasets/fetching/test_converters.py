@@ -18,7 +18,7 @@ import scipy.sparse as sp
 import nareg
 from nareg._storage.array_files import read_npz
 from nareg._storage.sparse_files import stored
-from nareg.datasets import _converters, _delivery, _info, fetching
+from nareg.datasets import _converters, _delivery, fetching, registry
 from nareg.datasets._delivery import SIZES
 from nareg.errors import DatasetCorruptError
 
@@ -155,7 +155,7 @@ def test_metattack_on_pubmed_brings_planetoids_features(site, data_root, tmp_pat
 
     monkeypatch.setattr(_converters, "planetoid", lambda name, folder: whole)
     assert (
-        _info.of_arrays(_converters.metattack("pubmed", raw))
+        registry.of_arrays(_converters.metattack("pubmed", raw))
         == nareg.datasets.info("metattack-pubmed").files["metattack/pubmed.npz"]
     )
 

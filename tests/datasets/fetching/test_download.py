@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from nareg.datasets._download import Remote, download
-from nareg.datasets._info import git_blob
+from nareg.datasets.registry import git_blob
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError
 
 CONTENT = bytes(range(256)) * 4000

@@ -1,12 +1,32 @@
-"""A package that lies beside nareg in a checkout, imported from its folder and from nowhere else."""
+"""Modules that are imported when first used: those that need an optional library, and those of a checkout."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from nareg.errors import MissingDependencyError
+
+
+def names_that_need(library: str, package: str, modules: Mapping[str, str], *, extra: str, title: str) -> Callable[[str], Any]:
+    """A module's ``__getattr__``: finds each name of ``modules`` in the module of ``package`` that it maps to."""
+
+    def find(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            module = importlib.import_module(f"{package}.{modules[name]}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != library:
+                raise
+            raise MissingDependencyError(f"{package}.{name} needs {title}: pip install 'nareg[{extra}]'.") from None
+        return getattr(module, name)
+
+    return find
 
 
 def load_package(name: str, folder: Path) -> None:
