@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._clock_change import in_standard_time
 from nareg.io._notes import Notes, count, verb
 
 MONTHS = {
@@ -150,6 +151,12 @@ class Times:
 
     stamps: np.ndarray | None
     zone: str | None = None
+
+    def in_standard_time(self, series: np.ndarray, values: np.ndarray, labels: np.ndarray, notes: Notes) -> np.ndarray | None:
+        """Standard time of local times that repeat the hour in which daylight saving ends; None where none do."""
+        if self.stamps is None or self.stamps.dtype.kind != "M" or self.zone is not None:
+            return None
+        return in_standard_time(self.stamps, series, values, labels, notes)
 
 
 def understand(labels: np.ndarray, column: str, line: Callable[[int], str], notes: Notes) -> Times:
