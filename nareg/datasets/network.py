@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nareg.datasets.registry import DatasetInfo
 from nareg.errors import InputError
 from nareg.graph import Graph, node_indices
 from nareg.io import write_rows
@@ -168,32 +169,21 @@ class SensorNetwork:
 
 
 def build(
-    name: str,
-    readings: np.ndarray,
-    observed: np.ndarray,
-    times: np.ndarray,
-    units: str,
-    latitude: np.ndarray,
-    longitude: np.ndarray,
-    names: list[str],
-    *,
-    source: str,
-    license: str,
-    citation: str,
-    neighbors: int,
-) -> SensorNetwork:
-    """Assemble a network from (T, N) readings, as files store them, and places."""
-    coordinates = np.column_stack([latitude, longitude]).astype(np.float64)
-    signals = np.where(observed, readings, np.nan).T.astype(np.float64)
+    entry: DatasetInfo, readings: np.ndarray, times: np.ndarray | None, units: str, places: np.ndarray, names: list[str],
+    *, neighbors: int = 7,
+) -> SensorNetwork:  # fmt: skip
+    """Assemble a network from readings (T, N), as files store them, NaN where missing, and places in degrees (N, 2)."""
+    graph = Graph.from_knn(places.astype(np.float64), neighbors, metric="haversine", names=names)
+    signals = readings.T.astype(np.float64)
     return SensorNetwork(
-        name=name,
-        graph=Graph.from_knn(coordinates, neighbors, metric="haversine", names=names),
+        name=entry.name,
+        graph=graph,
         signals=signals,
-        observed=np.ascontiguousarray(observed.T),
-        times=times,
+        observed=np.ascontiguousarray(np.isfinite(signals)),
+        times=np.arange(len(readings)) if times is None else times,
         units=units,
-        source=source,
-        license=license,
-        citation=citation,
+        source=entry.source,
+        license=entry.license,
+        citation=entry.citation,
         neighbors=neighbors,
     )
