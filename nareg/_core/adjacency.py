@@ -71,6 +71,14 @@ def _entry(matrix: sp.csr_array, bad: np.ndarray) -> str:
     return f"{int(np.searchsorted(matrix.indptr, e, side='right')) - 1}, {int(matrix.indices[e])}"
 
 
+def undirected(i: np.ndarray, j: np.ndarray, n_nodes: int) -> sp.csr_array:
+    """Adjacency (N, N) of ones: nodes are joined where an entry of ``i`` and ``j`` joins them, in either direction."""
+    one_way = sp.csr_array((np.ones(i.size), (i, j)), shape=(n_nodes, n_nodes))
+    adjacency = sp.csr_array(one_way.maximum(one_way.T))
+    adjacency.data[:] = 1.0  # entries that are listed twice were added
+    return adjacency
+
+
 def read_only(matrix: sp.csr_array) -> sp.csr_array:
     """The same matrix with sorted indices and arrays that cannot be written."""
     matrix.sort_indices()

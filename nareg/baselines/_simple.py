@@ -17,8 +17,8 @@ from nareg.typing import ArrayLike
 def rolling_mean(y: ArrayLike, window: int, *, observed: ArrayLike | None = None) -> np.ndarray:
     """Centered rolling mean of each station's readings.
 
-    Equal to ``pandas.DataFrame(y.T).rolling(window, center=True, min_periods=1).mean().T``: the mean of the readings that
-    the window holds. NaN where it holds none; :func:`interpolate_in_time` fills those.
+    By pandas: ``DataFrame(y.T).rolling(window, center=True, min_periods=1).mean().T``, the mean of the readings that the
+    window holds. NaN where it holds none; :func:`interpolate_in_time` fills those.
 
     Parameters
     ----------
@@ -39,23 +39,10 @@ def rolling_mean(y: ArrayLike, window: int, *, observed: ArrayLike | None = None
     >>> nareg.baselines.rolling_mean(np.array([[1.0, 2.0, np.nan, 6.0]]), 3)
     array([[1.5, 1.5, 4. , 6. ]])
     """
-    values = series(y, observed)
-    window = checks.integer("window", window, low=1)
-    seen = np.isfinite(values)
-    counts = seen.sum(axis=1)
-    mean = np.where(seen, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
-    # sums of differences to the station's mean: a running sum of readings near 280 K would lose digits
-    sums = _running(np.where(seen, values - mean[:, None], 0.0), window)
-    present = _running(seen.astype(np.float64), window)
-    return np.where(present > 0, mean[:, None] + sums / np.maximum(present, 1), np.nan)
+    import pandas as pd
 
-
-def _running(values: np.ndarray, window: int) -> np.ndarray:
-    """Sum over the ``window`` times around each; where that is even, one more before than after."""
-    n, t = values.shape
-    total = np.concatenate([np.zeros((n, 1)), np.cumsum(values, axis=1)], axis=1)
-    last = np.arange(t) + (window - 1) // 2 + 1
-    return total[:, np.minimum(last, t)] - total[:, np.maximum(last - window, 0)]
+    frame = pd.DataFrame(series(y, observed).T)
+    return frame.rolling(checks.integer("window", window, low=1), center=True, min_periods=1).mean().to_numpy().T
 
 
 def interpolate_in_time(y: ArrayLike, *, times: ArrayLike | None = None, observed: ArrayLike | None = None) -> np.ndarray:

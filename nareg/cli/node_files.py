@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._core.adjacency import undirected
 from nareg._storage.folders import is_folder
 from nareg.cli.inputs import is_file
 from nareg.errors import UNREADABLE, InputError, brief
@@ -41,11 +42,7 @@ def graph(path: Path, n_nodes: int) -> Graph:
     if edges.min() < 0 or edges.max() >= n_nodes:
         bad = edges.max() if edges.max() >= n_nodes else edges.min()
         raise InputError(f"{path} names node {bad}, but features has nodes 0 to {n_nodes - 1}: correct a file.")
-    ends = np.concatenate([edges, edges[:, ::-1]])
-    adjacency = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
-    adjacency.sum_duplicates()
-    adjacency.data[:] = 1.0
-    return Graph(adjacency)
+    return Graph(undirected(*edges.T, n_nodes))
 
 
 def matrix(path: Path, *, in_place: bool = False) -> np.ndarray | sp.csr_array:

@@ -12,6 +12,7 @@ import scipy.io
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from nareg._core.adjacency import undirected
 from nareg._storage.array_files import open_npz, read_npz, refuse_expanding
 from nareg._storage.sparse_files import csr
 from nareg._storage.sparse_files import read_npz as read_sparse
@@ -24,10 +25,7 @@ def simple(edges: np.ndarray, n_nodes: int) -> sp.csr_array:
     """Adjacency (N, N) of ones: i and j are joined where a row (i, j) or (j, i) of edges (E, 2) joins them; no self-loops."""
     if edges.ndim != 2 or edges.shape[1] != 2 or (edges.size and not 0 <= edges.min() <= edges.max() < n_nodes):
         raise ValueError(f"an edge of shape {edges.shape[1:]} or beyond the {n_nodes} nodes")
-    i, j = edges[edges[:, 0] != edges[:, 1]].T
-    one_way = sp.csr_array((np.ones(i.size, np.uint8), (i, j)), shape=(n_nodes, n_nodes))
-    one_way.data[:] = 1  # edges that are listed twice were added
-    return one_way.maximum(one_way.T)
+    return undirected(*edges[edges[:, 0] != edges[:, 1]].T, n_nodes)
 
 
 def parts(name: str, matrix: Any, dtype: Any) -> Arrays:

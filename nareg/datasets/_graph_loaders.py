@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from nareg._core.adjacency import undirected
 from nareg._storage.array_files import EXPANSION, FREE, open_npz, read_npy, refuse_expanding
 from nareg._storage.number_lines import LONGEST
 from nareg._storage.sparse_files import csr, stored
-from nareg.datasets.node_classification import NodeClassification, Split
+from nareg.datasets._pyg import Split, splits_of_masks
+from nareg.datasets.node_classification import NodeClassification
 from nareg.datasets.registry import DatasetInfo, arrays, not_found
 from nareg.errors import UNREADABLE, DatasetCorruptError, NaregError, TooLargeError, brief
 from nareg.graph import Graph
@@ -79,7 +80,7 @@ def _splits(data: dict[str, np.ndarray]) -> tuple[Split, ...]:
     if "train_masks" not in data:
         return ()
     masks = [data[f"{part}_masks"] for part in ("train", "val", "test")]
-    return tuple((np.flatnonzero(a), np.flatnonzero(b), np.flatnonzero(c)) for a, b, c in zip(*masks, strict=True))
+    return splits_of_masks(*masks)
 
 
 def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
@@ -210,13 +211,9 @@ def _users_own(
     apart = all(np.unique(nodes).size == nodes.size for nodes in map(np.concatenate, splits))
     if not (classified and apart and numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < n):
         raise DatasetCorruptError(f"{folder}: edges, labels and splits do not belong together: download them again.")
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    directed = sp.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    adjacency = directed.maximum(directed.T)
-    adjacency.data[:] = 1.0
     return NodeClassification(
         name=entry.name,
-        graph=Graph(adjacency),
+        graph=Graph(undirected(*pairs[pairs[:, 0] != pairs[:, 1]].T, n)),
         features=features,
         labels=labels,
         n_classes=int(labels.max()) + 1,
