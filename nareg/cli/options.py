@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -57,7 +57,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             continue
         types = get_type_hints(groups[name], include_extras=True)
         for part in fields(groups[name]):
-            parameters.append(parameter.replace(name=part.name, default=part.default, annotation=types[part.name]))
+            default = inspect.Parameter.empty if part.default is MISSING else part.default
+            parameters.append(parameter.replace(name=part.name, default=default, annotation=types[part.name]))
 
     @wraps(command)
     def flat(**values: Any) -> None:
