@@ -39,7 +39,7 @@ from nareg._core.adjacency import operator_hash as operator_hash
 from nareg._core.conversions import METRICS, Kernel
 from nareg._storage import graph_writer
 from nareg._storage.graph_files import StoredGraph
-from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
+from nareg.errors import InputError, TooLargeError, read_errors
 
 if TYPE_CHECKING:
     import networkx
@@ -278,12 +278,8 @@ class Graph:
             If it does not fit into memory: then pass the folder to :func:`nareg.filters.denoise`.
         """
         stored = StoredGraph(path)
-        try:
+        with read_errors(f"{path} is damaged", "convert again", passed=TooLargeError):
             return cls(stored.adjacency(), coordinates=stored.coordinates, names=stored.names, metric=stored.metric)
-        except TooLargeError:
-            raise
-        except UNREADABLE as error:
-            raise InputError(f"{path} is damaged ({brief(error)}): convert again.") from None
 
     def describe_node(self, i: int) -> str:
         """The node as messages name it.

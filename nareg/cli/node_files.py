@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from nareg._core.adjacency import undirected
 from nareg._storage.folders import is_folder
 from nareg.cli.inputs import is_file
-from nareg.errors import UNREADABLE, InputError, brief
+from nareg.errors import InputError, read_errors
 
 if TYPE_CHECKING:
     from nareg.graph import Graph
@@ -56,12 +56,8 @@ def matrix(path: Path, *, in_place: bool = False) -> np.ndarray | sp.csr_array:
     }
     if path.suffix.lower() not in readers:
         raise InputError(f"{path}: pass features as .npy, .npz (written by scipy.sparse.save_npz) or .mtx.")
-    try:
+    with read_errors(f"{path} cannot be read", "write it again"):
         features = readers[path.suffix.lower()](path)
-    except InputError:
-        raise
-    except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} cannot be read ({brief(error)}): write it again.") from None
     if features.ndim != 2:
         raise InputError(f"{path} has an array of shape {features.shape}: write one row per node and one column per feature.")
     return features

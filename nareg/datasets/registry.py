@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nareg._storage.array_files import read_npz
-from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError, brief
+from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError, read_errors
 
 #: In front of a digest in the registry; one without is the sha256 of the file.
 ARRAYS, GIT = "arrays:", "git:"
@@ -180,13 +180,10 @@ def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
 def arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file of the data set, if they are those of the registry; nothing is unpickled."""
     path, expected = locate(entry, relative, root), entry.files.get(relative) or ""
-    try:
+    remedy = "delete it and download it again"
+    with read_errors(f"{path} cannot be read", remedy, kind=DatasetCorruptError, passed=TooLargeError):
         values = read_npz(path)
         actual = of_arrays(values) if expected.startswith(ARRAYS) else expected
-    except TooLargeError:
-        raise
-    except UNREADABLE as error:
-        raise DatasetCorruptError(f"{path} cannot be read ({brief(error)}): delete it and download it again.") from None
     if actual != expected:
         raise _differs(path, actual, expected)
     return values

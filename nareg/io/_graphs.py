@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from nareg._storage import array_files, matrix_market_files, sparse_files
 from nareg._storage.graph_sorting import Entries, EntrySource
 from nareg._storage.number_lines import numbers_of_lines
-from nareg.errors import UNREADABLE, InputError, brief
+from nareg.errors import InputError, read_errors
 
 #: Entries of an array that are read at a time.
 PIECE = 2**21
@@ -44,12 +44,8 @@ def entry_source(path: Path, n_nodes: int | None = None) -> EntrySource:
     readers = {".mtx": _matrix_market, ".npz": _scipy, ".npy": _edge_index}
     if kind not in readers:
         raise InputError(f"{path}: a graph's name ends in {', '.join((*EDGE_LISTS, *readers))}, or is a .graph folder.")
-    try:
+    with read_errors(f"{path} cannot be read", "write it again"):
         return readers[kind](path, n_nodes)
-    except InputError:
-        raise
-    except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} cannot be read ({brief(error)}): write it again.") from None
 
 
 def _edge_list(path: Path) -> Iterator[Entries]:
@@ -185,11 +181,7 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
     >>> read_adjacency(path).shape
     (4, 4)
     """
-    try:
+    if not Path(path).exists():
+        raise InputError(f"{path} does not exist.")
+    with read_errors(f"{path} is not a MatrixMarket file, or too large", "use scipy.io.mmwrite"):
         return sp.csr_array(matrix_market_files.read(path))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist.") from None
-    except InputError:
-        raise
-    except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} is not a MatrixMarket file, or too large ({brief(error)}): use scipy.io.mmwrite.") from None
