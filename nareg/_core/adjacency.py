@@ -71,9 +71,9 @@ def _entry(matrix: sp.csr_array, bad: np.ndarray) -> str:
     return f"{int(np.searchsorted(matrix.indptr, e, side='right')) - 1}, {int(matrix.indices[e])}"
 
 
-def undirected(i: np.ndarray, j: np.ndarray, n_nodes: int) -> sp.csr_array:
-    """Adjacency (N, N) of ones: nodes are joined where an entry of ``i`` and ``j`` joins them, in either direction."""
-    one_way = sp.csr_array((np.ones(i.size), (i, j)), shape=(n_nodes, n_nodes))
+def undirected(edges: np.ndarray, n_nodes: int) -> sp.csr_array:
+    """Adjacency (N, N) of ones that joins the nodes of every column of ``edges`` (2, E), in whichever direction it points."""
+    one_way = sp.csr_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n_nodes, n_nodes))
     adjacency = sp.csr_array(one_way.maximum(one_way.T))
     adjacency.data[:] = 1.0  # entries that are listed twice were added
     return adjacency

@@ -56,15 +56,17 @@ def damage(form: str, parts: Sequence[np.ndarray], shape: tuple[int, int]) -> st
     if wrong is not None:
         return wrong
     if form == "coo":
-        return _by_entries(values, *places, rows, columns)
+        return _by_entries(rows, columns, values, *places)
     if form == "dia":
-        return _by_diagonals(values, *places, rows, columns)
+        return _by_diagonals(rows, columns, values, *places)
     if form == "bsr":
         height, width = values.shape[1:] if values.ndim == 3 else (0, 0)
         if not height or not width or rows % height or columns % width:
             return f"its blocks have the shape {values.shape[1:]} in a matrix of {rows} x {columns}"
-        return _by_rows(values[:, 0, 0], *places, rows // height, columns // width)
-    return _by_rows(values, *places, *((rows, columns) if form == "csr" else (columns, rows)))
+        return _by_rows(rows // height, columns // width, values[:, 0, 0], *places)
+    if form == "csc":
+        rows, columns = columns, rows
+    return _by_rows(rows, columns, values, *places)
 
 
 def edge_index(value: Any, n_nodes: int | None) -> tuple[np.ndarray, int]:
@@ -104,7 +106,7 @@ def _outside(name: str, places: np.ndarray, size: int) -> str | None:
     return f"an entry is in {name} {places[((places < 0) | (places >= size)).argmax()]} of {size}"
 
 
-def _by_rows(values: np.ndarray, places: np.ndarray, starts: np.ndarray, rows: int, columns: int) -> str | None:
+def _by_rows(rows: int, columns: int, values: np.ndarray, places: np.ndarray, starts: np.ndarray) -> str | None:
     if values.shape != places.shape:
         return f"it has values of shape {values.shape} at {places.size} places"
     if starts.size != rows + 1:
@@ -118,13 +120,13 @@ def _by_rows(values: np.ndarray, places: np.ndarray, starts: np.ndarray, rows: i
     return f"an entry of row {row} is in column {places[at]} of {columns}"
 
 
-def _by_entries(values: np.ndarray, row: np.ndarray, column: np.ndarray, rows: int, columns: int) -> str | None:
+def _by_entries(rows: int, columns: int, values: np.ndarray, row: np.ndarray, column: np.ndarray) -> str | None:
     if values.ndim != 1 or not values.size == row.size == column.size:
         return f"it has values of shape {values.shape} at {row.size} rows and {column.size} columns"
     return _outside("row", row, rows) or _outside("column", column, columns)
 
 
-def _by_diagonals(values: np.ndarray, offsets: np.ndarray, rows: int, columns: int) -> str | None:
+def _by_diagonals(rows: int, columns: int, values: np.ndarray, offsets: np.ndarray) -> str | None:
     if values.ndim != 2 or len(values) != offsets.size or np.unique(offsets).size != offsets.size:
         return f"it has values of shape {values.shape} on {offsets.size} diagonals"
     outside = (offsets <= -rows) | (offsets >= columns)

@@ -16,8 +16,21 @@ from rich.markup import escape
 
 from nareg._storage.folders import is_folder
 from nareg.cli import inputs, plausibility
-from nareg.cli.inputs import Center, console, errors, output, progress_bar
-from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict, grouped
+from nareg.cli.inputs import (
+    NEIGHBORS,
+    AllowUnlike,
+    Center,
+    OwnCentering,
+    OwnNeighbors,
+    ReadingsFile,
+    StationsFile,
+    Strict,
+    console,
+    errors,
+    grouped,
+    output,
+    progress_bar,
+)
 from nareg.errors import AmplificationWarning, InputError
 from nareg.typing import WeightsLike
 

@@ -13,8 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
-from nareg.cli.inputs import console, errors, print_line, print_suspects, stage_bar
-from nareg.cli.options import ReadingsFile, Strict, grouped
+from nareg.cli.inputs import ReadingsFile, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
 
 if TYPE_CHECKING:
     from nareg.cleaning import Cleaned

@@ -18,8 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
-from nareg.cli.inputs import Center, console, errors
-from nareg.cli.options import NEIGHBORS, Centering, Neighbors, ReadingsFile, StationsFile, Strict
+from nareg.cli.inputs import NEIGHBORS, Center, Centering, Neighbors, ReadingsFile, StationsFile, Strict, console, errors
 from nareg.errors import InputError
 
 #: Relative projected gradient at which designs call a descent converged.

@@ -25,7 +25,7 @@ def simple(edges: np.ndarray, n_nodes: int) -> sp.csr_array:
     """Adjacency (N, N) of ones: i and j are joined where a row (i, j) or (j, i) of edges (E, 2) joins them; no self-loops."""
     if edges.ndim != 2 or edges.shape[1] != 2 or (edges.size and not 0 <= edges.min() <= edges.max() < n_nodes):
         raise ValueError(f"an edge of shape {edges.shape[1:]} or beyond the {n_nodes} nodes")
-    return undirected(*edges[edges[:, 0] != edges[:, 1]].T, n_nodes)
+    return undirected(edges[edges[:, 0] != edges[:, 1]].T, n_nodes)
 
 
 def parts(name: str, matrix: Any, dtype: Any) -> Arrays:

@@ -18,8 +18,7 @@ import numpy as np
 from nareg._storage.files import atomic_write
 from nareg.datasets import _graph_loaders, radomeh
 from nareg.datasets._converters import Arrays
-from nareg.datasets._download import changed
-from nareg.datasets.registry import DatasetInfo, of_arrays, of_file
+from nareg.datasets.registry import DatasetInfo, changed, of_arrays, of_file
 from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, NaregError, brief
 
 Deliver = Callable[[DatasetInfo, Path, Path], None]

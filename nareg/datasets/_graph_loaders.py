@@ -15,8 +15,8 @@ import numpy as np
 
 from nareg._core.adjacency import undirected
 from nareg._storage.array_files import EXPANSION, FREE, open_npz, read_npy, refuse_expanding
-from nareg._storage.number_lines import LONGEST
 from nareg._storage.sparse_files import csr, stored
+from nareg._storage.text_files import LONGEST
 from nareg.datasets._pyg import Split, splits_of_masks
 from nareg.datasets.node_classification import NodeClassification
 from nareg.datasets.registry import DatasetInfo, arrays, not_found
@@ -195,7 +195,7 @@ def _users_own(
         raise DatasetCorruptError(f"{folder}: edges, labels and splits do not belong together: download them again.")
     return NodeClassification(
         name=entry.name,
-        graph=Graph(undirected(*pairs[pairs[:, 0] != pairs[:, 1]].T, n)),
+        graph=Graph(undirected(pairs[pairs[:, 0] != pairs[:, 1]].T, n)),
         features=features,
         labels=labels,
         n_classes=int(labels.max()) + 1,

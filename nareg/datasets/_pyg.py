@@ -123,7 +123,7 @@ def _n_classes(labels: np.ndarray) -> int:
 def _graph(edge_index: Any, n_nodes: int) -> Graph:
     """Simple and undirected: i and j are joined where either points at the other, self-loops are left out."""
     index, _ = sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
-    return Graph(undirected(*index[:, index[0] != index[1]], n_nodes))
+    return Graph(undirected(index[:, index[0] != index[1]], n_nodes))
 
 
 def _splits(masks: list[Any], n_nodes: int) -> tuple[Split, ...]:

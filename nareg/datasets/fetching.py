@@ -6,8 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from nareg.datasets._catalog import SOURCES
-from nareg.datasets._download import download, verify
+from nareg.datasets._sources import SOURCES, download, verify
 from nareg.datasets.registry import ARRAYS, DatasetInfo, arrays, data_root, info, locate
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, NaregError
 from nareg.progress import Progress, ProgressCallback

@@ -227,7 +227,7 @@ def synthetic(
     rest = generator.permutation(np.arange(each * n_classes, n_nodes))
     return NodeClassification(
         name="synthetic",
-        graph=Graph(undirected(tails[apart], heads[apart], n_nodes)),
+        graph=Graph(undirected(np.stack([tails[apart], heads[apart]]), n_nodes)),
         features=features.astype(np.float32),
         labels=labels.astype(np.int64),
         n_classes=n_classes,

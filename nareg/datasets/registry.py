@@ -166,6 +166,14 @@ def _differs(path: Path, actual: str, expected: str) -> DatasetCorruptError:
     )
 
 
+def changed(data_set: str, what: str, expected: str, actual: str) -> DatasetCorruptError:
+    """The error that tells that a source is not what it was."""
+    return DatasetCorruptError(
+        f"data set {data_set!r}: {what} has digest {actual}, expected {expected}: the source has changed, nothing was "
+        "written; get the files of that digest by other means, or report it to nareg's authors."
+    )
+
+
 def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
     """The error that names the missing files and how to get them."""
     wanted = " or ".join(str(root / f) for f in entry.files) if entry.name == "molene" else " and ".join(

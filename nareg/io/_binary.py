@@ -23,8 +23,8 @@ from nareg._core import checks
 from nareg._storage import array_files
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import UNREADABLE, InputError, MissingDependencyError, TooLargeError
-from nareg.io._names import distinct
 from nareg.io._notes import Notes, count
+from nareg.io._vocabulary import distinct
 
 PARQUET = (".parquet", ".pq")
 NETCDF = (".nc", ".nc4", ".netcdf")

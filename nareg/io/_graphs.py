@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._storage import array_files, matrix_market_files, sparse_files
+from nareg._storage import array_files, sparse_files, text_files
 from nareg._storage.graph_sorting import Entries, EntrySource
-from nareg._storage.number_lines import numbers_of_lines
+from nareg._storage.text_files import numbers_of_lines
 from nareg.errors import InputError, read_errors
 
 #: Entries of an array that are read at a time.
@@ -64,12 +64,8 @@ def _nodes(numbers: np.ndarray, path: Path) -> np.ndarray:
 
 def _matrix_market(path: Path, n_nodes: int | None) -> EntrySource:
     """A sparse MatrixMarket file: real, integer or pattern; general or symmetric."""
-    head = matrix_market_files.header(path)
-    if (
-        head.layout != "coordinate"
-        or head.field not in matrix_market_files.REAL
-        or head.symmetry not in ("general", "symmetric")
-    ):
+    head = text_files.matrix_market_header(path)
+    if head.layout != "coordinate" or head.field not in text_files.REAL or head.symmetry not in ("general", "symmetric"):
         kind = f"{head.layout} {head.field} {head.symmetry}"
         raise InputError(f"{path} is {kind}: coordinate, real or pattern, general or symmetric is expected.")
     if head.rows != head.columns:
@@ -184,4 +180,4 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
     if not Path(path).exists():
         raise InputError(f"{path} does not exist.")
     with read_errors(f"{path} is not a MatrixMarket file, or too large", "use scipy.io.mmwrite"):
-        return sp.csr_array(matrix_market_files.read(path))
+        return sp.csr_array(text_files.read_matrix_market(path))

@@ -12,7 +12,6 @@ from nareg.errors import InputError
 from nareg.io._file import FileTable
 from nareg.io._frames import FrameTable
 from nareg.io._missing import is_flag
-from nareg.io._names import loose
 from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._times import parse
@@ -33,6 +32,7 @@ from nareg.io._vocabulary import (
     UNNAMED,
     VALUE,
     ZONE,
+    loose,
     plain,
 )
 

@@ -17,12 +17,11 @@ from nareg.io._file import FileTable
 from nareg.io._frames import FrameTable, readings_frame
 from nareg.io._layout import Layout, Table, one_unit, recognize, refuse_mixed_kinds
 from nareg.io._missing import marked_bad, remove_sentinels
-from nareg.io._names import absent, match, refuse_repeated
 from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import LimitCells
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
-from nareg.io._vocabulary import ZONES
+from nareg.io._vocabulary import ZONES, absent, match, refuse_repeated
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,23 @@ from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._file import FileTable
 from nareg.io._frames import FrameTable, stations_frame
 from nareg.io._layout import Table
-from nareg.io._names import distinct
 from nareg.io._notes import Notes, count, listed
 from nareg.io._places import Angles, note_far, note_two_decimals, refusal, unpack
 from nareg.io._tables import Stations
-from nareg.io._vocabulary import ALTITUDE, EAST, LATITUDE, LONGITUDE, NORTH, SENSOR, SENTINELS, STATION, TIME, UNNAMED, plain
+from nareg.io._vocabulary import (
+    ALTITUDE,
+    EAST,
+    LATITUDE,
+    LONGITUDE,
+    NORTH,
+    SENSOR,
+    SENTINELS,
+    STATION,
+    TIME,
+    UNNAMED,
+    distinct,
+    plain,
+)
 
 #: Degrees from 0, 0 within which another station makes it a place.
 FAR = 10.0

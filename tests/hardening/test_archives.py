@@ -20,7 +20,7 @@ import scipy.io
 import nareg
 from nareg._storage.array_files import EXPANSION, FREE
 from nareg.datasets import _converters, _delivery, _graph_loaders, radomeh
-from nareg.datasets._download import Remote, verify
+from nareg.datasets._sources import Remote, verify
 from nareg.errors import DatasetCorruptError, InputError, NaregError, TooLargeError
 from nareg.io import read_readings, read_stations
 from tests.hardening.readers import entry, ogb_files
@@ -189,8 +189,8 @@ def test_many_lines_in_front_of_a_table_take_no_square_of_their_number(line, tmp
 
 
 def test_a_line_without_an_end_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("nareg._storage.number_lines.LONGEST", 2**20)
-    monkeypatch.setattr("nareg._storage.number_lines.TEXT", 2**18)
+    monkeypatch.setattr("nareg._storage.text_files.LONGEST", 2**20)
+    monkeypatch.setattr("nareg._storage.text_files.TEXT", 2**18)
     (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(b"0,1" * 2**22))
     with pytest.raises(NaregError, match="line 1, has more than 1048576 characters"):
         nareg.io.convert(tmp_path / "edges.csv.gz", tmp_path / "a.graph")

@@ -27,7 +27,7 @@ HEAD = "%%MatrixMarket matrix coordinate real "
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Many chunks from small files."""
-    monkeypatch.setattr("nareg._storage.number_lines.TEXT", 997)
+    monkeypatch.setattr("nareg._storage.text_files.TEXT", 997)
     monkeypatch.setattr("nareg.io._graphs.PIECE", 101)
 
 

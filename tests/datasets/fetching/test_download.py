@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from nareg.datasets._download import Remote, download
+from nareg.datasets._sources import Remote, download
 from nareg.datasets.registry import git_blob
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError
 

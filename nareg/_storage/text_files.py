@@ -1,23 +1,132 @@
-"""Matrices in MatrixMarket files, read as strictly as any other text of numbers.
-
-SciPy's reader takes ``1.5x`` as 1.5. It ends the process where the last number is cut off or holds a zero byte (scipy issue
-19949).
-"""
+"""Numbers from text files: tables in chunks, whose every cell is a number, and MatrixMarket files as strictly."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
 from nareg._storage import sparse_files
-from nareg._storage.array_files import refuse_expanding
-from nareg._storage.number_lines import numbers_of_lines, opened
-from nareg.errors import InputError
+from nareg._storage.array_files import refuse_expanding, refuse_special
+from nareg.errors import UNREADABLE, InputError, brief
+
+#: Bytes of a text that are read at a time.
+TEXT = 2**22
+#: Longest line: that of 3 million cells.
+LONGEST = 2**26
+SPACES = bytes.maketrans(b",;\t\r", b"    ")
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file, through its compression if its name ends in ``.gz`` or ``.bz2``."""
+    refuse_special(path)
+    compressed = {".gz": gzip.open, ".bz2": bz2.open}
+    return compressed.get(path.suffix.lower(), open)(path, "rb")  # type: ignore[operator, no-any-return]
+
+
+def numbers_of_lines(
+    path: Path, widths: tuple[int, ...] | None = None, *, comment: bytes = b"#", skip: int = 0
+) -> Iterator[tuple[np.ndarray, float]]:
+    """Numbers of a text in chunks, (lines, numbers per line), and the share of the file that has been read.
+
+    Lines in front that start with a comment sign, and one header without digits, are passed over.
+    """
+    size, width, line, started, headed, rest = os.stat(path).st_size, 0, 1, False, False, b""
+    with opened(path) as handle:
+        while True:
+            try:
+                block = handle.read(TEXT)
+            except UNREADABLE as error:
+                raise InputError(f"{path} cannot be read ({brief(error)}): write it again.") from None
+            text, rest = _whole_lines(rest + block, last=not block)
+            if len(rest) > LONGEST:
+                raise InputError(
+                    f"{path}, line {line}, has more than {LONGEST} characters: it is damaged, or no table of numbers."
+                )
+            begin = 0
+            while begin < len(text) and not started:
+                end = text.find(b"\n", begin) + 1 or len(text)
+                words = text[begin:end].strip().lower()
+                named = bool(words) and not any(c in b"0123456789" for c in words) and words not in (b"nan", b"inf")
+                passed = line <= skip or not words or words[:1] in (*[bytes([c]) for c in comment],)
+                started = not (passed or (named and not headed))
+                headed |= named and not passed
+                begin, line = (begin, line) if started else (end, line + 1)
+            text = text[begin:]
+            if text:
+                numbers, lines = _parsed(text, path, line, width, widths)
+                width, line = numbers.shape[1], line + lines
+                if numbers.size:
+                    yield numbers, min(_position(handle) / max(size, 1), 1.0)
+            if not block:
+                return
+
+
+def _position(handle: IO[bytes]) -> int:
+    """Bytes read of the file itself, compressed or not."""
+    raw = getattr(handle, "fileobj", None)
+    return int((raw or handle).tell())
+
+
+def _whole_lines(data: bytes, *, last: bool) -> tuple[bytes, bytes]:
+    """The lines that are complete, and the rest."""
+    end = len(data) if last else data.rfind(b"\n") + 1
+    return data[:end], data[end:]
+
+
+def _parsed(text: bytes, path: Path, line: int, width: int, widths: tuple[int, ...] | None) -> tuple[np.ndarray, int]:
+    """Numbers (lines, width), and the lines that were passed, empty ones too."""
+    plain = text.translate(SPACES)
+    if not plain.endswith(b"\n"):
+        plain += b"\n"
+    letters = np.frombuffer(plain, np.uint8)
+    blank = letters <= 32
+    begins = ~blank & np.concatenate([[True], blank[:-1]])
+    ends = np.flatnonzero(letters == 10)
+    counts = np.diff(np.cumsum(begins)[ends], prepend=0)
+    filled = counts > 0
+    if not filled.any():
+        return np.zeros((0, width)), ends.size
+    width = width or int(counts[filled][0])
+    wrong = filled & (counts != width)
+    if widths is not None and width not in widths:
+        raise InputError(f"{path}, line {line}: {width} values, {' or '.join(map(str, widths))} are expected.")
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise InputError(f"{path}, line {line + at}: {counts[at]} values where other lines have {width}: correct the line.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that a text is no number
+        try:
+            numbers = np.fromstring(plain.decode("latin-1"), sep=" ")
+        except (DeprecationWarning, ValueError):
+            numbers = np.zeros(0)
+    if numbers.size != counts.sum():
+        raise _no_number(plain, path, line)
+    return numbers.reshape(-1, width), ends.size
+
+
+def _no_number(text: bytes, path: Path, line: int) -> InputError:
+    """Names the first cell that is no number."""
+    for number, cells in enumerate(text.split(b"\n"), line):
+        for cell in cells.split():
+            try:
+                float(cell)
+                good = b"_" not in cell
+            except ValueError:
+                good = False
+            if not good:
+                return InputError(f"{path}, line {number}: {cell[:80].decode('latin-1')!r} is not a number: correct it.")
+    return InputError(f"{path}, from line {line} on: the text cannot be read as numbers: write it again.")
+
 
 #: Fields with real numbers, and the numbers per line of an entry.
 REAL = {"real": 3, "double": 3, "integer": 3, "unsigned-integer": 3, "pattern": 2}
@@ -46,7 +155,7 @@ class MatrixHeader:
         return 1 if self.layout == "array" else REAL[self.field]
 
 
-def header(path: Path) -> MatrixHeader:
+def matrix_market_header(path: Path) -> MatrixHeader:
     """The first line, the comments, and the line of the sizes.
 
     Raises
@@ -74,8 +183,11 @@ def header(path: Path) -> MatrixHeader:
     return MatrixHeader(layout, field, symmetry, rows, columns, listed[0] if listed else below, lines)
 
 
-def read(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
+def read_matrix_market(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
     """A MatrixMarket file of real numbers: sparse, or dense for the layout "array".
+
+    SciPy's reader takes ``1.5x`` as 1.5. It ends the process where the last number is cut off or holds a zero byte (scipy
+    issue 19949).
 
     Raises
     ------
@@ -85,7 +197,7 @@ def read(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
         One of ``nareg.errors.UNREADABLE`` if it cannot be read.
     """
     path = Path(path)
-    head = header(path)
+    head = matrix_market_header(path)
     if head.field not in REAL:
         raise InputError(f"{path} holds {head.field} numbers, real ones are expected.")
     if head.symmetry not in SYMMETRIES or (head.symmetry != "general" and head.rows != head.columns):
