@@ -262,7 +262,7 @@ def _rows(
         )
         matrix = _mirrored(listed, other, first, source, options)
     else:
-        matrix = _once(row, records["column"], weight, shape, first, source, options)
+        matrix = _distinct_edges(row, records["column"], weight, shape, first, source, options)
     return np.diff(matrix.indptr), matrix.indices, matrix.data
 
 
@@ -287,7 +287,7 @@ def _mirrored(listed: Any, other: Any, first: int, source: EntrySource, options:
     return larger
 
 
-def _once(
+def _distinct_edges(
     row: np.ndarray, column: np.ndarray, weight: np.ndarray, shape: tuple[int, int], first: int, source: EntrySource,
     options: SortOptions,
 ) -> sp.csr_array:  # fmt: skip

@@ -87,7 +87,7 @@ def design(
     seen = table.observed
     if not seen.any():
         raise InputError(f"{readings} contains no reading: pass a file with readings.")
-    plausibility.look_over(readings, names, table.values, seen)
+    plausibility.check_readings(readings, names, table.values, seen)
     mean = inputs.mean(table.values, center)
     X = np.where(seen, table.values - mean, 0.0)
     variance = inputs.noise_variance(noise, noise_std, names, all_names)

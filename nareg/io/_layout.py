@@ -46,14 +46,14 @@ HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
 class Layout:
     """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings.
 
-    ``beside`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
+    ``extra`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
     wide table with the column of readings that each is about. ``zone`` names the zone of each time.
     """
 
     time: tuple[int, ...]
     station: int | None
     values: tuple[int, ...]
-    beside: tuple[int, ...] = ()
+    extra: tuple[int, ...] = ()
     flags: tuple[tuple[int, int], ...] = ()
     zone: int | None = None
 
@@ -76,10 +76,10 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
         spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
     value = _value(table, words, [i for i in rest if i != station], notes)
-    beside = tuple(i for i in rest if i not in (station, value))
-    flags = tuple((i, value) for i in beside if is_flag(table.header[i], table.header[value]))
-    zone = next((i for i in beside if words[i] in ZONE), None)
-    return Layout(time, station, (value,), beside, flags, zone)
+    extra = tuple(i for i in rest if i not in (station, value))
+    flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
+    zone = next((i for i in extra if words[i] in ZONE), None)
+    return Layout(time, station, (value,), extra, flags, zone)
 
 
 def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> tuple[tuple[int, int], ...]:
@@ -268,7 +268,7 @@ MANY, KINDS = 0.25, 50
 def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
     """The unit that a column of units states; more than one is refused."""
     stated: str | None = None
-    for column in layout.beside:
+    for column in layout.extra:
         if plain(table.header[column]) not in UNIT:
             continue
         (cells,), _ = table.load([column], [])
@@ -298,7 +298,7 @@ def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.
     repeats = len(place) - len(np.unique(place))
     if repeats < MANY * len(place):
         return
-    for column in layout.beside:
+    for column in layout.extra:
         (cells,), _ = table.load([column], [])
         kind, kinds = np.unique(cells[row].astype(str), return_inverse=True)
         if 1 < len(kind) <= KINDS and len(np.unique(place * len(kind) + kinds)) == len(place):
