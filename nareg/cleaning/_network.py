@@ -15,9 +15,7 @@ from nareg._core import checks
 from nareg.cleaning._directions import refuse_directions
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io import Readings, Stations
-from nareg.io._binary import NETCDF
-from nareg.io._frames import is_xarray
+from nareg.io import NETCDF, Readings, Stations, is_xarray
 
 if TYPE_CHECKING:
     import pandas as pd

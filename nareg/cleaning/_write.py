@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nareg.io import write_rows
-from nareg.io._write import write_bytes
+from nareg.io import write_bytes, write_rows
 
 if TYPE_CHECKING:
     import pandas as pd

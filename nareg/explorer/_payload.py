@@ -12,7 +12,7 @@ import numpy as np
 from nareg import __version__, design
 from nareg.cleaning._clean import MODEL
 from nareg.cleaning._words import number
-from nareg.datasets._coast import coast
+from nareg.datasets import coast
 from nareg.explorer._advice import ADVICE, QUESTIONS
 from nareg.explorer._source import Scene
 from nareg.graph import Graph

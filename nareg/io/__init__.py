@@ -16,13 +16,20 @@ are left out. ``strict=True`` refuses to guess.
 
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.graph_writer import GraphWriter
+from nareg.io._binary import NETCDF as NETCDF
 from nareg.io._columns import read_column, read_fit, read_weights, write_weights
 from nareg.io._convert import convert
+from nareg.io._frames import is_xarray as is_xarray
 from nareg.io._graphs import read_adjacency
+from nareg.io._labeled import as_series as as_series
+from nareg.io._labeled import takes_tables as takes_tables
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
 from nareg.io._stations import read_stations, stations_from_frame
 from nareg.io._tables import Readings, Stations
 from nareg.io._text import read_rows
+from nareg.io._text import rows as rows
+from nareg.io._vocabulary import distinct as distinct
+from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows
 
 __all__ = [

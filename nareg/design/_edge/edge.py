@@ -26,7 +26,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.rate import checked_rate
 from nareg.errors import InputError, TooLargeError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike

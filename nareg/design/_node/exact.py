@@ -36,7 +36,7 @@ from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike

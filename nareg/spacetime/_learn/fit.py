@@ -13,7 +13,7 @@ from nareg._core import checks
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _times, _transforms

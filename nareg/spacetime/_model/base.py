@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.results import Status
 from nareg.spacetime import _times
 from nareg.spacetime._learn.cycle_errors import OffsetErrors, with_offsets

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from nareg._core import checks
 from nareg._core.process import StateLock
 from nareg.errors import BusyError, InputError
-from nareg.io._labeled import as_series
+from nareg.io import as_series
 from nareg.spacetime._model import stations as _stations
 from nareg.spacetime._model.base import BaseModel
 from nareg.spacetime._model.results import Update

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io._vocabulary import distinct
+from nareg.io import distinct
 from nareg.spacetime._dense.dynamics import Dynamics
 from nareg.spacetime._learn.parametric import Parameters
 from nareg.spacetime._space import JITTER, Space
