@@ -102,73 +102,54 @@ class DemoTask:
 
 Designer = Callable[[DemoTask], WeightDesign]
 
-#: Name -> (what it needs to know, how to get it).
-QUICK: dict[str, tuple[str, Designer]] = {
-    "one weight, published rule": (
-        "SNR",
-        lambda t: design.node_invariant(t.graph, rule="chen-liu", signals=t.train, noise=t.noise),
-    ),
+#: What a method needs to know, and how to get it.
+Way = tuple[str, Designer]
+
+
+def _from_history(function: Callable[..., WeightDesign], needs: str = "clean history, noise", **options: Any) -> Way:
+    return needs, lambda t: function(t.graph, signals=t.train, noise=t.noise, **options)
+
+
+def _from_readings(function: Callable[..., WeightDesign], needs: str = "noisy readings, noise", **options: Any) -> Way:
+    return needs, lambda t: function(t.graph, measurements=t.train_noisy, noise=t.noise, **options)
+
+
+def _from_bounds(**options: Any) -> Way:
+    def designer(t: DemoTask) -> WeightDesign:
+        return design.minmax(t.graph, signal_low=t.train.min(axis=1), signal_high=t.train.max(axis=1), noise=t.noise, **options)
+
+    return "bounds per station, noise", designer
+
+
+QUICK: dict[str, Way] = {
+    "one weight, published rule": _from_history(design.node_invariant, "SNR", rule="chen-liu"),
     "one weight, GCV": ("noisy readings", lambda t: design.node_invariant(t.graph, rule="gcv", measurements=t.train_noisy)),
-    "one weight, SURE": (
-        "noisy readings, noise",
-        lambda t: design.node_invariant(t.graph, rule="sure", measurements=t.train_noisy, noise=t.noise),
-    ),
-    "one weight, best": (
-        "clean history, noise",
-        lambda t: design.node_invariant(t.graph, rule="oracle", signals=t.train, noise=t.noise),
-    ),
-    "relaxation (SDR)": ("clean history, noise", lambda t: design.relaxation(t.graph, signals=t.train, noise=t.noise)),
-    "blind": ("noisy readings, noise", lambda t: design.blind(t.graph, measurements=t.train_noisy, noise=t.noise)),
-    "exact": ("clean history, noise", lambda t: design.exact(t.graph, signals=t.train, noise=t.noise)),
-    "edge": ("clean history, noise", lambda t: design.edge(t.graph, signals=t.train, noise=t.noise)),
-    "edge from readings": (
-        "noisy readings, noise",
-        lambda t: design.edge(t.graph, measurements=t.train_noisy, noise=t.noise),
-    ),
+    "one weight, SURE": _from_readings(design.node_invariant, rule="sure"),
+    "one weight, best": _from_history(design.node_invariant, rule="oracle"),
+    "relaxation (SDR)": _from_history(design.relaxation),
+    "blind": _from_readings(design.blind),
+    "exact": _from_history(design.exact),
+    "edge": _from_history(design.edge),
+    "edge from readings": _from_readings(design.edge),
 }
 
 #: Designs by semidefinite programming: minutes each at this size.
-SDP: dict[str, tuple[str, Designer]] = {
-    "Prony": (
-        "clean history, noise",
-        lambda t: design.prony(t.graph, signals=t.train, noise=t.noise, scale="bound"),
-    ),
-    "min-max Prony (corners)": (
-        "bounds per station, noise",
-        lambda t: design.minmax(t.graph, signal_low=t.train.min(axis=1), signal_high=t.train.max(axis=1), noise=t.noise),
-    ),
-    "min-max SDR (corners)": (
-        "bounds per station, noise",
-        lambda t: design.minmax(
-            t.graph, signal_low=t.train.min(axis=1), signal_high=t.train.max(axis=1), noise=t.noise, criterion="mse"
-        ),
-    ),
+SDP: dict[str, Way] = {
+    "Prony": _from_history(design.prony, scale="bound"),
+    "min-max Prony (corners)": _from_bounds(),
+    "min-max SDR (corners)": _from_bounds(criterion="mse"),
 }
 
+_CLEAN, _NOISY = "clean history, noise per station", "noisy readings, noise per station"
 #: With stations of unequal quality: designs inside the noise-weighted data term.
-UNEQUAL: dict[str, tuple[str, Designer]] = {
+UNEQUAL: dict[str, Way] = {
     "one weight, best": QUICK["one weight, best"],
     "exact": QUICK["exact"],
-    "one weight, best, noise-weighted fit": (
-        "clean history, noise per station",
-        lambda t: design.node_invariant(t.graph, rule="oracle", signals=t.train, noise=t.noise, fit="noise"),
-    ),
-    "blind, noise-weighted fit": (
-        "noisy readings, noise per station",
-        lambda t: design.blind(t.graph, measurements=t.train_noisy, noise=t.noise, fit="noise"),
-    ),
-    "exact, noise-weighted fit": (
-        "clean history, noise per station",
-        lambda t: design.exact(t.graph, signals=t.train, noise=t.noise, fit="noise"),
-    ),
-    "edge, noise-weighted fit": (
-        "clean history, noise per station",
-        lambda t: design.edge(t.graph, signals=t.train, noise=t.noise, fit="noise"),
-    ),
-    "edge from readings, noise-weighted fit": (
-        "noisy readings, noise per station",
-        lambda t: design.edge(t.graph, measurements=t.train_noisy, noise=t.noise, fit="noise"),
-    ),
+    "one weight, best, noise-weighted fit": _from_history(design.node_invariant, _CLEAN, rule="oracle", fit="noise"),
+    "blind, noise-weighted fit": _from_readings(design.blind, _NOISY, fit="noise"),
+    "exact, noise-weighted fit": _from_history(design.exact, _CLEAN, fit="noise"),
+    "edge, noise-weighted fit": _from_history(design.edge, _CLEAN, fit="noise"),
+    "edge from readings, noise-weighted fit": _from_readings(design.edge, _NOISY, fit="noise"),
 }
 
 
@@ -202,7 +183,7 @@ def run(settings: DemoSettings | None = None, *, progress: ProgressCallback | No
         return DemoTask(network.graph, train, train + next(draws), test, test + next(draws), noise, snr_db, label, split)
 
     methods = {**QUICK, **(SDP if settings.sdp else {})}
-    plan: list[tuple[DemoTask, dict[str, tuple[str, Designer]]]] = []
+    plan: list[tuple[DemoTask, dict[str, Way]]] = []
     plan += [(task(snr_db, "equal"), methods) for snr_db in settings.snr_db]
     plan += [(task(settings.reference_db, "unequal"), UNEQUAL)]
     shown = {

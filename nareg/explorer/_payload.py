@@ -182,11 +182,6 @@ def encode(array: np.ndarray, dtype: str) -> str:
     return base64.b64encode(np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()).decode("ascii")
 
 
-def decode(text: str, dtype: str) -> np.ndarray:
-    """The array that :func:`encode` wrote, in one dimension."""
-    return np.frombuffer(base64.b64decode(text), dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
-
-
 def pack(values: np.ndarray) -> dict[str, Any]:
     """Values as ``low + step * code``, NaN where missing.
 
@@ -200,12 +195,6 @@ def pack(values: np.ndarray) -> dict[str, Any]:
     codes = np.full(values.shape, MISSING, dtype=np.int64)
     codes[finite] = np.clip(np.rint((values[finite] - low) / step), 0, LARGEST)
     return {"low": low, "step": step, "codes": encode(codes, "uint16")}
-
-
-def unpack(packed: dict[str, Any], shape: tuple[int, ...]) -> np.ndarray:
-    """What the page reads from :func:`pack`."""
-    codes = decode(packed["codes"], "uint16").reshape(shape)
-    return np.where(codes == MISSING, np.nan, packed["low"] + packed["step"] * codes)
 
 
 def _exact(values: np.ndarray, decimals: int, spread: float) -> bool:
