@@ -14,6 +14,10 @@ separators, decimal commas, numbers such as -9999 that mean missing, the order o
 are left out. ``strict=True`` refuses to guess.
 """
 
+# A file becomes cells (_text) or a table of its own library (_binary). Both, and tables in memory, take one shape: header,
+# sample, texts and numbers (_file, _frames). One file says which column is what (_layout, with the words of _vocabulary), one
+# each what cells mean (_numbers, _times, _missing, _places). Tables are put together in _readings, _stations and _columns,
+# graphs in _graphs and _convert. _write alone writes. A new format is a reader in _text or _binary that ends in one such shape.
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.graph_writer import GraphWriter
 from nareg.io._binary import NETCDF as NETCDF

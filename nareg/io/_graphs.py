@@ -177,7 +177,7 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
     >>> read_adjacency(path).shape
     (4, 4)
     """
-    if not Path(path).exists():
-        raise InputError(f"{path} does not exist.")
     with read_errors(f"{path} is not a MatrixMarket file, or too large", "use scipy.io.mmwrite"):
+        if not Path(path).exists():
+            raise InputError(f"{path} does not exist.")
         return sp.csr_array(text_files.read_matrix_market(path))
