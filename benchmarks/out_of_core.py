@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from nareg import filters, gnn, io
-from nareg._storage.graph_files.sorting import Entries, EntrySource, SortOptions, sort
+from nareg._storage.graph_sorting import Entries, EntrySource, SortOptions, sort
 from nareg.gnn import series
 from nareg.graph import Graph
 

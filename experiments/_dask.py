@@ -18,7 +18,7 @@ from typing import Any
 
 from experiments import _engine
 from experiments._figure import Point, Row
-from nareg._core import checkout as _checkout
+from nareg._core import imports
 from nareg.errors import MissingDependencyError, NaregError
 
 #: The scheduler that stands for processes on this machine.
@@ -52,7 +52,7 @@ class Cluster:
         silent = 0.0
         try:
             for i, point in points.items():
-                task = (_checkout.call, "experiments", "_dask", "computed", name, asdict(settings), point, mark)
+                task = (imports.call, "experiments", "_dask", "computed", name, asdict(settings), point, mark)
                 future = self.client.submit(*task, pure=False, key=f"{name}-{mark}-{i}")
                 waiting[future] = i
                 future.add_done_callback(done.put)

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 import nareg
 from experiments._figure import Figure, Point, Row
-from nareg._core.checkout import load_package
+from nareg._core.imports import load_package
 from nareg.errors import NaregError
 from nareg.results import atomic_write
 

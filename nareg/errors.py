@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 #: What readers of files that are damaged, or are something else, raise.
 UNREADABLE = (
@@ -39,6 +41,21 @@ class DivergentMethodError(InputError):
 
 class TooLargeError(InputError):
     """The computation would not fit in memory; refused before anything is allocated."""
+
+
+@contextmanager
+def read_errors(
+    what: str, remedy: str, *, kind: type[NaregError] = InputError, passed: type[Exception] = InputError
+) -> Iterator[None]:
+    """Turn what readers of a damaged file raise into one error, ``what (reason): remedy.``; ``passed`` errors stay."""
+    try:
+        yield
+    except passed:
+        raise
+    except (*UNREADABLE, MemoryError) as error:
+        if isinstance(error, MemoryError) and kind is not InputError:  # the file may well be whole
+            raise
+        raise kind(f"{what} ({brief(error)}): {remedy}.") from None
 
 
 class DatasetNotFoundError(NaregError, FileNotFoundError):

@@ -37,8 +37,9 @@ from nareg._core import checks, conversions
 from nareg._core.adjacency import node_indices as node_indices
 from nareg._core.adjacency import operator_hash as operator_hash
 from nareg._core.conversions import METRICS, Kernel
-from nareg._storage import graph_files
-from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
+from nareg._storage import graph_writer
+from nareg._storage.graph_files import StoredGraph
+from nareg.errors import InputError, TooLargeError, read_errors
 
 if TYPE_CHECKING:
     import networkx
@@ -261,7 +262,7 @@ class Graph:
         >>> nareg.Graph.load(folder)
         Graph(n_nodes=3, n_edges=2)
         """
-        graph_files.save(
+        graph_writer.save(
             path, self._adjacency, dtype=dtype, metric=self._metric, coordinates=self._coordinates, names=self._names
         )
 
@@ -276,13 +277,9 @@ class Graph:
         TooLargeError
             If it does not fit into memory: then pass the folder to :func:`nareg.filters.denoise`.
         """
-        stored = graph_files.StoredGraph(path)
-        try:
+        stored = StoredGraph(path)
+        with read_errors(f"{path} is damaged", "convert again", passed=TooLargeError):
             return cls(stored.adjacency(), coordinates=stored.coordinates, names=stored.names, metric=stored.metric)
-        except TooLargeError:
-            raise
-        except UNREADABLE as error:
-            raise InputError(f"{path} is damaged ({brief(error)}): convert again.") from None
 
     def describe_node(self, i: int) -> str:
         """The node as messages name it.

@@ -17,7 +17,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from nareg.datasets._coast import coast as coastline
+from nareg.datasets import coast as coastline
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike

@@ -29,7 +29,7 @@ FLOORS = (
     ("baselines", "plotting", "spacetime", "gnn"),
     ("quality", "herta", "unlearning", "estimators"),
     ("cleaning",),
-    ("demo", "explorer"),
+    ("explorer",),
     ("cli",),
     ("__main__",),
 )
@@ -41,7 +41,7 @@ LAZY = {
     "petsc4py": set(),
     "mpi4py": set(),
     "cvxpy": set(),
-    "matplotlib": {"plotting", "cleaning", "demo"},
+    "matplotlib": {"plotting", "cleaning", "cli.demo_report"},
     "pygsp": set(),
     "torch_geometric": {"gnn"},
     "sklearn": {"estimators"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nareg.datasets._sources.catalog import SOURCES
+from nareg.datasets._sources import SOURCES
 
 ROOT = Path(__file__).parent.parent
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from nareg import datasets, plotting
-from nareg.demo import protocol, report
+from nareg.cli import demo_protocol as protocol
+from nareg.cli import demo_report as report
 from nareg.errors import InputError
 from nareg.graph import Graph
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from _spacetime import library, networks
 from _spacetime.points import Protocol, Row, distinct, mean, name, select, table
 from nareg import baselines
-from nareg.baselines._neighbor_median import median
+from nareg.baselines._simple import median
 from nareg.datasets import SensorNetwork, inject
 
 KINDS = ("spikes", "stuck", "drift", "swapped")

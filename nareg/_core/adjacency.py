@@ -71,6 +71,14 @@ def _entry(matrix: sp.csr_array, bad: np.ndarray) -> str:
     return f"{int(np.searchsorted(matrix.indptr, e, side='right')) - 1}, {int(matrix.indices[e])}"
 
 
+def undirected(edges: np.ndarray, n_nodes: int) -> sp.csr_array:
+    """Adjacency (N, N) of ones that joins the nodes of every column of ``edges`` (2, E), in whichever direction it points."""
+    one_way = sp.csr_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n_nodes, n_nodes))
+    adjacency = sp.csr_array(one_way.maximum(one_way.T))
+    adjacency.data[:] = 1.0  # entries that are listed twice were added
+    return adjacency
+
+
 def read_only(matrix: sp.csr_array) -> sp.csr_array:
     """The same matrix with sorted indices and arrays that cannot be written."""
     matrix.sort_indices()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,60 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 
+#: Arrays of SciPy's formats, by the names under which ``save_npz`` stores them.
+PARTS = {
+    "csr": ("data", "indices", "indptr"),
+    "csc": ("data", "indices", "indptr"),
+    "bsr": ("data", "indices", "indptr"),
+    "coo": ("data", "row", "col"),
+    "dia": ("data", "offsets"),
+}
+
 
 def whole_sparse(name: str, value: Any) -> None:
     """Refuse a SciPy sparse matrix, of any format, whose index arrays do not fit its shape or point outside it."""
     if value.ndim != 2:
         raise InputError(f"{name} has shape {value.shape}, a matrix is expected.")
-    check = _FORMATS.get(value.format)
     try:
-        reason = f"its format {value.format!r} is unknown" if check is None else check(value, *value.shape)
+        reason = _damage_of(value)
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
         reason = str(error)
     if reason is not None:
         raise InputError(f"{name} is a damaged sparse matrix ({reason}): build it again from its entries.")
+
+
+def _damage_of(value: Any) -> str | None:
+    if value.format == "lil":
+        return _by_lists(value, *value.shape)
+    if value.format == "dok":
+        row, column = np.array(list(value.keys()), dtype=np.int64).reshape(-1, 2).T
+        return _outside("row", row, value.shape[0]) or _outside("column", column, value.shape[1])
+    if value.format not in PARTS:
+        return f"its format {value.format!r} is unknown"
+    parts = [getattr(value, part) for part in PARTS[value.format]]
+    if "indptr" in PARTS[value.format]:  # SciPy's arrays may be longer than what they hold
+        parts[:2] = (part[: max(int(parts[2][-1]), 0)] for part in parts[:2])
+    return damage(value.format, parts, value.shape)
+
+
+def damage(form: str, parts: Sequence[np.ndarray], shape: tuple[int, int]) -> str | None:
+    """What does not fit in the arrays of a matrix, whose format has :data:`PARTS`; None where everything does."""
+    (values, *places), (rows, columns) = parts, shape
+    wrong = next(filter(None, map(_integers, PARTS[form][1:], places)), None)
+    if wrong is not None:
+        return wrong
+    if form == "coo":
+        return _by_entries(rows, columns, values, *places)
+    if form == "dia":
+        return _by_diagonals(rows, columns, values, *places)
+    if form == "bsr":
+        height, width = values.shape[1:] if values.ndim == 3 else (0, 0)
+        if not height or not width or rows % height or columns % width:
+            return f"its blocks have the shape {values.shape[1:]} in a matrix of {rows} x {columns}"
+        return _by_rows(rows // height, columns // width, values[:, 0, 0], *places)
+    if form == "csc":
+        rows, columns = columns, rows
+    return _by_rows(rows, columns, values, *places)
 
 
 def edge_index(value: Any, n_nodes: int | None) -> tuple[np.ndarray, int]:
@@ -49,54 +91,46 @@ def edge_index(value: Any, n_nodes: int | None) -> tuple[np.ndarray, int]:
     return index.astype(np.int64), n
 
 
-def _integers(**arrays: Any) -> str | None:
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
-            return f"its {name} are no list of integers"
+def _integers(name: str, array: Any) -> str | None:
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        what = f"the shape {np.shape(array)} and dtype {getattr(array, 'dtype', type(array).__name__)}"
+        return f"its {name} have {what}, a list of whole numbers is expected"
+    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        return f"its {name} hold {array.max()}"
     return None
 
 
 def _outside(name: str, places: np.ndarray, size: int) -> str | None:
-    if places.size and (places.min() < 0 or places.max() >= size):
-        bad = places.min() if places.min() < 0 else places.max()
-        return f"it holds {name} {bad} of {size}"
-    return None
+    if not places.size or (places.min() >= 0 and places.max() < size):
+        return None
+    return f"an entry is in {name} {places[((places < 0) | (places >= size)).argmax()]} of {size}"
 
 
-def _by_rows(value: Any, rows: int, columns: int) -> str | None:
-    starts, places, entries = value.indptr, value.indices, len(value.data)
-    wrong = _integers(indptr=starts, indices=places)
-    if wrong is not None:
-        return wrong
-    if starts.size != rows + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any() or starts[-1] > min(places.size, entries):
-        return f"its indptr does not rise from 0 to the number of its entries, {min(places.size, entries)}"
-    return _outside("index", places[: starts[-1]], columns)
+def _by_rows(rows: int, columns: int, values: np.ndarray, places: np.ndarray, starts: np.ndarray) -> str | None:
+    if values.shape != places.shape:
+        return f"it has values of shape {values.shape} at {places.size} places"
+    if starts.size != rows + 1:
+        return f"it has {rows} rows and {starts.size} row starts"
+    if starts[0] != 0 or starts[-1] != places.size or (starts[1:] < starts[:-1]).any():
+        return f"its row starts do not rise from 0 to {places.size}"
+    if not places.size or (places.min() >= 0 and places.max() < columns):
+        return None
+    at = int(((places < 0) | (places >= columns)).argmax())
+    row = int(np.searchsorted(starts, at, side="right")) - 1
+    return f"an entry of row {row} is in column {places[at]} of {columns}"
 
 
-def _by_blocks(value: Any, rows: int, columns: int) -> str | None:
-    if value.data.ndim != 3 or not all(value.data.shape[1:]) or rows % value.data.shape[1] or columns % value.data.shape[2]:
-        return f"blocks of shape {value.data.shape[1:]} do not fill {rows} x {columns}"
-    return _by_rows(value, rows // value.data.shape[1], columns // value.data.shape[2])
-
-
-def _by_entries(value: Any, rows: int, columns: int) -> str | None:
-    row, column = value.coords
-    wrong = _integers(rows=row, columns=column)
-    if wrong is not None:
-        return wrong
-    if not row.size == column.size == value.data.size:
-        return f"it lists {row.size} rows and {column.size} columns for {value.data.size} entries"
+def _by_entries(rows: int, columns: int, values: np.ndarray, row: np.ndarray, column: np.ndarray) -> str | None:
+    if values.ndim != 1 or not values.size == row.size == column.size:
+        return f"it has values of shape {values.shape} at {row.size} rows and {column.size} columns"
     return _outside("row", row, rows) or _outside("column", column, columns)
 
 
-def _by_diagonals(value: Any, rows: int, columns: int) -> str | None:
-    wrong = _integers(offsets=value.offsets)
-    if wrong is not None:
-        return wrong
-    if value.data.ndim != 2 or len(value.data) != value.offsets.size or np.unique(value.offsets).size != value.offsets.size:
-        return f"it has {len(value.data)} diagonals for {np.unique(value.offsets).size} different offsets"
-    outside = (value.offsets <= -rows) | (value.offsets >= columns)
-    return f"it holds diagonal {value.offsets[outside][0]} of {rows} x {columns}" if outside.any() else None
+def _by_diagonals(rows: int, columns: int, values: np.ndarray, offsets: np.ndarray) -> str | None:
+    if values.ndim != 2 or len(values) != offsets.size or np.unique(offsets).size != offsets.size:
+        return f"it has values of shape {values.shape} on {offsets.size} diagonals"
+    outside = (offsets <= -rows) | (offsets >= columns)
+    return f"it holds diagonal {offsets[outside][0]} of {rows} x {columns}" if outside.any() else None
 
 
 def _by_lists(value: Any, rows: int, columns: int) -> str | None:
@@ -105,24 +139,7 @@ def _by_lists(value: Any, rows: int, columns: int) -> str | None:
     for row, entries in zip(value.rows, value.data, strict=True):
         if not isinstance(row, list) or not isinstance(entries, list) or len(row) != len(entries):
             return "a row is no list of as many columns as entries"
-        if row:
-            wrong = _outside("column", np.array(row, dtype=np.int64), columns)
-            if wrong is not None:
-                return wrong
+        wrong = _outside("column", np.array(row, dtype=np.int64), columns)
+        if wrong is not None:
+            return wrong
     return None
-
-
-def _by_keys(value: Any, rows: int, columns: int) -> str | None:
-    keys = np.array(list(value.keys()), dtype=np.int64).reshape(-1, 2)
-    return _outside("row", keys[:, 0], rows) or _outside("column", keys[:, 1], columns)
-
-
-_FORMATS: dict[str, Callable[[Any, int, int], str | None]] = {
-    "csr": _by_rows,
-    "csc": lambda value, rows, columns: _by_rows(value, columns, rows),
-    "bsr": _by_blocks,
-    "coo": _by_entries,
-    "dia": _by_diagonals,
-    "lil": _by_lists,
-    "dok": _by_keys,
-}

@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from nareg._core import checks
-from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
+from nareg.errors import InputError, TooLargeError, read_errors
 
 #: Bytes that a file of any size may expand to, and how many times its own size a larger one may.
 FREE, EXPANSION = 2**28, 200
@@ -126,16 +126,11 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, by_columns: bool
 
 def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
     """The array of an ``.npy`` file, memory-mapped for reading; an InputError if it is no such file."""
-    try:
+    with read_errors(f"{path} cannot be read", "write it again"):
         refuse_special(path)
         with open(path, "rb") as handle:
             header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}")
-        mapped: np.ndarray = checked_texts(np.load(path, mmap_mode="r", allow_pickle=False), str(path))
-    except InputError:
-        raise
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read ({brief(error)}): write it again.") from None
-    return mapped
+        return checked_texts(np.load(path, mmap_mode="r", allow_pickle=False), str(path))
 
 
 def refuse_special(path: str | os.PathLike[str]) -> None:

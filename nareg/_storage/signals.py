@@ -14,7 +14,7 @@ import numpy as np
 from nareg._core import checks
 from nareg._storage import array_files
 from nareg._storage.files import atomic_write
-from nareg._storage.graph_files.reader import read_into
+from nareg._storage.graph_files import read_into
 from nareg.errors import InputError
 
 #: Bytes of signals that are read at a time.

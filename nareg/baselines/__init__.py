@@ -1,15 +1,12 @@
 """Baselines to compare with: kernel ridge, kriging, total variation, and simple ones such as a rolling mean."""
 
-from nareg.baselines._bandlimited import bandlimited
 from nareg.baselines._graph_trss import graph_trss
-from nareg.baselines._kernel_ridge import kernel_ridge
 from nareg.baselines._kriging import Kriging, kriging
-from nareg.baselines._lmmse import lmmse
-from nareg.baselines._neighbor_median import neighbor_median
+from nareg.baselines._linear import bandlimited, kernel_ridge, lmmse
 from nareg.baselines._pca import PrincipalComponents, pca
+from nareg.baselines._simple import interpolate_in_time, neighbor_median, network_mean, rolling_mean
 from nareg.baselines._tikhonov import Classification, tikhonov_classification, tikhonov_regression
 from nareg.baselines._total_variation import total_variation
-from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_mean
 
 __all__ = [
     "Classification",

@@ -15,9 +15,7 @@ from nareg import io
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io import Readings, Stations
-from nareg.io._foreign import is_xarray
-from nareg.io._foreign_files import NETCDF
+from nareg.io import NETCDF, Readings, Stations, is_xarray
 
 if TYPE_CHECKING:
     import pandas as pd

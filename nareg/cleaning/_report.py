@@ -18,8 +18,7 @@ import numpy as np
 from nareg import __version__
 from nareg.cleaning._results import CleanedTables
 from nareg.cleaning._words import number, plural
-from nareg.io import write_rows
-from nareg.io._foreign import write_bytes
+from nareg.io import write_bytes, write_rows
 from nareg.quality import events
 from nareg.results import atomic_write
 

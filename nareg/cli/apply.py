@@ -1,8 +1,12 @@
-"""``nareg denoise`` and ``nareg interpolate``: designed weights applied to readings."""
+"""``nareg denoise`` and ``nareg interpolate``: designed weights applied to readings, also on all ranks of ``mpiexec``."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -12,15 +16,20 @@ from rich.markup import escape
 
 from nareg._storage.folders import is_folder
 from nareg.cli import inputs, plausibility
-from nareg.cli.inputs import Center, console, errors, output, progress_bar
-from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict
-from nareg.cli.ranks import (
-    BackendChoice,
-    BackendOption,
-    PartitionChoice,
-    PartitionOption,
-    checking,
-    one_speaks,
+from nareg.cli.inputs import (
+    NEIGHBORS,
+    AllowUnlike,
+    Center,
+    OwnCentering,
+    OwnNeighbors,
+    ReadingsFile,
+    StationsFile,
+    Strict,
+    console,
+    errors,
+    grouped,
+    output,
+    progress_bar,
 )
 from nareg.errors import AmplificationWarning, InputError
 from nareg.typing import WeightsLike
@@ -30,50 +39,58 @@ if TYPE_CHECKING:
     from nareg.io import Readings
 
 
-def denoise(
-    stations: StationsFile,
-    readings: ReadingsFile,
-    weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
-    out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
-    neighbors: OwnNeighbors = None,
-    center: OwnCentering = None,
-    strict: Strict = False,
-    allow_unlike: AllowUnlike = False,
-    backend: BackendChoice = BackendOption.auto,
-    partition: PartitionChoice = PartitionOption.none,
-) -> None:
-    """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`.
+class BackendOption(StrEnum):
+    """The library that solves."""
 
-    A .graph folder with .npy readings and weights is read in parts, and is never all in memory; with --backend petsc each rank
-    of mpiexec reads its rows.
-    """
-    with one_speaks(backend) as first:
-        if are_on_disk(stations, readings):
-            denoise_on_disk(stations, readings, weights, out, backend, partition)
-            return
-        with checking(backend):
-            options = {"strict": strict, "allow_unlike": allow_unlike, "fill": False}
-            data = _read(stations, readings, weights, out, neighbors, center, **options)
-        _apply(data, out, backend, first, fill=False)
+    auto = "auto"
+    scipy = "scipy"
+    torch = "torch"
+    petsc = "petsc"
 
 
-def interpolate(
-    stations: StationsFile,
-    readings: ReadingsFile,
-    weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
-    out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
-    neighbors: OwnNeighbors = None,
-    center: OwnCentering = None,
-    strict: Strict = False,
-    allow_unlike: AllowUnlike = False,
-    backend: BackendChoice = BackendOption.auto,
-) -> None:
-    """Denoise readings and fill in the missing ones."""
-    with one_speaks(backend) as first:
-        with checking(backend):
-            options = {"strict": strict, "allow_unlike": allow_unlike, "fill": True}
-            data = _read(stations, readings, weights, out, neighbors, center, **options)
-        _apply(data, out, backend, first, fill=True)
+class PartitionOption(StrEnum):
+    """How a graph's folder is spread over ranks."""
+
+    none = "none"
+    ptscotch = "ptscotch"
+    parmetis = "parmetis"
+
+
+BackendChoice = Annotated[
+    BackendOption, typer.Option("--backend", help="Library that solves; petsc also under mpiexec, on all ranks together.")
+]
+PartitionChoice = Annotated[
+    PartitionOption,
+    typer.Option("--partition", help="With --backend petsc and a .graph folder: move nodes for fewer edges between ranks."),
+]
+
+
+@contextmanager
+def one_speaks(backend: str) -> Iterator[bool]:
+    """Silence all ranks but the first; yields whether this is it. An unforeseen error on one rank ends all."""
+    if backend != "petsc":
+        yield True
+        return
+    from nareg._solvers.backends._petsc.library import load
+    from nareg._solvers.backends._petsc.ranks import together
+
+    comm = load().comm
+    console.quiet = errors.quiet = comm.rank > 0
+    ended = None
+    with together(comm):
+        try:
+            yield comm.rank == 0
+        except typer.Exit as exit_:  # of all ranks
+            ended = exit_
+    if ended is not None:
+        raise ended
+
+
+def checking(backend: BackendOption) -> AbstractContextManager[object]:
+    """Where files are read and checked: what fails on one rank fails on all."""
+    from nareg._solvers import backends
+
+    return backends.checking(backend.value)
 
 
 class _Data(NamedTuple):
@@ -87,50 +104,96 @@ class _Data(NamedTuple):
     mean: np.ndarray
 
 
-def _read(
-    stations: Path, readings: Path, weights: Path, out: Path, neighbors: int | None, center: Center | None,
-    *, strict: bool, allow_unlike: bool, fill: bool,
-) -> _Data:  # fmt: skip
-    """Read and check all files."""
-    from nareg import io
-    from nareg.results import load_design
+@dataclass(frozen=True)
+class FilterInputs:
+    """Readings, the weights that filter them, and how both are read."""
 
-    inputs.output(out, (".csv", ".npz"), stations, readings, weights)
-    filter_weights: WeightsLike
-    fit, settings = None, {}
-    if weights.suffix.lower() == ".npz":
-        filter_weights = load_design(weights)
-        settings = filter_weights.settings
-        for option, value, symbol in (("neighbors", neighbors, "k"), ("center", center, "center")):
-            stored = settings.get(option)
-            if value is not None and stored is not None and stored != value:
-                raise InputError(f"--{option} {value}: {weights} uses {symbol} = {stored}: omit --{option} or redesign.")
-    k = settings.get("neighbors", NEIGHBORS if neighbors is None else neighbors)
-    graph, names, table, _ = inputs.network(stations, readings, k, strict=strict, designed=settings.get("names"))
-    if weights.suffix.lower() == ".npz":
-        if list(names) != settings.get("names", list(names)):
-            raise InputError(f"{weights} was designed for other stations than {stations}, or in another order: design again.")
-    else:
-        filter_weights, fit = io.read_weights(weights, names), io.read_fit(weights, names)
-    observed = table.observed
-    if not observed.any(axis=0).all():
-        t = table.times[int(np.flatnonzero(~observed.any(axis=0))[0])]
-        raise InputError(f"{readings}: no station has a reading at {t!r}; drop that row.")
-    if not fill and not observed.all():
-        i, t = np.argwhere(~observed)[0]
-        raise InputError(
-            f"{readings}: station {names[i]!r} has no reading at {table.times[t]!r} ({int((~observed).sum())} missing in all): "
-            "use `nareg interpolate`."
-        )
-    if settings:
-        stored = settings.get("readings")
-        plausibility.compare_with_design(readings, weights, stored, names, table.values, observed, allow_unlike)
-    if settings.get("mean"):
-        mean = np.array(settings["mean"])[:, None]
-    else:
-        how = Center(settings.get("center", Center.overall if center is None else center))
-        mean = inputs.mean(np.where(observed, table.values, np.nan), how)
-    return _Data(graph, names, table, filter_weights, fit, mean)
+    stations: StationsFile
+    readings: ReadingsFile
+    weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")]
+    neighbors: OwnNeighbors = None
+    center: OwnCentering = None
+    strict: Strict = False
+    allow_unlike: AllowUnlike = False
+
+    def read(self, out: Path, *, fill: bool) -> _Data:
+        """Read and check all files."""
+        from nareg import io
+        from nareg.results import load_design
+
+        stations, readings, weights, center = self.stations, self.readings, self.weights, self.center
+        inputs.output(out, (".csv", ".npz"), stations, readings, weights)
+        filter_weights: WeightsLike
+        fit, settings = None, {}
+        if weights.suffix.lower() == ".npz":
+            filter_weights = load_design(weights)
+            settings = filter_weights.settings
+            for option, value, symbol in (("neighbors", self.neighbors, "k"), ("center", center, "center")):
+                stored = settings.get(option)
+                if value is not None and stored is not None and stored != value:
+                    raise InputError(f"--{option} {value}: {weights} uses {symbol} = {stored}: omit --{option} or redesign.")
+        k = settings.get("neighbors", NEIGHBORS if self.neighbors is None else self.neighbors)
+        graph, names, table, _ = inputs.network(stations, readings, k, strict=self.strict, designed=settings.get("names"))
+        if weights.suffix.lower() == ".npz":
+            if list(names) != settings.get("names", list(names)):
+                raise InputError(
+                    f"{weights} was designed for other stations than {stations}, or in another order: design again."
+                )
+        else:
+            filter_weights, fit = io.read_weights(weights, names), io.read_fit(weights, names)
+        observed = table.observed
+        if not observed.any(axis=0).all():
+            t = table.times[int(np.flatnonzero(~observed.any(axis=0))[0])]
+            raise InputError(f"{readings}: no station has a reading at {t!r}; drop that row.")
+        if not fill and not observed.all():
+            i, t = np.argwhere(~observed)[0]
+            raise InputError(
+                f"{readings}: station {names[i]!r} has no reading at {table.times[t]!r} ({int((~observed).sum())} missing in "
+                "all): use `nareg interpolate`."
+            )
+        if settings:
+            stored = settings.get("readings")
+            plausibility.compare_with_design(readings, weights, stored, names, table.values, observed, self.allow_unlike)
+        if settings.get("mean"):
+            mean = np.array(settings["mean"])[:, None]
+        else:
+            how = Center(settings.get("center", Center.overall if center is None else center))
+            mean = inputs.mean(np.where(observed, table.values, np.nan), how)
+        return _Data(graph, names, table, filter_weights, fit, mean)
+
+
+@grouped
+def denoise(
+    files: FilterInputs,
+    out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
+    backend: BackendChoice = BackendOption.auto,
+    partition: PartitionChoice = PartitionOption.none,
+) -> None:
+    """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`.
+
+    A .graph folder with .npy readings and weights is read in parts, and is never all in memory; with --backend petsc each rank
+    of mpiexec reads its rows.
+    """
+    with one_speaks(backend) as first:
+        if are_on_disk(files.stations, files.readings):
+            denoise_on_disk(files.stations, files.readings, files.weights, out, backend, partition)
+            return
+        with checking(backend):
+            data = files.read(out, fill=False)
+        _apply(data, out, backend, first, fill=False)
+
+
+@grouped
+def interpolate(
+    files: FilterInputs,
+    out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
+    backend: BackendChoice = BackendOption.auto,
+) -> None:
+    """Denoise readings and fill in the missing ones."""
+    with one_speaks(backend) as first:
+        with checking(backend):
+            data = files.read(out, fill=True)
+        _apply(data, out, backend, first, fill=True)
 
 
 def _apply(data: _Data, out: Path, backend: BackendOption, writes: bool, *, fill: bool) -> None:

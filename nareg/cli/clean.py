@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
-from nareg.cli.inputs import console, errors, print_line, print_suspects
-from nareg.cli.stages import stage_bar
+from nareg.cli.inputs import ReadingsFile, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
 
 if TYPE_CHECKING:
-    from nareg.cleaning import Cleaned
+    from nareg.cleaning import Cleaned, CleanSettings, StationNetwork
 
 
 class FormatOption(StrEnum):
@@ -47,39 +47,70 @@ class DynamicsOption(StrEnum):
     full = "full"
 
 
+@dataclass(frozen=True)
+class CleanOptions:
+    """What is known of the readings, and how the model is chosen."""
+
+    unit: Annotated[str | None, typer.Option(help="Unit of the readings, shown in texts and pictures, such as °C.")] = None
+    lower: Annotated[
+        float | None,
+        typer.Option(help="Lower bound of the quantity, which estimates keep. Default: from the readings."),
+    ] = None
+    upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity.")] = None
+    noise: Annotated[
+        str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
+    ] = None
+    noise_std: Annotated[
+        str | None, typer.Option(help="Known noise standard deviation: a number, or a CSV with columns station, std.")
+    ] = None
+    transform: Annotated[
+        TransformOption, typer.Option(help="Transform applied to the readings before the fit; auto compares all.")
+    ] = TransformOption.auto
+    dynamics: Annotated[
+        DynamicsOption, typer.Option(help="Dynamics of the model; auto chooses by the error at hidden readings.")
+    ] = DynamicsOption.auto
+    neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7
+    hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08
+    seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0
+
+    @property
+    def files(self) -> list[Path]:
+        """Those that options name."""
+        return [Path(value) for value in (self.noise, self.noise_std) if value is not None and inputs.is_file(value)]
+
+    def settings(self, network: StationNetwork) -> CleanSettings:
+        """The settings for a network."""
+        from nareg.cleaning import CleanSettings
+        from nareg.cli.plausibility import noise_line
+
+        variance = inputs.noise_variance(self.noise, self.noise_std, network.readings.names, network.stations)
+        if variance is not None:
+            noise_line(variance, "given")
+        return CleanSettings(
+            noise=variance,
+            transform=None if self.transform is TransformOption.none else self.transform.value,
+            dynamics=self.dynamics.value,
+            hidden=self.hidden,
+            unit=network.readings.unit if self.unit is None else self.unit,
+            lower=self.lower,
+            upper=self.upper,
+            rng=np.random.default_rng(self.seed),
+        )
+
+
+@grouped
 def clean(
     stations: Annotated[
         Path, typer.Argument(help="CSV with station, latitude, longitude (or x, y), or a MatrixMarket graph (.mtx).")
     ],
-    readings: Annotated[
-        Path, typer.Argument(help="CSV with time and a column per station, or time, station, value; or NPZ. Empty = missing.")
-    ],
+    readings: ReadingsFile,
     out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
     form: Annotated[
         FormatOption, typer.Option("--format", help="Format of the tables. netcdf is one file, clean.nc.")
     ] = FormatOption.csv,
-    unit: Annotated[str | None, typer.Option(help="Unit of the readings, shown in texts and pictures, such as °C.")] = None,
-    lower: Annotated[
-        float | None,
-        typer.Option(help="Lower bound of the quantity, which estimates keep. Default: from the readings."),
-    ] = None,
-    upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity.")] = None,
-    noise: Annotated[
-        str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
-    ] = None,
-    noise_std: Annotated[
-        str | None, typer.Option(help="Known noise standard deviation: a number, or a CSV with columns station, std.")
-    ] = None,
-    transform: Annotated[
-        TransformOption, typer.Option(help="Transform applied to the readings before the fit; auto compares all.")
-    ] = TransformOption.auto,
-    dynamics: Annotated[
-        DynamicsOption, typer.Option(help="Dynamics of the model; auto chooses by the error at hidden readings.")
-    ] = DynamicsOption.auto,
-    neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7,
-    hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
-    seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail where a file format is ambiguous.")] = False,
+    *,
+    options: CleanOptions,
+    strict: Strict = False,
 ) -> None:
     """Denoise readings, fill their gaps and flag bad ones. No option is needed.
 
@@ -87,29 +118,15 @@ def clean(
     the readings. Writes a report with the error of every method at hidden readings.
     """
     from nareg import cleaning
-    from nareg.cli.plausibility import noise_line
 
-    files = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
     for name in cleaning.files(form.value):
-        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), stations, readings, *files)
+        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), stations, readings, *options.files)
     written: list[str] = []
     try:
-        network = cleaning.assemble(readings, stations, strict=strict, neighbors=neighbors)
+        network = cleaning.assemble(readings, stations, strict=strict, neighbors=options.neighbors)
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
-        variance = inputs.noise_variance(noise, noise_std, network.readings.names, network.stations)
-        if variance is not None:
-            noise_line(variance, "given")
-        settings = cleaning.CleanSettings(
-            noise=variance,
-            transform=None if transform is TransformOption.none else transform.value,
-            dynamics=dynamics.value,
-            hidden=hidden,
-            unit=network.readings.unit if unit is None else unit,
-            lower=lower,
-            upper=upper,
-            rng=np.random.default_rng(seed),
-        )
+        settings = options.settings(network)
         inputs.folder(out)
         with stage_bar() as progress:
             cleaned = cleaning.run(network, settings, progress)

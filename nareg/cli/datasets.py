@@ -9,8 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from nareg.cli.inputs import console
-from nareg.cli.stages import stage_bar
+from nareg.cli.inputs import console, stage_bar
 
 datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and export data sets.")
 

@@ -18,8 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
-from nareg.cli.inputs import Center, console, errors
-from nareg.cli.options import NEIGHBORS, Centering, Neighbors, ReadingsFile, StationsFile, Strict
+from nareg.cli.inputs import NEIGHBORS, Center, Centering, Neighbors, ReadingsFile, StationsFile, Strict, console, errors
 from nareg.errors import InputError
 
 #: Relative projected gradient at which designs call a descent converged.
@@ -88,7 +87,7 @@ def design(
     seen = table.observed
     if not seen.any():
         raise InputError(f"{readings} contains no reading: pass a file with readings.")
-    plausibility.look_over(readings, names, table.values, seen)
+    plausibility.check_readings(readings, names, table.values, seen)
     mean = inputs.mean(table.values, center)
     X = np.where(seen, table.values - mean, 0.0)
     variance = inputs.noise_variance(noise, noise_std, names, all_names)

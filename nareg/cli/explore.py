@@ -10,9 +10,7 @@ import typer
 from rich.markup import escape
 
 from nareg.cli import inputs
-from nareg.cli.inputs import errors, print_line, print_suspects
-from nareg.cli.options import NEIGHBORS, Neighbors, Strict
-from nareg.cli.stages import stage_bar
+from nareg.cli.inputs import NEIGHBORS, Neighbors, Strict, errors, print_line, print_suspects, stage_bar
 from nareg.errors import InputError
 
 

@@ -8,25 +8,90 @@ A problem with the input ends with one sentence on standard error and exit statu
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 from typer.core import TyperGroup
 
 from nareg._version import __version__
+from nareg.cli import inputs
 from nareg.cli.apply import denoise, interpolate
 from nareg.cli.clean import clean
-from nareg.cli.convert import convert
 from nareg.cli.datasets import datasets_app
-from nareg.cli.demo import demo
 from nareg.cli.design import design
 from nareg.cli.explore import explore
-from nareg.cli.inputs import console, errors
+from nareg.cli.inputs import console, errors, progress_bar
 from nareg.cli.place import place
 from nareg.cli.reproduce import reproduce
 from nareg.cli.unlearn import unlearn_app
 from nareg.errors import NaregError
+
+
+def demo(
+    all_: Annotated[bool, typer.Option("--all", help="Add the designs by semidefinite programming (several minutes).")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the report and its pictures.")] = Path("nareg-demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the split into training and test days, and of the noise.", min=0)] = 0,
+) -> None:
+    """Denoise 140 US weather stations with every design and write a report."""
+    from nareg.cli import demo_protocol as demonstration
+    from nareg.cli import demo_report as report
+
+    inputs.folder(out)
+    settings = demonstration.DemoSettings(sdp=all_, seed=seed)
+    with progress_bar() as bar:
+        line = bar.add_task("loading", total=None)
+        result = demonstration.run(
+            settings, progress=lambda p: bar.update(line, completed=p.step, total=p.total, description=p.stage)
+        )
+        bar.update(line, description="drawing")
+        page = report.write(result, out)
+    for noise, title in (("equal", "equal noise at every station"), ("unequal", "unequal noise, two decades")):
+        table = Table(
+            title=f"{result.network.n_nodes} stations, SNR {settings.reference_db:g} dB, {title}", title_justify="left"
+        )
+        for heading in ("method", "NMSE", "of best single", "noise removed", "seconds", "needs to know"):
+            table.add_column(heading, justify="left" if heading in ("method", "needs to know") else "right")
+        for s in report.table(result, noise):
+            gain = f"{s.gain:.3f} ± {s.gain_error:.3f}"
+            cells = (f"{s.nmse:.4f}", gain, f"{100 * s.removed:.1f} %", f"{s.seconds:.2f}")
+            table.add_row(s.method, *cells, s.needs)
+        console.print(table)
+        console.print(f"no linear filter can go below NMSE {result.lmmse[noise, 'random days', settings.reference_db]:.4f}\n")
+    console.print(f"report: {escape(str(page))} ({result.timings['total']:.0f} s)", soft_wrap=True)
+
+
+def convert(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Graph: edge list (.csv, .tsv, .txt: two node numbers and perhaps a weight per line), .mtx, .npz (SciPy), "
+            ".npy (edge_index) or a .graph folder. Or signals (N, T): .csv with a line per node, .npy."
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(help="NAME.graph, or .npz or .mtx from a .graph folder; .npy for signals.")],
+    float32: Annotated[bool, typer.Option("--float32", help="Store weights or signals as float32, in half the space.")] = False,
+    nodes: Annotated[
+        int | None, typer.Option(help="Number of nodes of an edge list; default the largest plus one.", min=1)
+    ] = None,
+    symmetrize: Annotated[bool, typer.Option("--symmetrize", help="Join nodes where either points at the other.")] = False,
+    drop_loops: Annotated[bool, typer.Option("--drop-loops", help="Leave out self-loops.")] = False,
+    memory: Annotated[int, typer.Option(help="MiB for sorting edges.", min=1)] = 256,
+) -> None:
+    """Convert a graph or signals of any size to files that are read in parts."""
+    from nareg import io
+
+    with progress_bar() as bar:
+        line = bar.add_task("opening", total=100)
+        notes = io.convert(
+            source, out, dtype="float32" if float32 else "float64", n_nodes=nodes, symmetrize=symmetrize, drop_loops=drop_loops,
+            memory=memory * 2**20,
+            progress=lambda p: bar.update(line, completed=round(100 * (p.fraction or 0)), description=p.stage),
+        )  # fmt: skip
+        bar.update(line, completed=100)
+    console.print(f"written: {escape(str(out))} ({escape(notes)})", soft_wrap=True)
 
 
 class _Group(TyperGroup):

@@ -22,7 +22,7 @@ ENOUGH_READINGS, ENOUGH_TIMES = 30, 10
 STATION = 6.0
 
 
-def look_over(path: Any, names: Sequence[str], values: np.ndarray, seen: np.ndarray) -> None:
+def check_readings(path: Any, names: Sequence[str], values: np.ndarray, seen: np.ndarray) -> None:
     """Report missing readings, silent stations and stuck stations; refuse constant tables."""
     where = escape(str(path))
     live = np.asarray(seen.any(axis=1))

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.progress import TimeRemainingColumn
 
-from nareg._core.checkout import find, load_package
+from nareg._core.imports import find, load_package
 from nareg.cli import inputs
 from nareg.cli.inputs import console, errors, progress_bar
 from nareg.errors import InputError

@@ -16,10 +16,9 @@ from rich.markup import escape
 
 from nareg._storage.folders import is_folder
 from nareg.cli import node_files as read
-from nareg.cli.inputs import errors, output, print_line
-from nareg.cli.options import grouped
+from nareg.cli.inputs import errors, grouped, output, print_line
+from nareg.cli.node_files import LISTED, DataFiles, Key, ModelOptions, Removal, Store, Where
 from nareg.cli.unlearn_compare import compare
-from nareg.cli.unlearn_options import LISTED, DataFiles, Key, ModelOptions, Removal, Store, Where
 from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:

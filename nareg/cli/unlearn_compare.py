@@ -11,8 +11,8 @@ from rich.table import Table
 
 from nareg.cli import node_files as read
 from nareg.cli.inputs import console, errors, output, print_line, progress_bar
+from nareg.cli.node_files import DataFiles, Edges, ModelOptions, Nodes, Where
 from nareg.cli.reproduce import experiment
-from nareg.cli.unlearn_options import DataFiles, Edges, ModelOptions, Nodes, Where
 from nareg.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """Data sets of real networks with origin, license and checksums; simulated networks; faults of sensors."""
 
+from nareg.datasets._coast import coast as coast
 from nareg.datasets.faults import inject
 from nareg.datasets.fetching import fetch
 from nareg.datasets.loaders import available, load

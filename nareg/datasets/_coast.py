@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from nareg.datasets._info import BUNDLED
+from nareg.datasets.registry import BUNDLED
 
 #: Lowest and highest ratio of a map's height to its width, as the explorer's map.js draws it.
 LOWEST, HIGHEST = 0.5, 0.8

@@ -7,31 +7,28 @@ import json
 import operator
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from nareg._core.adjacency import undirected
 from nareg._storage.array_files import EXPANSION, FREE, open_npz, read_npy, refuse_expanding
-from nareg._storage.number_lines import LONGEST
 from nareg._storage.sparse_files import csr, stored
-from nareg.datasets._info import DatasetInfo, arrays, not_found
-from nareg.datasets.node_classification import NodeClassification, Split
-from nareg.errors import UNREADABLE, DatasetCorruptError, NaregError, TooLargeError, brief
+from nareg._storage.text_files import LONGEST
+from nareg.datasets._pyg import Split, splits_of_masks
+from nareg.datasets.node_classification import NodeClassification
+from nareg.datasets.registry import DatasetInfo, arrays, not_found
+from nareg.errors import DatasetCorruptError, NaregError, TooLargeError, read_errors
 from nareg.graph import Graph
 
 
 def prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
     """Planetoid, Geom-GCN, Shchur and Metattack files, recognized by their arrays."""
-    try:
+    what = f"{root / next(iter(entry.files))} is not a prepared data set"
+    with read_errors(what, "delete it and download it again", kind=DatasetCorruptError, passed=NaregError):
         return _prepared(entry, root)
-    except NaregError:
-        raise
-    except UNREADABLE as error:
-        raise DatasetCorruptError(
-            f"{root / next(iter(entry.files))} is not a prepared data set ({brief(error)}): delete it and download it again."
-        ) from None
 
 
 def _prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
@@ -79,7 +76,7 @@ def _splits(data: dict[str, np.ndarray]) -> tuple[Split, ...]:
     if "train_masks" not in data:
         return ()
     masks = [data[f"{part}_masks"] for part in ("train", "val", "test")]
-    return tuple((np.flatnonzero(a), np.flatnonzero(b), np.flatnonzero(c)) for a, b, c in zip(*masks, strict=True))
+    return splits_of_masks(*masks)
 
 
 def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
@@ -94,17 +91,11 @@ def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
 def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     """OGB's raw arrays, for graphs too large for CSV files; nothing is unpickled."""
     data, label, *parts = _present(entry, root)
-    try:
+    with _own_file(f"{data.parent}: the arrays are not in OGB's format", remedy="get them again"):
         with open_npz(data) as archive:
             pairs, features = _whole(archive.read("edge_index")).T, _single(archive.read("node_feat"))
         with open_npz(label) as archive:
             labels = archive.read("node_label").astype(np.float64)
-    except TooLargeError:
-        raise
-    except UNREADABLE as error:
-        raise DatasetCorruptError(
-            f"{data.parent}: the arrays are not in OGB's format ({brief(error)}): get them again."
-        ) from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 
@@ -141,7 +132,8 @@ def _classes(values: np.ndarray, path: Path) -> np.ndarray:
 def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
     """GraphSAINT's files: ``adj_full.npz``, ``feats.npy``, ``class_map.json``, ``role.json``; nothing is unpickled."""
     adjacency, feature, classes, role = _present(entry, root)
-    try:
+    names = ", ".join(Path(file).name for file in entry.files)
+    with _own_file(f"{adjacency.parent}: {names} are not in GraphSAINT's format", remedy="download them again"):
         features = _single(read_npy(feature))
         with open_npz(adjacency) as archive:
             indices, indptr = archive.read("indices"), archive.read("indptr")
@@ -155,31 +147,22 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
         train, val, test = (np.sort(_whole(np.array(roles[part]))) for part in ("tr", "va", "te"))
         labels = np.full(features.shape[0], -1, dtype=np.int64)
         labels[list(numbered)] = list(numbered.values())
-    except TooLargeError:
-        raise
-    except UNREADABLE as error:
-        raise DatasetCorruptError(
-            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format "
-            f"({brief(error)}): download them again."
-        ) from None
     return _users_own(entry, pairs, features, labels, [(train, val, test)], adjacency.parent)
 
 
 def heterophilous(entry: DatasetInfo, root: Path) -> NodeClassification:
     """Arrays of the heterophilous graphs of Platonov et al.: one ``.npz``, ten splits; nothing is unpickled."""
     (path,) = _present(entry, root)
-    try:
-        with open_npz(path) as archive:
-            pairs, features = _whole(archive.read("edges")), _single(archive.read("node_features"))
-            labels = archive.read("node_labels").astype(np.float64)
-            masks = {f"{part}_masks": archive.read(f"{part}_masks").astype(bool) for part in ("train", "val", "test")}
-            splits = _splits(masks)
-    except TooLargeError:
-        raise
-    except UNREADABLE as error:
-        raise DatasetCorruptError(f"{path} does not hold a heterophilous graph ({brief(error)}): download it again.") from None
+    with _own_file(f"{path} does not hold a heterophilous graph"), open_npz(path) as archive:
+        pairs, features = _whole(archive.read("edges")), _single(archive.read("node_features"))
+        labels = archive.read("node_labels").astype(np.float64)
+        masks = {f"{part}_masks": archive.read(f"{part}_masks").astype(bool) for part in ("train", "val", "test")}
+        splits = _splits(masks)
     return _users_own(entry, pairs, features, _classes(labels, path), splits, path.parent)
 
+
+#: What goes wrong with a user's own download.
+_own_file = partial(read_errors, remedy="download it again", kind=DatasetCorruptError, passed=TooLargeError)
 
 #: By name; all others are prepared files.
 LOADERS = {
@@ -210,13 +193,9 @@ def _users_own(
     apart = all(np.unique(nodes).size == nodes.size for nodes in map(np.concatenate, splits))
     if not (classified and apart and numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < n):
         raise DatasetCorruptError(f"{folder}: edges, labels and splits do not belong together: download them again.")
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    directed = sp.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    adjacency = directed.maximum(directed.T)
-    adjacency.data[:] = 1.0
     return NodeClassification(
         name=entry.name,
-        graph=Graph(adjacency),
+        graph=Graph(undirected(pairs[pairs[:, 0] != pairs[:, 1]].T, n)),
         features=features,
         labels=labels,
         n_classes=int(labels.max()) + 1,
@@ -228,14 +207,9 @@ def _users_own(
 
 
 def _table(path: Path, dtype: Any) -> np.ndarray:
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
-            table = np.loadtxt(_lines(path), delimiter=",", dtype=dtype, ndmin=2)
-    except TooLargeError:
-        raise
-    except UNREADABLE as error:
-        raise DatasetCorruptError(f"{path} is not a table of numbers ({brief(error)}): download it again.") from None
+    with _own_file(f"{path} is not a table of numbers"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
+        table = np.loadtxt(_lines(path), delimiter=",", dtype=dtype, ndmin=2)
     if not table.size:
         raise DatasetCorruptError(f"{path} is empty: download it again.")
     return table

@@ -8,11 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks, sparse_checks
+from nareg._core.adjacency import undirected
 from nareg._core.arrays import as_numpy, is_tensor
 from nareg.errors import InputError, MissingDependencyError
 from nareg.graph import Graph
 
-Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
+#: Indices of the nodes that train, validate and test.
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def fields_of_pyg(data: Any) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def fields_of_ogb(dataset: Any) -> dict[str, Any]:
     }
 
 
-def to_data(features: np.ndarray, graph: Graph, labels: np.ndarray, splits: tuple[Parts, ...]) -> Any:
+def to_data(features: np.ndarray, graph: Graph, labels: np.ndarray, splits: tuple[Split, ...]) -> Any:
     """A ``torch_geometric.data.Data``; masks are (N,) for one split and (N, S) for several."""
     try:
         import torch
@@ -121,14 +123,10 @@ def _n_classes(labels: np.ndarray) -> int:
 def _graph(edge_index: Any, n_nodes: int) -> Graph:
     """Simple and undirected: i and j are joined where either points at the other, self-loops are left out."""
     index, _ = sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
-    i, j = index[:, index[0] != index[1]]
-    one_way = sp.csr_array((np.ones(i.size), (i, j)), shape=(n_nodes, n_nodes))
-    adjacency = sp.csr_array(one_way.maximum(one_way.T))
-    adjacency.data[:] = 1.0
-    return Graph(adjacency)
+    return Graph(undirected(index[:, index[0] != index[1]], n_nodes))
 
 
-def _splits(masks: list[Any], n_nodes: int) -> tuple[Parts, ...]:
+def _splits(masks: list[Any], n_nodes: int) -> tuple[Split, ...]:
     """Splits of (N,) or (N, S) masks, or none."""
     if any(mask is None for mask in masks):
         return ()
@@ -142,8 +140,12 @@ def _splits(masks: list[Any], n_nodes: int) -> tuple[Parts, ...]:
     count = max(array.shape[1] for array in arrays)
     if any(array.shape[1] not in (1, count) for array in arrays):
         raise InputError(f"the masks have {[array.shape[1] for array in arrays]} columns: one per split is expected.")
-    train, val, test = (np.broadcast_to(array, (n_nodes, count)) for array in arrays)
-    return tuple((np.flatnonzero(train[:, k]), np.flatnonzero(val[:, k]), np.flatnonzero(test[:, k])) for k in range(count))
+    return splits_of_masks(*(np.broadcast_to(array, (n_nodes, count)).T for array in arrays))
+
+
+def splits_of_masks(train: np.ndarray, val: np.ndarray, test: np.ndarray) -> tuple[Split, ...]:
+    """Splits of boolean masks (S, N)."""
+    return tuple((np.flatnonzero(a), np.flatnonzero(b), np.flatnonzero(c)) for a, b, c in zip(train, val, test, strict=True))
 
 
 def _indices(name: str, value: Any, n_nodes: int) -> np.ndarray:

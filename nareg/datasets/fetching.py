@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
-from nareg.datasets._digests import ARRAYS
-from nareg.datasets._info import DatasetInfo, arrays, data_root, locate
-from nareg.datasets._sources.catalog import SOURCES
-from nareg.datasets._sources.download import download, verify
-from nareg.datasets.registry import info
+from nareg.datasets._sources import SOURCES, download, verify
+from nareg.datasets.registry import ARRAYS, DatasetInfo, arrays, data_root, info, locate
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, NaregError
 from nareg.progress import Progress, ProgressCallback
 
@@ -77,7 +75,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: 
             if path.is_file():  # from an earlier call, which leaves whole files only, or put there by hand
                 verify(remote, path, entry.name)
             else:
-                report = None if progress is None else _Report(progress, remote.name, i, len(source.files))
+                report = None if progress is None else partial(_report, progress, remote.name, i, len(source.files))
                 download(remote, path, data_set=entry.name, report=report)
         except NaregError:
             _remove_empty(raw)
@@ -118,14 +116,9 @@ def _first_whole(entry: DatasetInfo, root: Path) -> Path | None:
     return whole[0] if whole else None
 
 
-class _Report:
-    """Turns the share of one file that has arrived into the share of all."""
-
-    def __init__(self, progress: ProgressCallback, name: str, number: int, total: int) -> None:
-        self._progress, self._stage, self._number, self._total = progress, f"download {name}", number, total
-
-    def __call__(self, share: float) -> None:
-        self._progress(Progress(self._stage, self._number + 1, self._total, (self._number + share) / self._total))
+def _report(progress: ProgressCallback, name: str, number: int, total: int, share: float) -> None:
+    """Report the share of one file that has arrived as the share of all."""
+    progress(Progress(f"download {name}", number + 1, total, (number + share) / total))
 
 
 def _remove_empty(raw: Path) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
 from nareg.datasets import _graph_loaders, radomeh
-from nareg.datasets._graph_entries import ENTRIES
-from nareg.datasets._info import BUNDLED, DatasetInfo, arrays, data_root, not_found
 from nareg.datasets.network import SensorNetwork, build
 from nareg.datasets.node_classification import NodeClassification
-from nareg.datasets.registry import info
+from nareg.datasets.registry import BUNDLED, DatasetInfo, arrays, data_root, info, not_found
 
 #: Names of sensor networks, and of graphs whose nodes have classes, so that an editor knows what ``load`` returns.
 SensorName = Literal[
@@ -99,11 +98,8 @@ def available(name: str, *, root: str | os.PathLike[str] | None = None) -> bool:
 
 def _ghcn(entry: DatasetInfo, root: Path) -> SensorNetwork:
     data = arrays(entry, next(iter(entry.files)), root)
-    return build(
-        entry.name, data["daily_temperature_midrange_c"], data["observation_mask"], data["dates"], "°C",
-        data["coordinates"][:, 0], data["coordinates"][:, 1], data["station_names"].tolist(),
-        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
-    )  # fmt: skip
+    readings = np.where(data["observation_mask"], data["daily_temperature_midrange_c"], np.nan)
+    return build(entry, readings, data["dates"], "°C", data["coordinates"], data["station_names"].tolist())
 
 
 def _molene(entry: DatasetInfo, root: Path) -> SensorNetwork:
@@ -119,41 +115,24 @@ def _molene(entry: DatasetInfo, root: Path) -> SensorNetwork:
         readings = np.column_stack([series[station[0]] for station in stations])
     else:
         raise not_found(entry, root)
-    return build(
-        entry.name, readings, np.isfinite(readings), times, "K",
-        np.array([s[2] for s in stations]), np.array([s[3] for s in stations]), [s[1] for s in stations],
-        source=entry.source, license=entry.license, citation=entry.citation, neighbors=5,
-    )  # fmt: skip
+    places = np.array([station[2:] for station in stations])
+    return build(entry, readings, times, "K", places, [station[1] for station in stations], neighbors=5)
 
 
-def _sea_surface(entry: DatasetInfo, root: Path) -> SensorNetwork:
+def _graph_trss(entry: DatasetInfo, root: Path, variable: str, units: str, name: str) -> SensorNetwork:
     data = arrays(entry, next(iter(entry.files)), root)
-    readings = data["temperature_C"]
-    return build(
-        entry.name, readings, np.isfinite(readings), np.arange(len(readings)), "°C",
-        data["lat"], data["lon"], [f"point {i}" for i in range(readings.shape[1])],
-        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
-    )  # fmt: skip
-
-
-def _pm25(entry: DatasetInfo, root: Path) -> SensorNetwork:
-    data = arrays(entry, next(iter(entry.files)), root)
-    readings = data["pm25"]
-    return build(
-        entry.name, readings, np.isfinite(readings) & (readings != 0), np.arange(len(readings)), "µg/m³",
-        data["lat"], data["lon"], [f"station {i}" for i in range(readings.shape[1])],
-        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
-    )  # fmt: skip
+    readings = data[variable]
+    if variable == "pm25":
+        readings = np.where(readings != 0, readings, np.nan)
+    names = [f"{name} {i}" for i in range(readings.shape[1])]
+    return build(entry, readings, None, units, np.column_stack([data["lat"], data["lon"]]), names)
 
 
 def _aqi36(entry: DatasetInfo, root: Path) -> SensorNetwork:
     data = arrays(entry, next(iter(entry.files)), root)
     shown, measured = data["pm25_missing"], data["pm25"]
-    network = build(
-        entry.name, shown, np.isfinite(shown), data["time"], "µg/m³",
-        data["lat"], data["lon"], data["station"].tolist(),
-        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
-    )  # fmt: skip
+    places = np.column_stack([data["lat"], data["lon"]])
+    network = build(entry, shown, data["time"], "µg/m³", places, data["station"].tolist())
     month = data["time"].astype("datetime64[M]").astype(int) % 12 + 1
     hidden = np.isfinite(measured) & ~np.isfinite(shown) & np.isin(month, (3, 6, 9, 12))[:, None]
     return replace(network, reference=measured.T.astype(np.float64), held_out=np.ascontiguousarray(hidden.T))
@@ -162,20 +141,16 @@ def _aqi36(entry: DatasetInfo, root: Path) -> SensorNetwork:
 def _noaa_109(entry: DatasetInfo, root: Path) -> SensorNetwork:
     data = arrays(entry, next(iter(entry.files)), root)
     readings = data["temperature_f_tenths"] / 10
-    return build(
-        entry.name, readings, np.isfinite(readings), np.arange(len(readings)), "°F",
-        data["coordinates"][:, 0], data["coordinates"][:, 1], data["station_names"].tolist(),
-        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
-    )  # fmt: skip
+    return build(entry, readings, None, "°F", data["coordinates"], data["station_names"].tolist())
 
 
 _LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork | NodeClassification]] = {
     "us-weather": _ghcn,
     "au-weather": _ghcn,
     "molene": _molene,
-    "sea-surface-temperature": _sea_surface,
-    "pm25-california": _pm25,
+    "sea-surface-temperature": partial(_graph_trss, variable="temperature_C", units="°C", name="point"),
+    "pm25-california": partial(_graph_trss, variable="pm25", units="µg/m³", name="station"),
     "aqi36": _aqi36,
     "noaa-109": _noaa_109,
-    **{entry.name: _graph_loaders.LOADERS.get(entry.name, _graph_loaders.prepared) for entry in ENTRIES},
+    **{name: _graph_loaders.LOADERS.get(name, _graph_loaders.prepared) for name in get_args(GraphName)},
 }

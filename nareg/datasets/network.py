@@ -1,17 +1,45 @@
-"""A sensor network: where the stations are, what they read, and which readings exist."""
+"""Write a network as two tables: stations.csv and readings.csv."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from nareg.datasets._tables import shortest, write_tables
+from nareg.datasets.registry import DatasetInfo
 from nareg.errors import InputError
 from nareg.graph import Graph, node_indices
+from nareg.io import write_rows
 from nareg.typing import ArrayLike
+
+
+def shortest(value: float) -> str:
+    """The fewest digits that give the value back; those of single precision where it came from there."""
+    single = np.float32(value)
+    return str(single) if float(single) == value else repr(float(value))
+
+
+def write_tables(
+    folder: str | os.PathLike[str],
+    names: tuple[str, ...],
+    columns: dict[str, list[str]],
+    times: list[str],
+    readings: np.ndarray,
+    number: Callable[[float], str] = shortest,
+) -> Path:
+    """Write both tables; ``columns`` are those of the stations beside their names, an empty cell is a missing reading."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    write_rows(target / "stations.csv", ["station", *columns], zip(names, *columns.values(), strict=True))
+    rows = (
+        [time, *("" if np.isnan(value) else number(value) for value in column)]
+        for time, column in zip(times, readings.T, strict=True)
+    )
+    write_rows(target / "readings.csv", ["time", *names], rows)
+    return target
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,32 +169,21 @@ class SensorNetwork:
 
 
 def build(
-    name: str,
-    readings: np.ndarray,
-    observed: np.ndarray,
-    times: np.ndarray,
-    units: str,
-    latitude: np.ndarray,
-    longitude: np.ndarray,
-    names: list[str],
-    *,
-    source: str,
-    license: str,
-    citation: str,
-    neighbors: int,
-) -> SensorNetwork:
-    """Assemble a network from (T, N) readings, as files store them, and places."""
-    coordinates = np.column_stack([latitude, longitude]).astype(np.float64)
-    signals = np.where(observed, readings, np.nan).T.astype(np.float64)
+    entry: DatasetInfo, readings: np.ndarray, times: np.ndarray | None, units: str, places: np.ndarray, names: list[str],
+    *, neighbors: int = 7,
+) -> SensorNetwork:  # fmt: skip
+    """Assemble a network from readings (T, N), as files store them, NaN where missing, and places in degrees (N, 2)."""
+    graph = Graph.from_knn(places.astype(np.float64), neighbors, metric="haversine", names=names)
+    signals = readings.T.astype(np.float64)
     return SensorNetwork(
-        name=name,
-        graph=Graph.from_knn(coordinates, neighbors, metric="haversine", names=names),
+        name=entry.name,
+        graph=graph,
         signals=signals,
-        observed=np.ascontiguousarray(observed.T),
-        times=times,
+        observed=np.ascontiguousarray(np.isfinite(signals)),
+        times=np.arange(len(readings)) if times is None else times,
         units=units,
-        source=source,
-        license=license,
-        citation=citation,
+        source=entry.source,
+        license=entry.license,
+        citation=entry.citation,
         neighbors=neighbors,
     )

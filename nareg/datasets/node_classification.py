@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg.datasets._pyg import fields_of_ogb, fields_of_pyg, to_data
+from nareg._core.adjacency import undirected
+from nareg.datasets._pyg import Split, fields_of_ogb, fields_of_pyg, to_data
 from nareg.errors import InputError
 from nareg.graph import Graph
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 #: What objects of other libraries do not say.
 _UNSTATED: dict[str, Any] = {"source": "not stated", "license": "not stated", "citation": "not stated"}
-#: Indices of the nodes that train, validate and test.
-Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,10 +220,6 @@ def synthetic(
     sizes = np.bincount(labels, minlength=n_classes)
     heads = target + n_classes * generator.integers(sizes[target]) if exponent is None else drawn.of(target, generator)
     apart = tails != heads
-    ones = np.ones(int(apart.sum()))
-    directed = sp.csr_array((ones, (tails[apart], heads[apart])), shape=(n_nodes, n_nodes))
-    adjacency = directed.maximum(directed.T)
-    adjacency.data[:] = 1.0
     means = generator.standard_normal((n_classes, n_features))
     features = informative * means[labels] + generator.standard_normal((n_nodes, n_features))
     each = min(20, max(int(sizes.min()) // 2, 1))
@@ -232,7 +227,7 @@ def synthetic(
     rest = generator.permutation(np.arange(each * n_classes, n_nodes))
     return NodeClassification(
         name="synthetic",
-        graph=Graph(adjacency),
+        graph=Graph(undirected(np.stack([tails[apart], heads[apart]]), n_nodes)),
         features=features.astype(np.float32),
         labels=labels.astype(np.int64),
         n_classes=n_classes,

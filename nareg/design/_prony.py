@@ -28,7 +28,7 @@ from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sparse_problem import principal_direction, sparse_problem
 from nareg.design.programs._program import SCALES
 from nareg.errors import InputError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike

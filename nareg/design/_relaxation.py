@@ -29,7 +29,7 @@ from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem, with_details
 from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem
 from nareg.errors import InputError, TooLargeError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike

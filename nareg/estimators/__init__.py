@@ -19,27 +19,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nareg._core.lazy import names_that_need
+from nareg._core.imports import names_that_need
 
 if TYPE_CHECKING:
-    from nareg.estimators._adjusted import SeasonallyAdjusted
-    from nareg.estimators._cycle import SeasonalCycleRemover
+    from nareg.estimators._cycle import SeasonalCycleRemover, SeasonallyAdjusted
     from nareg.estimators._denoisers import EdgeDenoiser, NodeAdaptiveDenoiser
-    from nareg.estimators._hold_out import HeldOutStations
-    from nareg.estimators._interpolator import GraphInterpolator
+    from nareg.estimators._filtered import GraphInterpolator
     from nareg.estimators._smoother import SpaceTimeSmoother
-    from nareg.estimators._splits import TimeBlockSplit
+    from nareg.estimators._validation import HeldOutStations, TimeBlockSplit
 
 #: Name -> module: all need scikit-learn, and are imported when first used.
 _MODULES = {
     "EdgeDenoiser": "_denoisers",
-    "GraphInterpolator": "_interpolator",
-    "HeldOutStations": "_hold_out",
+    "GraphInterpolator": "_filtered",
+    "HeldOutStations": "_validation",
     "NodeAdaptiveDenoiser": "_denoisers",
     "SeasonalCycleRemover": "_cycle",
-    "SeasonallyAdjusted": "_adjusted",
+    "SeasonallyAdjusted": "_cycle",
     "SpaceTimeSmoother": "_smoother",
-    "TimeBlockSplit": "_splits",
+    "TimeBlockSplit": "_validation",
 }
 
 __all__ = [

@@ -15,7 +15,7 @@ from nareg._core import checks
 from nareg.design import Sampling
 from nareg.errors import InputError
 from nareg.estimators._filtered import FilterTransformer, one_weight, variances_of
-from nareg.estimators._hold_out import clean_field, generator_of
+from nareg.estimators._validation import clean_field, generator_of
 from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign

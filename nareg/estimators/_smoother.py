@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from nareg import spacetime
 from nareg.errors import InputError
-from nareg.estimators._base import CheckedReadings, FieldEstimator
-from nareg.estimators._graphs import network_of
-from nareg.estimators._hold_out import generator_of
+from nareg.estimators._base import CheckedReadings, FieldEstimator, network_of
+from nareg.estimators._validation import generator_of
 from nareg.graph import Graph
 from nareg.spacetime import times as _times
 from nareg.typing import Sparse

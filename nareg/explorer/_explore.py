@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from nareg.cleaning import Cleaned, portion
 from nareg.errors import InputError, TooLargeError
-from nareg.explorer._designs import design_grid
-from nareg.explorer._payload import payload
+from nareg.explorer._payload import design_grid, payload
 from nareg.explorer._source import Scene, scene
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag

@@ -1,21 +1,80 @@
-"""The data of the page as one JSON object."""
+"""Designs for the page, and its data as one JSON object."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nareg import __version__
+from nareg import __version__, design
 from nareg.cleaning import MODEL, number
-from nareg.datasets._coast import coast
+from nareg.datasets import coast
 from nareg.explorer._advice import ADVICE, QUESTIONS
-from nareg.explorer._designs import SNRS, DesignGrid
 from nareg.explorer._source import Scene
 from nareg.graph import Graph
 from nareg.quality import Flag
-from nareg.results import upper_edges
+from nareg.results import WeightDesign, upper_edges
+
+#: Noise that the page adds, as signal-to-noise ratio in dB; None adds none.
+SNRS: tuple[float | None, ...] = (None, 20.0, 15.0, 10.0, 5.0, 0.0, -5.0, -10.0)
+#: From so many times on, every other block of times designs, and the rest shows the errors: blocks share no weather, as random
+#: times would, and both halves see all seasons.
+FEWEST_TO_SPLIT, BLOCKS = 20, 10
+
+
+@dataclass(frozen=True, eq=False)
+class DesignGrid:
+    """Designs per noise level, and what they were learned from.
+
+    Attributes
+    ----------
+    learned : (T,) bool array
+        Times that the designs saw.
+    levels : (N,) array
+        Station means over these times, which are removed before a filter and put back after it.
+    moment : (N, N) array
+        Second moment of these times.
+    power : float
+        Its mean square: the signal power of the SNR.
+    variances : list of float
+        Noise variance per level: that of the readings, and what is added.
+    designs : dict of str to list of WeightDesign
+        ``"one"``, ``"node"`` and ``"edge"``.
+    """
+
+    learned: np.ndarray
+    levels: np.ndarray
+    moment: np.ndarray
+    power: float
+    variances: list[float]
+    designs: dict[str, list[WeightDesign]]
+
+
+def design_grid(graph: Graph, field: np.ndarray, own_noise: float, tick: Callable[[str, float], None]) -> DesignGrid:
+    """Design at every noise level for a field (N, T) without gaps, whose readings have the variance ``own_noise``."""
+    learned = learned_times(field.shape[1])
+    levels = field[:, learned].mean(axis=1)
+    past = field[:, learned] - levels[:, None]
+    power = float(np.mean(past**2))
+    variances = [own_noise + (0.0 if snr is None else power / 10 ** (snr / 10)) for snr in SNRS]
+    designs: dict[str, list[WeightDesign]] = {"one": [], "node": [], "edge": []}
+    for k, noise in enumerate(variances):
+        tick(f"designing filters, noise level {k + 1} of {len(variances)}", k / len(variances))
+        designs["one"].append(design.node_invariant(graph, rule="oracle", signals=past, noise=noise))
+        designs["node"].append(design.exact(graph, signals=past, noise=noise))
+        designs["edge"].append(design.edge(graph, signals=past, noise=noise))
+    return DesignGrid(learned, levels, past @ past.T / past.shape[1], power, variances, designs)
+
+
+def learned_times(n_times: int) -> np.ndarray:
+    """Which of the times designs learn from, (T,)."""
+    if n_times < FEWEST_TO_SPLIT:
+        return np.ones(n_times, dtype=bool)
+    return np.arange(n_times) * BLOCKS // n_times % 2 == 0
+
 
 #: Code of a missing value, and the largest code of a value.
 MISSING, LARGEST = 65535, 65534
@@ -122,11 +181,6 @@ def encode(array: np.ndarray, dtype: str) -> str:
     return base64.b64encode(np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()).decode("ascii")
 
 
-def decode(text: str, dtype: str) -> np.ndarray:
-    """The array that :func:`encode` wrote, in one dimension."""
-    return np.frombuffer(base64.b64decode(text), dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
-
-
 def pack(values: np.ndarray) -> dict[str, Any]:
     """Values as ``low + step * code``, NaN where missing.
 
@@ -140,12 +194,6 @@ def pack(values: np.ndarray) -> dict[str, Any]:
     codes = np.full(values.shape, MISSING, dtype=np.int64)
     codes[finite] = np.clip(np.rint((values[finite] - low) / step), 0, LARGEST)
     return {"low": low, "step": step, "codes": encode(codes, "uint16")}
-
-
-def unpack(packed: dict[str, Any], shape: tuple[int, ...]) -> np.ndarray:
-    """What the page reads from :func:`pack`."""
-    codes = decode(packed["codes"], "uint16").reshape(shape)
-    return np.where(codes == MISSING, np.nan, packed["low"] + packed["step"] * codes)
 
 
 def _exact(values: np.ndarray, decimals: int, spread: float) -> bool:

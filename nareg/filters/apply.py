@@ -16,7 +16,7 @@ from nareg._solvers.system import build, data_term, filter_matrix, penalty
 from nareg.errors import InputError, SolverError
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
 from nareg.filters.prepared import build_denoiser
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.results import Solution
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nareg._core.lazy import names_that_need
+from nareg._core.imports import names_that_need
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import propagate

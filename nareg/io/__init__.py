@@ -14,14 +14,26 @@ separators, decimal commas, numbers such as -9999 that mean missing, the order o
 are left out. ``strict=True`` refuses to guess.
 """
 
-from nareg._storage.graph_files import GraphWriter, StoredGraph
+# A file becomes cells (_text) or a table of its own library (_binary). Both, and tables in memory, take one shape: header,
+# sample, texts and numbers (_file, _frames). One file says which column is what (_layout, with the words of _vocabulary), one
+# each what cells mean (_numbers, _times, _missing, _places). Tables are put together in _readings, _stations and _columns,
+# graphs in _graphs and _convert. _write alone writes. A new format is a reader in _text or _binary that ends in one such shape.
+from nareg._storage.graph_files import StoredGraph
+from nareg._storage.graph_writer import GraphWriter
+from nareg.io._binary import NETCDF as NETCDF
 from nareg.io._columns import read_column, read_fit, read_weights, write_weights
 from nareg.io._convert import convert
-from nareg.io._matrix_market import read_adjacency
+from nareg.io._frames import is_xarray as is_xarray
+from nareg.io._graphs import read_adjacency
+from nareg.io._labeled import as_series as as_series
+from nareg.io._labeled import takes_tables as takes_tables
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
-from nareg.io._rows import read_rows
 from nareg.io._stations import read_stations, stations_from_frame
 from nareg.io._tables import Readings, Stations
+from nareg.io._text import read_rows
+from nareg.io._text import rows as rows
+from nareg.io._vocabulary import distinct as distinct
+from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows
 
 __all__ = [

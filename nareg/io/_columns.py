@@ -9,8 +9,8 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._file import FileTable
-from nareg.io._names import distinct
 from nareg.io._notes import Notes
+from nareg.io._vocabulary import distinct
 from nareg.io._write import write_rows
 
 

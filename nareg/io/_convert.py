@@ -12,11 +12,12 @@ import numpy as np
 from nareg._core import checks
 from nareg._storage import array_files
 from nareg._storage.files import atomic_write
-from nareg._storage.graph_files import INDEX, StoredGraph
-from nareg._storage.graph_files.sorting import SortOptions, sort
-from nareg._storage.number_lines import numbers_of_lines
+from nareg._storage.graph_files import StoredGraph
+from nareg._storage.graph_layout import INDEX
+from nareg._storage.graph_sorting import SortOptions, sort
+from nareg._storage.text_files import numbers_of_lines
 from nareg.errors import InputError
-from nareg.io._entries import EDGE_LISTS, entry_source
+from nareg.io._graphs import EDGE_LISTS, entry_source
 from nareg.progress import Progress, ProgressCallback
 
 #: Bytes of signals that are copied at a time.

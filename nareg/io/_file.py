@@ -14,11 +14,9 @@ from itertools import islice, repeat
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._formulas import unshield
-from nareg.io._notes import Notes, be, count, listed
+from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
-from nareg.io._rows import rows
-from nareg.io._text import read_text
+from nareg.io._text import read_text, rows, unshield
 from nareg.io._vocabulary import SENSOR, STATION, TIME, plain
 
 #: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.
@@ -84,7 +82,7 @@ class FileTable:
                 self._lines[i], marked = text[1:].lstrip(), False
             if text and not marked:
                 if comments:
-                    self.notes.fact(f"{count(comments, 'line')} of comments before the header {be(comments)} left out")
+                    self.notes.fact(f"{count(comments, 'line')} of comments before the header {verb(comments)} left out")
                 return i
             comments += marked
         return None

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._foreign import is_quantity, is_xarray, one_variable, time_of, wide_frame
+from nareg.io._frames import is_quantity, is_xarray, one_variable, time_of, wide_frame
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nareg.errors import InputError
-from nareg.io._dates import parse
 from nareg.io._file import FileTable
-from nareg.io._flags import is_flag
-from nareg.io._frame import FrameTable
-from nareg.io._limits import looks_read
-from nareg.io._names import loose
+from nareg.io._frames import FrameTable
+from nareg.io._missing import is_flag
 from nareg.io._notes import Notes, count, listed
-from nareg.io._numbers import looks_numeric
+from nareg.io._numbers import looks_numeric, looks_read
+from nareg.io._times import parse
 from nareg.io._vocabulary import (
     BESIDE,
     CLOCK,
@@ -28,11 +28,13 @@ from nareg.io._vocabulary import (
     SENSOR,
     STATION,
     TIME,
+    UNIT,
     UNNAMED,
     VALUE,
     ZONE,
+    loose,
     plain,
-)  # fmt: skip
+)
 
 Table = FileTable | FrameTable
 #: A time of day, and what is one in a column of that name.
@@ -44,14 +46,14 @@ HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
 class Layout:
     """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings.
 
-    ``beside`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
+    ``extra`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
     wide table with the column of readings that each is about. ``zone`` names the zone of each time.
     """
 
     time: tuple[int, ...]
     station: int | None
     values: tuple[int, ...]
-    beside: tuple[int, ...] = ()
+    extra: tuple[int, ...] = ()
     flags: tuple[tuple[int, int], ...] = ()
     zone: int | None = None
 
@@ -74,10 +76,10 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
         spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
     value = _value(table, words, [i for i in rest if i != station], notes)
-    beside = tuple(i for i in rest if i not in (station, value))
-    flags = tuple((i, value) for i in beside if is_flag(table.header[i], table.header[value]))
-    zone = next((i for i in beside if words[i] in ZONE), None)
-    return Layout(time, station, (value,), beside, flags, zone)
+    extra = tuple(i for i in rest if i not in (station, value))
+    flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
+    zone = next((i for i in extra if words[i] in ZONE), None)
+    return Layout(time, station, (value,), extra, flags, zone)
 
 
 def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> tuple[tuple[int, int], ...]:
@@ -207,9 +209,9 @@ def _station(table: Table, words: list[str], rest: list[int], stations: Sequence
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
         if not candidates or not any(cell in names for cell in table.head(candidates[0])):
-            alike = {loose(name) for name in names}
-            wide = any(loose(table.header[i]) in alike for i in rest)
-            holding = [i for i in rest if len(rest) > 1 and not wide and _holds(table.head(i), alike)]
+            loosely_known = {loose(name) for name in names}
+            wide = any(loose(table.header[i]) in loosely_known for i in rest)
+            holding = [i for i in rest if len(rest) > 1 and not wide and _holds(table.head(i), loosely_known)]
             if holding and holding[0] not in candidates[:1]:
                 notes.guess(f"column {table.header[holding[0]]!r} holds the station names", "name it 'station'")
                 return holding[0]
@@ -224,9 +226,9 @@ def _station(table: Table, words: list[str], rest: list[int], stations: Sequence
     return None
 
 
-def _holds(cells: list[str], alike: set[str]) -> bool:
+def _holds(cells: list[str], loosely_known: set[str]) -> bool:
     """Whether most cells of a column are station names, given without case and leading zeros."""
-    return 2 * sum(loose(cell) in alike for cell in cells if cell) > len(cells)
+    return 2 * sum(loose(cell) in loosely_known for cell in cells if cell) > len(cells)
 
 
 def _word(cell: str) -> bool:
@@ -257,3 +259,50 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
             "keep the columns time, station and value",
         )
     return chosen[0]
+
+
+#: Repeats of station and time are many from this share of the readings on; a column names kinds with so many values at most.
+MANY, KINDS = 0.25, 50
+
+
+def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
+    """The unit that a column of units states; more than one is refused."""
+    stated: str | None = None
+    for column in layout.extra:
+        if plain(table.header[column]) not in UNIT:
+            continue
+        (cells,), _ = table.load([column], [])
+        units = sorted({cell for cell in cells if cell.lower() not in MISSING})
+        if len(units) > 1:
+            other = int(np.flatnonzero(cells != cells[0])[0])
+            raise InputError(
+                f"{notes.source}, {table.line(other)}: {table.column(column)} holds {len(units)} units ({listed(units)}): "
+                "convert the readings to one unit, or keep the rows of one."
+            )
+        stated = units[0] if units else stated
+    return stated
+
+
+def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.ndarray, notes: Notes) -> None:
+    """Refuse a table with many repeats that one column tells apart, as ``parameter`` does for temperature and humidity.
+
+    Parameters
+    ----------
+    table, layout, notes
+        The table.
+    place : (R,) int array
+        Number of station and time of every reading.
+    row : (R,) int array
+        Row of the table that has the reading.
+    """
+    repeats = len(place) - len(np.unique(place))
+    if repeats < MANY * len(place):
+        return
+    for column in layout.extra:
+        (cells,), _ = table.load([column], [])
+        kind, kinds = np.unique(cells[row].astype(str), return_inverse=True)
+        if 1 < len(kind) <= KINDS and len(np.unique(place * len(kind) + kinds)) == len(place):
+            raise InputError(
+                f"{notes.source}: a station has several readings at one time, which {table.column(column)} tells apart "
+                f"({listed(kind.tolist())}): keep the rows of one of them."
+            )

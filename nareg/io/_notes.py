@@ -38,7 +38,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:LISTED])) + (f" and {more} more" if more > 0 else "")
 
 
-def be(number: int) -> str:
+def verb(number: int) -> str:
     """The verb after a number of things."""
     return "is" if number == 1 else "are"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +12,16 @@ import numpy as np
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.io._archive import read_npz
-from nareg.io._beside import one_unit, refuse_mixed_kinds
-from nareg.io._clock_change import in_standard_time
+from nareg.io._binary import SUFFIXES, read_npz, read_table
 from nareg.io._file import FileTable
-from nareg.io._flags import bad
-from nareg.io._foreign import readings_frame
-from nareg.io._foreign_files import SUFFIXES, read_table
-from nareg.io._frame import FrameTable
-from nareg.io._layout import Layout, Table, recognize
-from nareg.io._limits import LimitCells
-from nareg.io._names import absent, match, once
+from nareg.io._frames import FrameTable, readings_frame
+from nareg.io._layout import Layout, Table, one_unit, recognize, refuse_mixed_kinds
+from nareg.io._missing import marked_bad, remove_sentinels
 from nareg.io._notes import Notes, count, listed
-from nareg.io._sentinels import remove
+from nareg.io._numbers import LimitCells
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
-from nareg.io._vocabulary import ZONES
+from nareg.io._vocabulary import ZONES, absent, match, refuse_repeated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,16 +74,12 @@ def read_readings(
     >>> len(table.notes)
     2
     """
-    _one_order(keep_absent, own_order)
-    notes = Notes(str(path), strict)
+    request = _Request.of(stations, Notes(str(path), strict), keep_absent=keep_absent, own_order=own_order)
     if Path(path).suffix.lower() == ".npz":
-        names, labels, values = read_npz(path, notes)
-        return _from_columns(
-            names, labels, values, _names(stations), notes, keep_absent, own_order, "station", lambda t: f"time {t}"
-        )
+        return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
-        return _from_foreign(read_table(path), stations, notes, keep_absent, own_order)
-    return _from_table(FileTable(path, notes), _names(stations), notes, keep_absent, own_order)
+        return _from_foreign(read_table(path), request)
+    return _from_table(FileTable(path, request.notes), request)
 
 
 def readings_from_frame(
@@ -125,9 +115,7 @@ def readings_from_frame(
     array(['2024-01-01T00:00:00.000000000', '2024-01-01T00:10:00.000000000'],
           dtype='datetime64[ns]')
     """
-    _one_order(keep_absent, own_order)
-    notes = Notes("readings", strict)
-    return _from_foreign(frame, stations, notes, keep_absent, own_order)
+    return _from_foreign(frame, _Request.of(stations, Notes("readings", strict), keep_absent=keep_absent, own_order=own_order))
 
 
 def readings_to_frame(readings: Readings) -> pd.DataFrame:
@@ -157,28 +145,44 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
     return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
 
 
-def _from_foreign(table: Any, stations: Sequence[str] | Stations | None, notes: Notes, keep: bool, own: bool) -> Readings:
-    frame, unit, quantity = readings_frame(table, notes)
-    read = _from_table(FrameTable(frame, notes), _names(stations), notes, keep, own)
+@dataclass(frozen=True)
+class _Request:
+    """The stations to read, or all; whether those without readings stay; whether the order is the table's own."""
+
+    stations: tuple[str, ...] | None
+    notes: Notes
+    keep_absent: bool
+    own_order: bool
+
+    @classmethod
+    def of(cls, stations: Sequence[str] | Stations | None, notes: Notes, *, keep_absent: bool, own_order: bool) -> _Request:
+        if keep_absent and own_order:
+            raise InputError(
+                "own_order is True but the table has no place for stations that keep_absent keeps: pass one of the two."
+            )
+        names = stations.names if isinstance(stations, Stations) else stations
+        return cls(None if names is None else tuple(names), notes, keep_absent, own_order)
+
+
+def _from_foreign(table: Any, request: _Request) -> Readings:
+    frame, unit, quantity = readings_frame(table, request.notes)
+    read = _from_table(FrameTable(frame, request.notes), request)
     return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 
 
-def _one_order(keep_absent: bool, own_order: bool) -> None:
-    if keep_absent and own_order:
-        raise InputError(
-            "own_order is True but the table has no place for stations that keep_absent keeps: pass one of the two."
-        )
+def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, request: _Request) -> Readings:
+    if request.stations is not None:
+        matched = match(names, request.stations, request.notes, "station")
+        values = values[[i for i, name in enumerate(names) if name in matched]]
+        names = [matched[name] for name in names if name in matched]
+    return _from_columns(names, labels, values, "times", lambda t: f"time {t}", request, "station")
 
 
-def _names(stations: Sequence[str] | Stations | None) -> tuple[str, ...] | None:
-    return None if stations is None else stations.names if isinstance(stations, Stations) else tuple(stations)
-
-
-def _from_table(table: Table, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool) -> Readings:
-    layout = recognize(table, stations, notes)
+def _from_table(table: Table, request: _Request) -> Readings:
+    layout = recognize(table, request.stations, request.notes)
     if layout.station is None:
-        return _wide(table, layout, stations, notes, keep, own)
-    return _long(table, layout, layout.station, stations, notes, keep, own)
+        return _wide(table, layout, request)
+    return _long(table, layout, layout.station, request)
 
 
 def _labels(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: int, notes: Notes) -> tuple[np.ndarray, str]:
@@ -209,7 +213,8 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
     return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
-def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool) -> Readings:
+def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
+    stations, notes = request.stations, request.notes
     names = [table.header[i] for i in layout.values]
     matched = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
     columns = [i for i in layout.values if table.header[i] in matched]
@@ -217,17 +222,14 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
     twice = next((name for name in names if not name), None)
     if twice is not None:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
-    once(notes.source, names)
+    refuse_repeated(notes.source, names)
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
     wanted = [*layout.time, *(flag for flag, _ in flags)]
     loaded, values = table.load(wanted, columns, odd=LimitCells())
     if flags:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
     labels, column = _labels(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
-    place = table.line
-    return _from_columns(
-        [matched[name] for name in names], labels, values.T, stations, notes, keep, own, "column", place, column or None
-    )
+    return _from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
 
 
 def _honor(
@@ -236,30 +238,25 @@ def _honor(
     """Set readings (R, C) that columns of marks call bad to NaN, in place: those of column ``places[k]`` by ``marks[k]``."""
     known = np.isfinite(values[:, places])
     name = f"column {table.header[flags[0]]!r}" if len(flags) == 1 else f"columns such as {table.header[flags[0]]!r}"
-    marked = bad(np.concatenate(marks), known.T.ravel(), name, notes)
+    marked = marked_bad(np.concatenate(marks), known.T.ravel(), name, notes)
     if marked is not None:
         for place, rows in zip(places, marked.reshape(len(flags), -1), strict=True):
             values[rows, place] = np.nan
 
 
 def _from_columns(
-    names: Sequence[str], labels: np.ndarray, values: np.ndarray, stations: tuple[str, ...] | None, notes: Notes, keep: bool,
-    own: bool, what: str, line: Callable[[int], str], column: str | None = "times",
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, column: str, line: Callable[[int], str], request: _Request,
+    what: str,
 ) -> Readings:  # fmt: skip
-    """Readings of a row per station, in time order."""
-    if what == "station" and stations is not None:  # an archive, whose names are not matched yet
-        matched = match(names, stations, notes, what)
-        values = values[[i for i, name in enumerate(names) if name in matched]]
-        names = [matched[name] for name in names if name in matched]
+    """Readings (N, T) of a row per station, in time order; ``column`` is empty where there are no times."""
+    notes = request.notes
     values = np.array(values, dtype=float, order="C")
-    remove(values, np.arange(len(values))[:, None], notes)
-    times = understand(labels, column, line, notes) if column is not None else Times(None)
-    stamps = times.stamps
-    if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:
-        moved = in_standard_time(stamps, np.zeros(len(stamps), dtype=int), values.T, labels, notes)
-        stamps = stamps if moved is None else moved
-    labels, values, stamps = _in_time_order(labels, values, stamps, notes)
-    return _in_order(names, labels, values, stamps, times.zone, stations, notes, keep, own, what)
+    remove_sentinels(values, np.arange(len(values))[:, None], notes)
+    times = understand(labels, column, line, notes) if column else Times(None)
+    moved = times.in_standard_time(np.zeros(len(labels), dtype=int), values.T, labels, notes)
+    times = times if moved is None else replace(times, stamps=moved)
+    labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
+    return _in_order(names, labels, values, replace(times, stamps=stamps), request, what)
 
 
 def _in_time_order(
@@ -291,30 +288,29 @@ def _in_time_order(
 
 
 def _in_order(
-    names: Sequence[str], labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, zone: str | None,
-    stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool, what: str,
-) -> Readings:  # fmt: skip
-    """The rows in the order of the stations, or their ``own``, and a note about those that never read."""
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, times: Times, request: _Request, what: str
+) -> Readings:
+    """The rows in the order of the stations, or their own, and a note about those that never read."""
+    stations, notes = request.stations, request.notes
     silent = [name for name, never in zip(names, np.isnan(values).all(axis=1), strict=True) if never]
     if silent:
         notes.fact(f"{count(len(silent), 'station has', 'stations have')} no reading: {listed(silent)}")
     if stations is not None:
         place = {name: i for i, name in enumerate(names)}
-        wanted = absent(stations, names, notes, keep=keep, what=what)
-        if own:
+        wanted = absent(stations, names, notes, keep=request.keep_absent, what=what)
+        if request.own_order:
             wanted = list(names)
         ordered = np.full((len(wanted), values.shape[1]), np.nan)
         there = [i for i, name in enumerate(wanted) if name in place]
         ordered[there] = values[[place[wanted[i]] for i in there]]
         names, values = wanted, ordered
-    return Readings(tuple(names), tuple(labels), values, stamps, zone, notes.sentences)
+    return Readings(tuple(names), tuple(labels), values, times.stamps, times.zone, notes.sentences)
 
 
-def _long(
-    table: Table, layout: Layout, station: int, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool
-) -> Readings:
+def _long(table: Table, layout: Layout, station: int, request: _Request) -> Readings:
     import pandas as pd
 
+    stations, notes = request.stations, request.notes
     if not layout.time:
         raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
     unit = one_unit(table, layout, notes)
@@ -339,11 +335,11 @@ def _long(
         retained = np.arange(len(values))
     row, unique = pd.factorize(labels)
     first = retained[np.unique(row, return_index=True)[1]]
-    remove(values, site, notes)
+    remove_sentinels(values, site, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
-    if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:
-        moved = in_standard_time(stamps[row], site, values[:, None], unique[row], notes)
+    if stamps is not None:
+        moved = replace(times, stamps=stamps[row]).in_standard_time(site, values[:, None], unique[row], notes)
         if moved is not None:
             stamps, keep_first, row = np.unique(moved, return_index=True, return_inverse=True)
             unique = labels[keep_first]
@@ -369,5 +365,5 @@ def _long(
         )
     sums = np.bincount(flat, weights=values[seen], minlength=n * t)
     values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
-    table_of = _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, own, "row")
+    table_of = _in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
     return replace(table_of, unit=unit, quantity=table.header[layout.values[0]])

@@ -10,17 +10,27 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._angles import Angles, doubt_decimals, refusal, unpack
-from nareg.io._far import note_far
+from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._file import FileTable
-from nareg.io._foreign import stations_frame
-from nareg.io._foreign_files import SUFFIXES, read_table
-from nareg.io._frame import FrameTable
+from nareg.io._frames import FrameTable, stations_frame
 from nareg.io._layout import Table
-from nareg.io._names import distinct
 from nareg.io._notes import Notes, count, listed
+from nareg.io._places import Angles, note_far, note_two_decimals, refusal, unpack
 from nareg.io._tables import Stations
-from nareg.io._vocabulary import ALTITUDE, EAST, LATITUDE, LONGITUDE, NORTH, SENSOR, SENTINELS, STATION, TIME, UNNAMED, plain
+from nareg.io._vocabulary import (
+    ALTITUDE,
+    EAST,
+    LATITUDE,
+    LONGITUDE,
+    NORTH,
+    SENSOR,
+    SENTINELS,
+    STATION,
+    TIME,
+    UNNAMED,
+    distinct,
+    plain,
+)
 
 #: Degrees from 0, 0 within which another station makes it a place.
 FAR = 10.0
@@ -146,7 +156,7 @@ def _stations(table: Table, notes: Notes) -> Stations:
         )
     values = values[~lost]
     if degrees:
-        doubt_decimals(values[:, :2], notes)
+        note_two_decimals(values[:, :2], notes)
     note_far(names[~lost], values[:, :2], "haversine" if degrees else "euclidean", notes)
     return Stations(
         tuple(names[~lost]),

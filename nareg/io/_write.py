@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import os
-from collections.abc import Iterable, Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from nareg.io._formulas import shield
+from nareg.errors import MissingDependencyError
 from nareg.io._tables import Readings
+from nareg.io._text import shield
 from nareg.results import atomic_write
 
 
@@ -71,6 +75,20 @@ def write_rows(path: str | os.PathLike[str], header: Sequence[str], rows: Iterab
     writer.writerows([shield(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     with atomic_write(path) as handle:
         handle.write(text.getvalue().encode())
+
+
+def write_bytes(path: str | os.PathLike[str], write: Callable[[Path], object], library: str, engine: str) -> None:
+    """Let a library write a file, which appears whole or not at all. ``write`` receives the path of a file to make."""
+    try:
+        importlib.import_module(library)
+        importlib.import_module(engine)
+    except ImportError:
+        raise MissingDependencyError(f"{path} needs {library} and {engine}: pip install 'nareg[tables]'.") from None
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / Path(path).name
+        write(draft)
+        with atomic_write(path) as handle, draft.open("rb") as made:
+            shutil.copyfileobj(made, handle)
 
 
 def _cell(value: float) -> str:

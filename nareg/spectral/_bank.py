@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.fft import dct
 
 from nareg._core import checks
 from nareg._solvers.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.spectral import _chebyshev
 from nareg.spectral._basis import SYMMETRIC, FourierBasis, SymmetricLaplacian, fourier_basis
 from nareg.typing import ArrayLike
 
@@ -46,7 +46,9 @@ class FilterBank:
 
     Notes
     -----
-    ``method="chebyshev"`` takes one product with the sparse Laplacian per order and builds no dense (N, N) matrix.
+    ``method="chebyshev"`` takes one product with the sparse Laplacian per order and builds no dense (N, N) matrix. On
+    ``[0, x_max]`` a kernel is ``sum_k c_k T_k(2 x / x_max - 1)``. The error of ``g(L) y`` is at most the largest error of the
+    polynomial there times ``||y||`` (Hammond, Vandergheynst, Gribonval, Applied and Computational Harmonic Analysis 2011).
     ``method="exact"`` takes the whole Fourier basis, of at most 3,000 nodes, and keeps it.
 
     PyGSP's default order is 30, whatever the kernel. Here the default order is the lowest one that keeps the error below
@@ -160,7 +162,7 @@ class FilterBank:
             coefficients = (self.basis.vectors.T @ Y)[..., None] * self.evaluate(self.basis.frequencies).T[:, None]
             out = np.tensordot(self.basis.vectors, coefficients, axes=1)
         else:
-            out = _chebyshev.analyze(self._matrix, self._coefficients(order, tol), self.largest_frequency, Y)
+            out = apply_polynomials(self._matrix, self._coefficients(order, tol), self.largest_frequency, Y)
         return out.reshape(*signals.shape, len(self)).astype(signals.dtype)
 
     def synthesize(
@@ -198,7 +200,7 @@ class FilterBank:
             parts = np.tensordot(self.basis.vectors.T, C, axes=1) * self.evaluate(self.basis.frequencies).T[:, None]
             out = self.basis.vectors @ parts.sum(axis=-1)
         else:
-            out = _chebyshev.synthesize(self._matrix, self._coefficients(order, tol), self.largest_frequency, C)
+            out = sum_polynomials(self._matrix, self._coefficients(order, tol), self.largest_frequency, C)
         return out.reshape(array.shape[:-1]).astype(array.dtype)
 
     def localize(self, node: int, *, method: str = "chebyshev", order: int | None = None, tol: float = 1e-8) -> np.ndarray:
@@ -299,12 +301,63 @@ class FilterBank:
 
     def _coefficients(self, order: int | None, tol: float) -> np.ndarray:
         if order is not None:
-            return _chebyshev.coefficients(self.evaluate, self.largest_frequency, checks.integer("order", order, low=0))
+            return chebyshev_coefficients(self.evaluate, self.largest_frequency, checks.integer("order", order, low=0))
         tol = checks.number("tol", tol, low=0, strict=True)
-        c = _chebyshev.converged(self.evaluate, self.largest_frequency, tol)
+        c = converged_coefficients(self.evaluate, self.largest_frequency, tol)
         if c is None:
             raise InputError(
-                f"tol is {tol:g} but no order up to {_chebyshev.SAMPLES // 2} meets it for these kernels: pass a larger tol, "
+                f"tol is {tol:g} but no order up to {SAMPLES // 2} meets it for these kernels: pass a larger tol, "
                 "an order, or method='exact'."
             )
         return c
+
+
+#: Points at which a kernel is sampled to find the order that it needs; the order stays below half of them.
+SAMPLES = 4096
+
+#: Frequencies (M,) to responses (F, M).
+Response = Callable[[np.ndarray], np.ndarray]
+
+
+def chebyshev_coefficients(response: Response, top: float, order: int) -> np.ndarray:
+    """Chebyshev coefficients (F, order + 1) of the interpolant at ``order + 1`` Chebyshev points of ``[0, top]``."""
+    points = order + 1
+    nodes = np.cos(np.pi * (np.arange(points) + 0.5) / points)
+    c = dct(response(0.5 * top * (nodes + 1)), type=2, axis=-1) / points
+    c[:, 0] /= 2
+    return c
+
+
+def converged_coefficients(response: Response, top: float, tol: float) -> np.ndarray | None:
+    """The shortest coefficients whose left-out tail is below ``tol`` times the largest response; None beyond the limit."""
+    c = chebyshev_coefficients(response, top, SAMPLES - 1)
+    tails = np.cumsum(np.abs(c[:, ::-1]), axis=1)[:, ::-1]  # |T_k| is at most 1: a tail bounds what it leaves out
+    scale = np.abs(response(np.linspace(0, top, 1000))).max()
+    enough = (tails <= tol * max(scale, np.finfo(float).tiny)).all(axis=0)
+    first = int(enough.argmax()) if enough.any() else SAMPLES
+    return c[:, : max(first, 1)] if first <= SAMPLES // 2 else None
+
+
+def apply_polynomials(L: sp.csr_array, c: np.ndarray, top: float, Y: np.ndarray) -> np.ndarray:
+    """``p_f(L) Y`` for every row f of ``c``, (N, T, F), with one product per order for all of them."""
+    out = np.multiply.outer(Y, c[:, 0])
+    before, now = Y, _scaled(L, top, Y)
+    for k in range(1, c.shape[1]):
+        for f in np.flatnonzero(c[:, k]):
+            out[..., f] += c[f, k] * now
+        if k + 1 < c.shape[1]:
+            before, now = now, 2 * _scaled(L, top, now) - before
+    return out
+
+
+def sum_polynomials(L: sp.csr_array, c: np.ndarray, top: float, C: np.ndarray) -> np.ndarray:
+    """``sum_f p_f(L) C[..., f]``, (N, T), by Clenshaw's recurrence."""
+    later = after = np.zeros(C.shape[:2])
+    for k in range(c.shape[1] - 1, 0, -1):
+        later, after = C @ c[:, k] + 2 * _scaled(L, top, later) - after, later
+    return C @ c[:, 0] + _scaled(L, top, later) - after
+
+
+def _scaled(L: sp.csr_array, top: float, Y: np.ndarray) -> np.ndarray:
+    """``(2 L / top - I) Y``."""
+    return L @ (Y * (2 / top)) - Y

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nareg._core.lazy import names_that_need
+from nareg._core.imports import names_that_need
 from nareg.errors import CertificateError, LedgerError
 from nareg.unlearning.calibration import FeatureScale
 from nareg.unlearning.certificate import Certificate

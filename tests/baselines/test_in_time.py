@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg.baselines import interpolate_in_time, neighbor_median, network_mean, rolling_mean
-from nareg.baselines._neighbor_median import median
+from nareg.baselines._simple import median
 from nareg.errors import InputError
 
 

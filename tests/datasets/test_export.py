@@ -38,7 +38,7 @@ def test_a_graph_for_node_classification_is_refused(tmp_path, monkeypatch):
 
 
 def test_digits_are_the_fewest_that_give_the_value_back():
-    from nareg.datasets._tables import shortest
+    from nareg.datasets.network import shortest
 
     for value, text in ((float(np.float32(12.3)), "12.3"), (0.1, "0.1"), (1 / 3, repr(1 / 3)), (-5.0, "-5.0")):
         assert shortest(value) == text

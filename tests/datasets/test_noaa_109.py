@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from experiments import _stations
-from nareg.datasets import _digests
+from nareg.datasets import registry
 
 #: Names of two stations -> the published weight between them.
 WEIGHTS = {
@@ -27,7 +27,7 @@ def test_the_published_file_is_bundled_to_the_byte(network, tmp_path):
     """That of the repository andrea-cavallo-98/STVNN, by the name that git gives it."""
     assert network.observed.all()
     np.save(tmp_path / "NOA_109_data.npy", network.signals)
-    assert _digests.git_blob(tmp_path / "NOA_109_data.npy") == "git:6f148ced776999a694ea7a3ac9503a299c9f8d32"
+    assert registry.git_blob(tmp_path / "NOA_109_data.npy") == "git:6f148ced776999a694ea7a3ac9503a299c9f8d32"
 
 
 def test_one_place_is_there_twice(network):

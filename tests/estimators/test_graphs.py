@@ -9,7 +9,7 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.estimators import GraphInterpolator
-from nareg.estimators._graphs import NEIGHBORS, by_correlation
+from nareg.estimators._base import NEIGHBORS, by_correlation
 
 
 def reference(anomalies: np.ndarray) -> np.ndarray:

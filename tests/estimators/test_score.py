@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 from nareg.errors import InputError
 from nareg.estimators import EdgeDenoiser, GraphInterpolator, HeldOutStations, NodeAdaptiveDenoiser
-from nareg.estimators._hold_out import hidden_readings
+from nareg.estimators._validation import hidden_readings
 
 
 def test_against_a_clean_field(grid, waves, rng):

@@ -90,10 +90,10 @@ def test_a_point_that_kills_its_workers_is_said_and_the_others_are_kept(tmp_path
 
 class _Deadly(distributed.WorkerPlugin):
     def setup(self, worker):
-        from nareg._core import checkout
+        from nareg._core import imports
 
-        folder = checkout.find("experiments")
-        checkout.load_package("experiments", folder)
+        folder = imports.find("experiments")
+        imports.load_package("experiments", folder)
         exec(DEADLY, {})
 
 

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import nareg
 from nareg.errors import AmplificationWarning
 from nareg.explorer import _explore
-from nareg.explorer._payload import decode, encode
+from nareg.explorer._payload import encode
+from tests.explorer.page_data import decode
 
 from .conftest import data_of, recovered
 

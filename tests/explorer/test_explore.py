@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 import nareg
 from nareg.cli import app
 from nareg.errors import InputError, TooLargeError
-from nareg.explorer._designs import SNRS, design_grid
 from nareg.explorer._explore import basis
-from nareg.explorer._payload import decode, unpack
+from nareg.explorer._payload import SNRS, design_grid
 from nareg.explorer._source import MAX_READINGS, MAX_STATIONS, Scene, assembled
+from tests.explorer.page_data import decode, unpack
 
 from .conftest import data_of
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nareg.explorer._payload import decode, encode, pack, unpack
+from nareg.explorer._payload import encode, pack
+from tests.explorer.page_data import decode, unpack
 
 
 @given(arrays(np.float64, (3, 5), elements=st.floats(-1e6, 1e6) | st.just(np.nan)))

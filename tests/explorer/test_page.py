@@ -13,7 +13,7 @@ import pytest
 import nareg
 from nareg.errors import TooLargeError
 from nareg.explorer import _explore
-from nareg.explorer._payload import unpack
+from tests.explorer.page_data import unpack
 
 from .conftest import AWKWARD, data_of
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg._storage.graph_files import GraphWriter, StoredGraph
+from nareg._storage.graph_files import StoredGraph
+from nareg._storage.graph_writer import GraphWriter
 from nareg.errors import InputError
 
 
@@ -33,7 +34,7 @@ def graphs(draw):
 def test_what_was_saved_comes_back(graph, dtype, piece, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "a.graph"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nareg._storage.graph_files.writer.PIECE", piece)
+        patch.setattr("nareg._storage.graph_writer.PIECE", piece)
         graph.save(folder, dtype=dtype)
     stored = StoredGraph(folder)
     wanted = graph.adjacency.astype(dtype)

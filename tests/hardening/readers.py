@@ -15,9 +15,8 @@ import scipy.sparse as sp
 import nareg
 from nareg import design, filters, io, spacetime, unlearning
 from nareg.cli import node_files
-from nareg.datasets import _graph_loaders
+from nareg.datasets import _graph_loaders, _pickles
 from nareg.datasets import radomeh as radomeh_files
-from nareg.datasets._sources import pickles
 from tests.spacetime import reference
 
 RNG = np.random.default_rng
@@ -327,6 +326,6 @@ READERS = [
         tuple(entry("ogbn-papers100M").files),
     ),
     Reader("saint", saint_files, lambda path: _graph_loaders.saint(entry("flickr"), path), tuple(entry("flickr").files)),
-    Reader("planetoid.graph", pickled, pickles.read_pickle),
+    Reader("planetoid.graph", pickled, _pickles.read_pickle),
     Reader("RADOMEH.tar.gz", write_radomeh, radomeh_files.read, valid=False),
 ]

@@ -19,9 +19,8 @@ import scipy.io
 
 import nareg
 from nareg._storage.array_files import EXPANSION, FREE
-from nareg.datasets import _graph_loaders, radomeh
-from nareg.datasets._sources import ogb, shchur, stations
-from nareg.datasets._sources.download import Remote, verify
+from nareg.datasets import _converters, _delivery, _graph_loaders, radomeh
+from nareg.datasets._sources import Remote, verify
 from nareg.errors import DatasetCorruptError, InputError, NaregError, TooLargeError
 from nareg.io import read_readings, read_stations
 from tests.hardening.readers import entry, ogb_files
@@ -46,18 +45,18 @@ def zeros(n_bytes: int) -> bytes:
 
 
 def test_a_member_that_expands_beyond_the_limit_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(ogb, "MEMBER_LIMIT", 2**20)
+    monkeypatch.setattr(_delivery, "MEMBER_LIMIT", 2**20)
     archive(tmp_path / "arxiv.zip", {f"arxiv/{part}": bytes(2**21) for part in PARTS})
     with pytest.raises(ValueError, match="has 2097152 bytes"):
-        ogb.unpack("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
+        _delivery.unpack_ogb("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_table_that_expands_beyond_the_limit_is_counted_no_further(tmp_path, monkeypatch):
-    monkeypatch.setattr(ogb, "MEMBER_LIMIT", 2**20)
+    monkeypatch.setattr(_delivery, "MEMBER_LIMIT", 2**20)
     archive(tmp_path / "arxiv.zip", dict.fromkeys((f"arxiv/{part}" for part in PARTS), zeros(2**26)))
     with pytest.raises(ValueError, match="expands to more than 1048576 bytes"):
-        ogb.unpack("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
+        _delivery.unpack_ogb("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
 
 
 def test_a_link_in_an_archive_is_content_and_no_link(tmp_path):
@@ -69,7 +68,7 @@ def test_a_link_in_an_archive_is_content_and_no_link(tmp_path):
             link.create_system, link.external_attr = 3, 0o120777 << 16
             made.writestr(link, str(tmp_path / "secret"))
     with pytest.raises(OSError, match="gzip"):
-        ogb.unpack("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
+        _delivery.unpack_ogb("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
     for part in PARTS:
         assert not (tmp_path / "out" / part).is_symlink()
         assert (tmp_path / "out" / part).read_text() == str(tmp_path / "secret")
@@ -83,7 +82,7 @@ def test_a_members_wrong_checksum_is_refused(tmp_path):
     whole = (tmp_path / "arxiv.zip").read_bytes()
     (tmp_path / "arxiv.zip").write_bytes(whole.replace(content, content[:-1] + b"\x01"))
     with pytest.raises(zipfile.BadZipFile, match="Bad CRC-32"):
-        ogb.unpack("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
+        _delivery.unpack_ogb("ogbn-arxiv", tmp_path / "arxiv.zip", PARTS, tmp_path / "out")
     assert not (tmp_path / "out" / PARTS[0]).exists()
 
 
@@ -129,7 +128,7 @@ def test_a_bundled_file_of_another_checksum_is_refused(network, tmp_path, monkey
     for name in info.files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"PK\x05\x06" + bytes(18))
-    monkeypatch.setattr("nareg.datasets._info.BUNDLED", tmp_path)
+    monkeypatch.setattr("nareg.datasets.registry.BUNDLED", tmp_path)
     with pytest.raises(DatasetCorruptError, match="has digest"):
         nareg.datasets.load(network)
 
@@ -141,7 +140,7 @@ def test_declared_shapes_of_a_source_are_compared_with_the_file(tmp_path):
     np.savez(tmp_path / "crafted.npz", **(named | {"adj_shape": np.array([2**40, 2**40])}), labels=np.zeros(1))
     tracemalloc.start()
     with pytest.raises(InputError, match="1099511627776 rows and 2 row starts"):
-        shchur.read(tmp_path / "crafted.npz")
+        _converters.read_shchur(tmp_path / "crafted.npz")
     assert tracemalloc.get_traced_memory()[1] < MEMORY
     tracemalloc.stop()
 
@@ -154,7 +153,7 @@ def test_a_matlab_file_that_expands_beyond_reason_is_refused(tmp_path):
         do_compression=True,
     )
     with pytest.raises(TooLargeError, match="more than 200 times as many"):
-        stations.graph_trss("pm25", tmp_path)
+        _converters.graph_trss("pm25", tmp_path)
 
 
 def test_a_netcdf_file_of_a_few_kilobytes_allocates_no_gigabytes(tmp_path):
@@ -190,8 +189,8 @@ def test_many_lines_in_front_of_a_table_take_no_square_of_their_number(line, tmp
 
 
 def test_a_line_without_an_end_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("nareg._storage.number_lines.LONGEST", 2**20)
-    monkeypatch.setattr("nareg._storage.number_lines.TEXT", 2**18)
+    monkeypatch.setattr("nareg._storage.text_files.LONGEST", 2**20)
+    monkeypatch.setattr("nareg._storage.text_files.TEXT", 2**18)
     (tmp_path / "edges.csv.gz").write_bytes(gzip.compress(b"0,1" * 2**22))
     with pytest.raises(NaregError, match="line 1, has more than 1048576 characters"):
         nareg.io.convert(tmp_path / "edges.csv.gz", tmp_path / "a.graph")

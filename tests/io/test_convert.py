@@ -27,8 +27,8 @@ HEAD = "%%MatrixMarket matrix coordinate real "
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Many chunks from small files."""
-    monkeypatch.setattr("nareg._storage.number_lines.TEXT", 997)
-    monkeypatch.setattr("nareg.io._entries.PIECE", 101)
+    monkeypatch.setattr("nareg._storage.text_files.TEXT", 997)
+    monkeypatch.setattr("nareg.io._graphs.PIECE", 101)
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ def test_symmetrize_joins_with_the_larger_weight(edges, memory, matrix, tmp_path
     else:
         (folder / "e.csv").write_text("\n".join(f"{i},{j},{w}" for i, j, w in edges))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nareg._storage.graph_files.sorting.CELL", 1)
-        patch.setattr("nareg._storage.graph_files.sorting.PER_ENTRY", 2**13)
+        patch.setattr("nareg._storage.graph_sorting.CELL", 1)
+        patch.setattr("nareg._storage.graph_sorting.PER_ENTRY", 2**13)
         io.convert(
             folder / ("e.mtx" if matrix else "e.csv"),
             folder / "a.graph",

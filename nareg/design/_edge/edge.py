@@ -23,7 +23,7 @@ from nareg.design._edge.support import support_of
 from nareg.design._risk.descent import Groups
 from nareg.design._risk.rate import checked_rate
 from nareg.errors import InputError, TooLargeError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike

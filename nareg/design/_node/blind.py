@@ -36,7 +36,7 @@ from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.errors import InputError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike

@@ -20,7 +20,7 @@ from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.gap_patterns import Pattern, kron_reduction, patterns, station_levels
 from nareg.design._node.node_invariant import node_invariant
 from nareg.errors import InputError, SolverError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike, GraphLike
 
 #: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.

@@ -38,7 +38,7 @@ from nareg.design._risk.problem import DENSE_NODES, STATIONARY, DesignEnd, Desig
 from nareg.design._risk.rate import MARGIN, NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.errors import InputError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike

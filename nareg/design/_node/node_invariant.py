@@ -19,7 +19,7 @@ from nareg.design._node.gap_patterns import Pattern, gap_details, kron_reduction
 from nareg.design._risk.descent import minimize_scale, minimize_widely
 from nareg.design._risk.problem import DesignEnd, DesignProblem, extreme_frequencies, fit_weights, moment, positive_fit
 from nareg.errors import InputError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 

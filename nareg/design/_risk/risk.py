@@ -19,7 +19,7 @@ from nareg._core import checks
 from nareg._solvers.system import build, data_term, filter_matrix, penalty
 from nareg.design._risk.problem import extreme_frequencies, moment, problem, risk_parts
 from nareg.errors import InputError
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 

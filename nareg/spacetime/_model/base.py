@@ -16,7 +16,7 @@ from nareg._core import checks
 from nareg._solvers.backends import SolverBackend
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime._dense.parametric import noise_allowance

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from nareg._core import checks
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.graph import Graph
-from nareg.io._labeled import takes_tables
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName

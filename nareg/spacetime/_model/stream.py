@@ -16,8 +16,7 @@ from nareg._core.process import StateLock
 from nareg._solvers.threads import one_thread
 from nareg.errors import BusyError, InputError
 from nareg.graph import Graph
-from nareg.io._labeled import as_series
-from nareg.io._names import distinct
+from nareg.io import as_series, distinct
 from nareg.spacetime._dense.filter import Correction, correct, innovate, is_steady
 from nareg.spacetime._dense.stations import Extension
 from nareg.spacetime._model import store

@@ -18,7 +18,7 @@ import numpy as np
 from nareg._storage.array_files import NPY_HEADER, header_of, npy_header
 from nareg._storage.checksums import checksums, rows_per_block
 from nareg._storage.files import own_file
-from nareg._storage.graph_files.reader import read_at
+from nareg._storage.graph_files import read_at
 from nareg.errors import UNREADABLE, brief
 from nareg.unlearning.store.validation import damaged
 

@@ -18,9 +18,8 @@ import scipy.sparse as sp
 import nareg
 from nareg._storage.array_files import read_npz
 from nareg._storage.sparse_files import stored
-from nareg.datasets import _digests, fetching
-from nareg.datasets._sources import geom_gcn, graphs, ogb, planetoid, shchur
-from nareg.datasets._sources.delivery import SIZES
+from nareg.datasets import _converters, _delivery, fetching, registry
+from nareg.datasets._delivery import SIZES
 from nareg.errors import DatasetCorruptError
 
 # -- Geom-GCN ------------------------------------------------------------------------------------------------
@@ -36,13 +35,13 @@ def write_geom_gcn(name: str, z: dict, raw, rng) -> None:
         words = np.flatnonzero(row) if name == "film" else row
         words = np.append(words, words[0]) if name == "film" else words  # the source lists some features twice
         lines.append(f"{node}\t{','.join(map(str, words))}\t{z['y'][node]}")
-    (raw / geom_gcn.NODES).write_text("\n".join(lines) + "\n")
+    (raw / _converters.GEOM_NODES).write_text("\n".join(lines) + "\n")
     edges = np.concatenate([z["directed_edges"], z["directed_edges"][:7]])
     rows = [f"{i}\t{j}" for i, j in rng.permutation(edges)]
-    (raw / geom_gcn.EDGES).write_text("\n".join(["node_id\tnode_id", *rows]) + "\n")
+    (raw / _converters.GEOM_EDGES).write_text("\n".join(["node_id\tnode_id", *rows]) + "\n")
     for k in range(10):
         masks = {f"{part}_mask": z[f"{part}_masks"][k].astype(np.uint8) for part in ("train", "val", "test")}
-        np.savez(raw / geom_gcn.split_file(name, k), **masks)
+        np.savez(raw / _converters.geom_split_file(name, k), **masks)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,8 @@ def test_geom_gcn(name, theirs, site, data_root, tmp_path, monkeypatch, rng):
 def test_geom_gcn_with_a_missing_node_is_refused(site, data_root, tmp_path, monkeypatch, rng):
     raw = tmp_path / "raw"
     write_geom_gcn("texas", read_npz(data_root / "heterophily" / "texas.npz"), raw, rng)
-    lines = (raw / geom_gcn.NODES).read_text().splitlines()
-    (raw / geom_gcn.NODES).write_text("\n".join(lines[:-1]))
+    lines = (raw / _converters.GEOM_NODES).read_text().splitlines()
+    (raw / _converters.GEOM_NODES).write_text("\n".join(lines[:-1]))
     site.serve(monkeypatch, "texas", raw)
     with pytest.raises(DatasetCorruptError, match="does not list the nodes 0 to 181, each once"):
         nareg.datasets.fetch("texas", tmp_path / "data")
@@ -148,16 +147,15 @@ def test_metattack_on_pubmed_brings_planetoids_features(site, data_root, tmp_pat
     raw = tmp_path / "raw"
     raw.mkdir()
     write_attacks("pubmed", z, raw)
-    for part in planetoid.PARTS:
+    for part in _converters.PLANETOID_PARTS:
         (raw / f"ind.pubmed.{part}").write_bytes(b"")
     site.serve(monkeypatch, "metattack-pubmed", raw)
     with pytest.raises(DatasetCorruptError, match=r"ind\.pubmed\.allx has digest git:"):
         nareg.datasets.fetch("metattack-pubmed", tmp_path / "data")
-    from nareg.datasets._sources import metattack
 
-    monkeypatch.setattr(planetoid, "convert", lambda name, folder: whole)
+    monkeypatch.setattr(_converters, "planetoid", lambda name, folder: whole)
     assert (
-        _digests.of_arrays(metattack.convert("pubmed", raw))
+        registry.of_arrays(_converters.metattack("pubmed", raw))
         == nareg.datasets.info("metattack-pubmed").files["metattack/pubmed.npz"]
     )
 
@@ -265,7 +263,7 @@ def test_ogb(site, tmp_path, monkeypatch, rng):
     with pytest.raises(DatasetCorruptError, match=r"raw/node-label.csv.gz has 20 lines, expected 169343"):
         nareg.datasets.fetch("ogbn-arxiv", tmp_path / "data")
     assert not list((tmp_path / "data").iterdir())
-    monkeypatch.setitem(ogb.ARCHIVES, "ogbn-arxiv", ("arxiv", 20, 40))
+    monkeypatch.setitem(_delivery.ARCHIVES, "ogbn-arxiv", ("arxiv", 20, 40))
     nareg.datasets.fetch("ogbn-arxiv", tmp_path / "data")
     assert nareg.datasets.load("ogbn-arxiv", root=tmp_path / "data").graph.n_nodes == 20
     assert {p.name for p in (tmp_path / "data").iterdir()} == {"ogbn_arxiv"}
@@ -279,7 +277,7 @@ def test_an_archive_with_a_member_outside_is_refused(name, site, tmp_path, monke
     raw.mkdir()
     ogb_archive(raw / "arxiv.zip", {name: b"x"}, rng=rng)
     site.serve(monkeypatch, "ogbn-arxiv", raw)
-    monkeypatch.setitem(ogb.ARCHIVES, "ogbn-arxiv", ("arxiv", 20, 40))
+    monkeypatch.setitem(_delivery.ARCHIVES, "ogbn-arxiv", ("arxiv", 20, 40))
     with pytest.raises(DatasetCorruptError, match="points outside"):
         nareg.datasets.fetch("ogbn-arxiv", tmp_path / "deep" / "data")
     assert not list(tmp_path.rglob("*escape*"))
@@ -346,12 +344,12 @@ def test_the_simple_graph_of_edges_is_the_dense_one(rng):
         dense = np.zeros((n, n))
         for i, j in edges:
             dense[i, j] = dense[j, i] = i != j
-        np.testing.assert_array_equal(graphs.simple(edges, n).toarray(), dense)
+        np.testing.assert_array_equal(_converters.simple(edges, n).toarray(), dense)
     with pytest.raises(ValueError, match="beyond the 2 nodes"):
-        graphs.simple(np.array([[0, 2]]), 2)
+        _converters.simple(np.array([[0, 2]]), 2)
 
 
 def test_objects_in_an_archive_of_arrays_are_never_read(tmp_path):
     write_shchur(tmp_path / "a.npz", sp.csr_array(np.ones((2, 2))), sp.csr_array(np.eye(2)), np.array([0, 1]))
-    adjacency, features, labels = shchur.read(tmp_path / "a.npz")
+    adjacency, features, labels = _converters.read_shchur(tmp_path / "a.npz")
     assert (adjacency.nnz, features.nnz, labels.tolist()) == (2, 2, [0, 1])

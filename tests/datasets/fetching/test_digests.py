@@ -9,13 +9,13 @@ import pytest
 
 import nareg
 from nareg._storage.array_files import read_npz
-from nareg.datasets import _digests
+from nareg.datasets import registry
 
 ARRAYS = {"x": np.array([[0.0, 1.5], [np.nan, -2.0]]), "n": np.array(3), "names": np.array(["a", "bc"])}
 
 
 def test_the_container_type_and_order_do_not_count(tmp_path):
-    expected = _digests.of_arrays(ARRAYS)
+    expected = registry.of_arrays(ARRAYS)
     assert expected.startswith("arrays:")
     other = {
         "names": ARRAYS["names"].astype("U20"),
@@ -23,12 +23,12 @@ def test_the_container_type_and_order_do_not_count(tmp_path):
         "x": np.asfortranarray(ARRAYS["x"].astype(">f4")),
         "class_names": np.array(["not", "counted"]),
     }
-    assert _digests.of_arrays(other) == expected
+    assert registry.of_arrays(other) == expected
     np.savez(tmp_path / "a.npz", **ARRAYS)
     np.savez_compressed(tmp_path / "b.npz", **other)
-    assert _digests.of_file(tmp_path / "a.npz") != _digests.of_file(tmp_path / "b.npz")
-    assert {_digests.of_arrays(read_npz(tmp_path / f"{k}.npz")) for k in "ab"} == {expected}
-    assert _digests.of_arrays({"x": np.array([-0.0])}) == _digests.of_arrays({"x": np.array([0.0])})
+    assert registry.of_file(tmp_path / "a.npz") != registry.of_file(tmp_path / "b.npz")
+    assert {registry.of_arrays(read_npz(tmp_path / f"{k}.npz")) for k in "ab"} == {expected}
+    assert registry.of_arrays({"x": np.array([-0.0])}) == registry.of_arrays({"x": np.array([0.0])})
 
 
 @pytest.mark.parametrize(
@@ -44,20 +44,20 @@ def test_the_container_type_and_order_do_not_count(tmp_path):
     ],
 )
 def test_every_value_shape_and_name_counts(other):
-    assert _digests.of_arrays({**ARRAYS, **other}) != _digests.of_arrays(ARRAYS)
+    assert registry.of_arrays({**ARRAYS, **other}) != registry.of_arrays(ARRAYS)
 
 
 def test_what_has_no_plain_values_is_refused():
     with pytest.raises(ValueError, match="array 'x' has dtype object"):
-        _digests.of_arrays({"x": np.array([None])})
+        registry.of_arrays({"x": np.array([None])})
     with pytest.raises(ValueError, match="integer of 2\\^53"):
-        _digests.of_arrays({"x": np.array([2**53])})
+        registry.of_arrays({"x": np.array([2**53])})
 
 
 def test_file_digests_are_gits_and_sha256(tmp_path):
     (tmp_path / "a").write_bytes(b"what is up, doc?")
-    assert _digests.git_blob(tmp_path / "a") == "git:bd9dbf5aae1a3862dd1526723246b20206e5fc37"  # the example of Pro Git
-    assert _digests.of_file(tmp_path / "a") == hashlib.sha256(b"what is up, doc?").hexdigest()
+    assert registry.git_blob(tmp_path / "a") == "git:bd9dbf5aae1a3862dd1526723246b20206e5fc37"  # the example of Pro Git
+    assert registry.of_file(tmp_path / "a") == hashlib.sha256(b"what is up, doc?").hexdigest()
 
 
 @pytest.mark.parametrize("name", nareg.datasets.names())
@@ -68,6 +68,6 @@ def test_the_registry_has_the_digests_of_the_prepared_files(name, data_root):
         if expected is None or not path.is_file():
             continue
         if expected.startswith("arrays:"):
-            assert _digests.of_arrays(read_npz(path)) == expected
+            assert registry.of_arrays(read_npz(path)) == expected
         else:
-            assert _digests.of_file(path) == expected
+            assert registry.of_file(path) == expected

@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from nareg.datasets._digests import git_blob
-from nareg.datasets._sources.download import Remote, download
+from nareg.datasets._sources import Remote, download
+from nareg.datasets.registry import git_blob
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError
 
 CONTENT = bytes(range(256)) * 4000

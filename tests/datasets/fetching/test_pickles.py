@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nareg.datasets._sources.pickles import NAMES, read_pickle
+from nareg.datasets._pickles import NAMES, read_pickle
 from nareg.errors import DatasetCorruptError
 
 #: Digest of the fourteen pickles of Cora and Citeseer, one after the other by name.
@@ -166,7 +166,7 @@ def test_small_files_that_would_take_forever_or_all_memory_are_refused(tmp_path,
     """In a process with 5 seconds of time and 2 GB of addresses more than the library takes."""
     script = f"""
 import resource, nareg
-from nareg.datasets._sources.pickles import read_pickle
+from nareg.datasets._pickles import read_pickle
 pages = int(open("/proc/self/statm").read().split()[0]) if {sys.platform == "linux"} else 0
 if pages:
     limit = pages * resource.getpagesize() + 2**31

@@ -1,1 +1,0 @@
-"""Public sources of data sets: where they are, how they are downloaded, and how they become prepared files."""
