@@ -142,7 +142,7 @@ class StoredModel(Forgetting[Certificate]):
         cls, path: str | os.PathLike[str], *, device: str | None, memory: int | None, rng: np.random.Generator | None
     ) -> Self:
         """The model of a folder."""
-        from nareg.unlearning.mapped.data import open_folder
+        from nareg.unlearning.store.mapped_data import open_folder
 
         memory = None if memory is None else checks.integer("memory", memory, low=1)
         data, settings, certificate = open_folder(path, memory)

@@ -10,9 +10,9 @@ import numpy as np
 from nareg._storage.folders import is_folder
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.head import Head
-from nareg.unlearning.mapped.data import MappedData
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.store.ledger import Ledger
+from nareg.unlearning.store.mapped_data import MappedData
 
 #: Rows of the embedding that are classified at a time.
 ROWS = 2**16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.mapped.folder import SUMS, StateFolder, locked
+from nareg.unlearning.store.folder import SUMS, StateFolder, locked
 from tests.unlearning.requests import problem
 
 #: So little memory that every request propagates through the whole graph, one column at a time.

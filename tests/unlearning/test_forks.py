@@ -17,7 +17,7 @@ import pytest
 from experiments._unlearning_peers import CGU
 from nareg.errors import InputError, LedgerError, SolverError
 from nareg.unlearning import CertifiedGPR, Ledger, verify
-from nareg.unlearning.mapped.folder import locked
+from nareg.unlearning.store.folder import locked
 from tests.unlearning.requests import fitted, problem
 from tests.unlearning.test_threads import Paused, started
 

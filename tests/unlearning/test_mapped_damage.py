@@ -12,11 +12,12 @@ import pytest
 
 from nareg.errors import NaregError
 from nareg.unlearning import CertifiedGPR, LedgerError, verify
-from nareg.unlearning.mapped import data, journal
-from nareg.unlearning.mapped.folder import PER_NODE
+from nareg.unlearning.store import journal
+from nareg.unlearning.store import mapped_data as data
+from nareg.unlearning.store.folder import PER_NODE
 from tests.unlearning import reference
-from tests.unlearning.mapped_models import LITTLE, mapped
 from tests.unlearning.requests import problem
+from tests.unlearning.mapped_models import LITTLE, mapped
 
 
 def flipped(file, byte, bit):

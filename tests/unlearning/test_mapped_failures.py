@@ -15,9 +15,10 @@ import pytest
 import nareg
 from nareg.errors import TooLargeError
 from nareg.unlearning import CertificateError, CertifiedGPR, LedgerError, head
-from nareg.unlearning.mapped import blocks, data, journal
-from tests.unlearning.mapped_models import LITTLE, assert_equal, everything, mapped
+from nareg.unlearning.store import blocks, journal
+from nareg.unlearning.store import mapped_data as data
 from tests.unlearning.requests import REQUESTS, problem
+from tests.unlearning.mapped_models import LITTLE, assert_equal, everything, mapped
 
 
 @pytest.mark.parametrize("memory", [None, LITTLE])
@@ -103,7 +104,7 @@ SERVICE = textwrap.dedent(
     """
     import os, signal, sys
     from nareg.unlearning import CertifiedGPR
-    from nareg.unlearning.mapped import folder, journal, tables
+    from nareg.unlearning.store import folder, journal, table as tables
 
     path, memory, left = sys.argv[1], int(sys.argv[2]) or None, int(sys.argv[3])
     model = CertifiedGPR.load(path, memory=memory)

@@ -7,9 +7,9 @@ import pytest
 
 import nareg
 from nareg.unlearning import CertifiedGPR, LedgerError
-from nareg.unlearning.mapped.tables import Table
-from tests.unlearning.mapped_models import assert_equal, everything, mapped, with_new_sums
+from nareg.unlearning.store.table import Table
 from tests.unlearning.requests import problem
+from tests.unlearning.mapped_models import assert_equal, everything, mapped, with_new_sums
 
 
 def test_one_model_has_a_folder_at_a_time(rng, tmp_path):

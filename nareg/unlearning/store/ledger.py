@@ -28,7 +28,6 @@ from nareg._storage.folders import is_folder
 from nareg.errors import InputError, LedgerError, brief
 from nareg.unlearning._locking import OneWriter
 from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.mapped.folder import STATE
 from nareg.unlearning.store import edge_table
 from nareg.unlearning.store.entries import (
     Entry,
@@ -41,6 +40,7 @@ from nareg.unlearning.store.entries import (
     model_hash,
 )
 from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_foreign_journal, refuse_taken
+from nareg.unlearning.store.folder import STATE
 from nareg.unlearning.store.tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign, sums_of
 from nareg.unlearning.store.validation import certificate_of, damage, damaged
 

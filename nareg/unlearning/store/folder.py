@@ -33,8 +33,8 @@ from nareg._core.process import only_here, process
 from nareg._storage.files import atomic_write, own_file
 from nareg.errors import InputError, LedgerError
 from nareg.unlearning._locking import OneWriter
-from nareg.unlearning.mapped import journal
-from nareg.unlearning.mapped.tables import Table, sync
+from nareg.unlearning.store import journal
+from nareg.unlearning.store.table import Table, sync
 from nareg.unlearning.store.validation import damaged
 
 try:

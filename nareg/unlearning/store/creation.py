@@ -19,12 +19,12 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning.data import Labeling
 from nareg.unlearning.forgetting import warn_of_centered
-from nareg.unlearning.mapped import graph as graphs
-from nareg.unlearning.mapped.data import MappedData
-from nareg.unlearning.mapped.folder import OTHERS, PER_NODE, STATE, SUMS, StateFolder, locked
-from nareg.unlearning.mapped.propagation import Counts
-from nareg.unlearning.mapped.tables import SPARE, Table
 from nareg.unlearning.propagation.rounding import largest_of
+from nareg.unlearning.store import mapped_graph as graphs
+from nareg.unlearning.store.folder import OTHERS, PER_NODE, STATE, SUMS, StateFolder, locked
+from nareg.unlearning.store.mapped_data import MappedData
+from nareg.unlearning.store.mapped_propagation import Counts
+from nareg.unlearning.store.table import SPARE, Table
 
 
 def create(

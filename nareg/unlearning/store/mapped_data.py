@@ -19,8 +19,8 @@ from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.head import Head
-from nareg.unlearning.mapped.folder import PER_NODE, STATE, StateFolder, finish, locked, read_state, write_state
-from nareg.unlearning.mapped.propagation import Counts, MappedPropagation
+from nareg.unlearning.store.folder import PER_NODE, STATE, StateFolder, finish, locked, read_state, write_state
+from nareg.unlearning.store.mapped_propagation import Counts, MappedPropagation
 from nareg.unlearning.store.validation import certificate_of, damage, damaged, settings_of
 
 #: Neighbors that are looked at at a time.
