@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._storage.folders import is_folder
 from nareg.errors import InputError, brief
 from nareg.graph import Graph
 from nareg.unlearning import head
@@ -26,6 +25,7 @@ from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.store.entries import Entry, Stored, StoredSettings
+from nareg.unlearning.store.folder import keeps_embedding
 from nareg.unlearning.store.ledger import Ledger
 from nareg.unlearning.store.validation import damaged, refuse_mismatch, settings_of
 
@@ -95,7 +95,7 @@ class StoredModel(Forgetting[Certificate]):
         LedgerError
             If the store cannot be read, is damaged, or is open in another process.
         """
-        if is_folder(path):
+        if keeps_embedding(path):
             if key is not None:
                 raise InputError(f"key is given, but {path} is the folder of a model, which has none: leave it out.")
             return cls._opened(path, device=device, memory=memory, rng=rng)

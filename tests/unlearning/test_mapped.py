@@ -14,8 +14,8 @@ from hypothesis.stateful import rule
 import nareg
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
-from tests.unlearning.requests import Requests, problem
 from tests.unlearning.mapped_models import LITTLE, ask_both, assert_equal, both, everything
+from tests.unlearning.requests import Requests, problem
 
 
 class MappedRequests(Requests):

@@ -15,10 +15,9 @@ import pytest
 import nareg
 from nareg.errors import TooLargeError
 from nareg.unlearning import CertificateError, CertifiedGPR, LedgerError, head
-from nareg.unlearning.store import blocks, journal
-from nareg.unlearning.store import mapped_data as data
-from tests.unlearning.requests import REQUESTS, problem
+from nareg.unlearning.store import blocks, folder, journal
 from tests.unlearning.mapped_models import LITTLE, assert_equal, everything, mapped
+from tests.unlearning.requests import REQUESTS, problem
 
 
 @pytest.mark.parametrize("memory", [None, LITTLE])
@@ -77,7 +76,7 @@ def test_a_journal_counts_when_it_is_whole(rng, tmp_path, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(data, "finish", fail)
+        patch.setattr(folder, "finish", fail)
         with pytest.raises(LedgerError, match="in the journal, but not yet carried out"):
             model.remove_nodes([3, 50])
     with pytest.raises(nareg.errors.SolverError, match="load the store"):

@@ -1,1 +1,1 @@
-"""The stores of a model that unlearns: one SQLite file, or a folder of memory-mapped files that requests change in place."""
+"""The store of a model that unlearns: one SQLite file with remaining data, model, and every request."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,30 +28,30 @@ def damaged(path: Path | str, why: str) -> LedgerError:
 
 
 @contextmanager
-def damage(path: Path) -> Iterator[None]:
+def damage(path: Path | str, what: str = "is damaged") -> Iterator[None]:
     """Errors of readers of what is damaged as a LedgerError."""
     try:
         yield
     except NaregError:
         raise
     except UNREADABLE as error:
-        raise damaged(path, f"is damaged ({type(error).__name__}: {brief(error)})") from None
+        raise damaged(path, f"{what} ({type(error).__name__}: {brief(error)})") from None
 
 
-def certificate_of(text: str) -> Certificate | None:
+def certificate_of(record: Any) -> Certificate | None:
     """The certificate of a request, or None.
 
     Raises
     ------
-    ValueError, RecursionError
-        If the text is not a certificate.
+    ValueError
+        If the record is not one of a certificate.
     """
-    record = json.loads(text)
     if record is None:
         return None
     kinds = {field.name: str(field.type) for field in fields(Certificate)}
     if not isinstance(record, dict) or set(record) != set(kinds):
         raise ValueError("a certificate lacks a field, or has one too many")
+    record = dict(record)
     for name, kind in kinds.items():
         value = record[name]
         if kind == "float":
