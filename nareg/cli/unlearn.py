@@ -166,7 +166,7 @@ def _carry_out(status: str, request: Callable[..., Certificate], *arguments: Any
 def _stored(store: Path) -> Iterator[Any]:
     """The model of a store or a folder, to read from."""
     from nareg import unlearning
-    from nareg.unlearning.store.folder import keeps_embedding
+    from nareg.unlearning.store.state import keeps_embedding
 
     if keeps_embedding(store):
         with closing(unlearning.CertifiedGPR.load(store)) as model:
@@ -220,8 +220,8 @@ def certificate(
 ) -> None:
     """Print the last certificate."""
     from nareg import unlearning
-    from nareg.unlearning.store.folder import keeps_embedding
     from nareg.unlearning.store.keys import key_file
+    from nareg.unlearning.store.state import keeps_embedding
 
     if out is not None:
         output(out, (".json",), store, key_file(store))

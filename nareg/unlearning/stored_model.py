@@ -25,9 +25,8 @@ from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.store.entries import Entry, Stored, StoredSettings
-from nareg.unlearning.store.folder import keeps_embedding
 from nareg.unlearning.store.ledger import Ledger
-from nareg.unlearning.store.validation import damaged, refuse_mismatch, settings_of
+from nareg.unlearning.store.state import damaged, keeps_embedding, refuse_mismatch, settings_of
 
 
 class StoredModel(Forgetting[Certificate]):

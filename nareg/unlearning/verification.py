@@ -10,9 +10,9 @@ import numpy as np
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.head import Head
 from nareg.unlearning.model import CertifiedGPR
-from nareg.unlearning.store.folder import keeps_embedding
 from nareg.unlearning.store.ledger import Ledger
 from nareg.unlearning.store.mapped_data import MappedData
+from nareg.unlearning.store.state import keeps_embedding
 
 #: Rows of the embedding that are classified at a time.
 ROWS = 2**16

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.store.folder import SUMS, open_store
+from nareg.unlearning.store.folder import open_store
+from nareg.unlearning.store.state import SUMS
 from tests.unlearning.requests import problem
 
 #: So little memory that every request propagates through the whole graph, one column at a time.

@@ -7,8 +7,9 @@ import json
 import numpy as np
 
 from nareg.unlearning.store.entries import RECORD
-from nareg.unlearning.store.folder import HISTORY, StateFolder, locked, read_state, write_state
+from nareg.unlearning.store.folder import StateFolder, locked, write_state
 from nareg.unlearning.store.ledger import NODES
+from nareg.unlearning.store.state import HISTORY, read_state
 
 
 def changed_tables(path, **changes):

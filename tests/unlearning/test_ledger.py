@@ -14,7 +14,7 @@ import nareg
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, verify
 from nareg.unlearning.store import edge_table
-from nareg.unlearning.store.folder import read_state
+from nareg.unlearning.store.state import read_state
 from tests.unlearning.stores import (
     changed_certificate,
     changed_counts,

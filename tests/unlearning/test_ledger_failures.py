@@ -17,7 +17,7 @@ import pytest
 
 from nareg.errors import InputError, NaregError, SolverError
 from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, verify
-from nareg.unlearning.store import folder, journal, ledger
+from nareg.unlearning.store import folder, journal, ledger, state
 from tests.unlearning import reference
 from tests.unlearning.stores import (
     changed_certificate,
@@ -539,7 +539,7 @@ def test_a_damaged_store_is_named(rng, tmp_path):
         CertifiedGPR.from_stored(damaged)
 
 
-@pytest.mark.parametrize("name", [*folder.HISTORY, folder.SUMS])
+@pytest.mark.parametrize("name", [*state.HISTORY, state.SUMS])
 def test_a_flipped_bit_in_the_data_of_a_store_is_found(name, rng, tmp_path):
     """Wherever it is: a small change of a feature would not show in the model's gradient."""
     fitted(rng)[0].save(tmp_path / "store").close()

@@ -13,7 +13,7 @@ import pytest
 from nareg.errors import NaregError
 from nareg.unlearning import CertifiedGPR, LedgerError, verify
 from nareg.unlearning.store import folder, journal
-from nareg.unlearning.store.folder import PER_NODE
+from nareg.unlearning.store.state import PER_NODE
 from tests.unlearning import reference
 from tests.unlearning.mapped_models import LITTLE, mapped
 from tests.unlearning.requests import problem

@@ -21,9 +21,10 @@ from nareg.unlearning.data import Labeling
 from nareg.unlearning.forgetting import warn_of_centered
 from nareg.unlearning.propagation.rounding import largest_of
 from nareg.unlearning.store import mapped_graph as graphs
-from nareg.unlearning.store.folder import PER_NODE, STATE, SUMS, StateFolder, create_tables, locked
+from nareg.unlearning.store.folder import StateFolder, create_tables, locked
 from nareg.unlearning.store.mapped_data import MappedData
 from nareg.unlearning.store.mapped_propagation import Counts
+from nareg.unlearning.store.state import PER_NODE, STATE, SUMS
 from nareg.unlearning.store.table import SPARE
 
 

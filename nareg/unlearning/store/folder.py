@@ -29,7 +29,6 @@ Every file of N rows may have spare ones behind them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -41,33 +40,18 @@ import numpy as np
 
 from nareg._core.process import only_here, process
 from nareg._storage.files import atomic_write, own_file, refuse_links
-from nareg._storage.folders import is_folder, whole_folder
+from nareg._storage.folders import whole_folder
 from nareg.errors import InputError, LedgerError
 from nareg.unlearning.store import journal
+from nareg.unlearning.store.state import FORMAT, PER_NODE, STATE, SUMS, digest_of, names_of, read_state
 from nareg.unlearning.store.table import Table, sync
-from nareg.unlearning.store.validation import damage, damaged, settings_of
 
 try:
     import fcntl
 except ModuleNotFoundError:  # a system without locks
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = "nareg-unlearning-store-6"
-#: File that marks a folder as a store.
-STATE = "state.json"
 JOURNAL, STALE, LOCK = "journal", "stale", "lock"
-#: Tables of one number per node.
-PER_NODE = {
-    "start": "<i8", "live": "<i8", "room": "<i8", "node": "<i8", "row": "<i8", "labels": "<i8", "gone": "|b1",
-    "largest": "<f8", "peaks": "<f8",
-}  # fmt: skip
-#: Table of the checksums of all others.
-SUMS = "checksums"
-#: Tables of a store with history.
-HISTORY = {
-    "features": "<f8", "labels": "<i8", "trained": "|b1", "gone": "|b1", "edges": "<i4", "coefficients": "<f8",
-    "term": "<f8", "requests": "|u1",
-}  # fmt: skip
 
 
 class StateFolder:
@@ -272,23 +256,10 @@ def tables(path: Path, names: Iterable[str]) -> dict[str, Table]:
     return {name: Table(path / f"{name}.npy") for name in (*names, SUMS)}
 
 
-def names_of(state: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the tables of a store."""
-    if not state["embedding"]:
-        return tuple(HISTORY)
-    reserves = (f"reserve-{level}" for level in range(1, len(state["settings"]["weights"]) - 1))
-    return (*PER_NODE, "features", "sum", "neighbors", "coefficients", "term", *reserves)
-
-
 def create_tables(path: Path, shapes: Mapping[str, tuple[Any, tuple[int, ...]]]) -> None:
     """Write tables of zeros, of these types and shapes, and one for their checksums."""
     made = [Table.create(path / f"{name}.npy", kind, shape) for name, (kind, shape) in shapes.items()]
     Table.create(path / f"{SUMS}.npy", "<u8", (max(table.n_blocks for table in made), len(made)))
-
-
-def keeps_embedding(path: str | os.PathLike[str]) -> bool:
-    """Whether a store keeps the embedding; else it keeps the history of requests. Raises as :func:`read_state`."""
-    return bool(read_state(whole_folder(path))["embedding"])
 
 
 def open_store(path: str | os.PathLike[str]) -> tuple[StateFolder, dict[str, Any]]:
@@ -350,39 +321,8 @@ def finish(path: Path, state: dict[str, Any], open_tables: Mapping[str, Table] |
 def write_state(path: Path, state: dict[str, Any]) -> None:
     """Write settings and counts."""
     with atomic_write(path / STATE, own=True) as handle:
-        handle.write(json.dumps({"format": FORMAT, **state, "sha256": _digest(state)}).encode())
+        handle.write(json.dumps({"format": FORMAT, **state, "sha256": digest_of(state)}).encode())
     sync(path)
-
-
-def _digest(state: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def read_state(path: Path) -> dict[str, Any]:
-    """Whether a store keeps an embedding, its settings, and counts.
-
-    Raises
-    ------
-    InputError
-        If it is no store.
-    LedgerError
-        If its state is damaged.
-    """
-    if not is_folder(path) or not os.path.lexists(path / STATE):
-        raise InputError(f"{path} is not a nareg store (it has no {STATE}): pass one that save() or fit() wrote.")
-    with damage(path / STATE):
-        with os.fdopen(own_file(path / STATE), "rb") as handle:
-            state = json.loads(handle.read())
-        written = state.pop("format", None) if isinstance(state, dict) else None
-        if written != FORMAT:
-            raise LedgerError(f"{path} has the format {written!r}, {FORMAT!r} is expected: save or fit again.")
-        if state.pop("sha256", None) != _digest(state):
-            raise damaged(path / STATE, "is damaged, it does not have its checksum")
-        if not isinstance(state.get("embedding"), bool):
-            raise ValueError("it does not say what the store keeps")
-    with damage(f"{path}:", "its settings are damaged"):
-        settings_of(state["settings"])
-    return state
 
 
 def locked(path: Path) -> Any:

@@ -33,18 +33,10 @@ from nareg.unlearning.store.entries import (
     keyed_hash,
     model_hash,
 )
-from nareg.unlearning.store.folder import (
-    HISTORY,
-    StateFolder,
-    create_tables,
-    keeps_embedding,
-    locked,
-    open_store,
-    write_state,
-)
+from nareg.unlearning.store.folder import StateFolder, create_tables, locked, open_store, write_state
 from nareg.unlearning.store.keys import KEY, paths, read_key, refuse_taken, write_key
+from nareg.unlearning.store.state import HISTORY, certificate_of, damage, damaged, keeps_embedding
 from nareg.unlearning.store.table import sync
-from nareg.unlearning.store.validation import certificate_of, damage, damaged
 
 #: Tables with a row per node, and of the model.
 NODES, MODEL = ("features", "labels", "trained", "gone"), ("coefficients", "term")

@@ -16,9 +16,9 @@ from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.head import Head
-from nareg.unlearning.store.folder import PER_NODE, STATE, StateFolder, open_store, write_state
+from nareg.unlearning.store.folder import StateFolder, open_store, write_state
 from nareg.unlearning.store.mapped_propagation import Counts, MappedPropagation
-from nareg.unlearning.store.validation import certificate_of, damage, damaged, settings_of
+from nareg.unlearning.store.state import PER_NODE, STATE, certificate_of, damage, damaged, settings_of
 
 #: Neighbors that are looked at at a time.
 PIECE = 2**23
