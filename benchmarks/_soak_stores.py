@@ -89,7 +89,7 @@ def ask(task: Task, model: CertifiedGPR, rng: np.random.Generator) -> None:
 def serve(task: Task, rng: np.random.Generator, *, threads: bool, fork: bool, plant: bool) -> None:
     """Remove until this process is killed."""
     model = CertifiedGPR.load(task.path)
-    if plant and task.kind == "folder":
+    if plant:
         (task.path / "journal").symlink_to(task.victim)
     children: list[int] = []
 
@@ -199,7 +199,7 @@ def _powers(P: Any, X: np.ndarray) -> list[np.ndarray]:
 
 
 def _flip(task: Task, rng: np.random.Generator) -> None:
-    files = [file for file in task.path.iterdir() if file.stat().st_size] if task.kind == "folder" else [task.path]
+    files = [file for file in task.path.iterdir() if file.stat().st_size]
     file = files[rng.integers(len(files))]
     content = bytearray(file.read_bytes())
     content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))

@@ -22,7 +22,7 @@ from nareg.errors import InputError
 from nareg.gnn.training import checked_device
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning._hidden_layer import EmbeddingPerceptron, train
+from nareg.unlearning._last_layer import EmbeddingPerceptron, train
 from nareg.unlearning._locking import reading, training
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from nareg.cli import reproduce
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
 from tests.command_line import run
+from tests.unlearning.stores import contents
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +53,9 @@ def service(files, tmp_path_factory):
     np.save(folder / "scalar.npy", np.float64(1))
     (folder / "empty.npy").touch()
     fitted(files, folder / "s")
-    stores = (folder / "s").read_bytes()
     for name in ("t.csv", "k.json"):
-        (folder / name).write_bytes(stores)
-    return folder, stores
+        shutil.copytree(folder / "s", folder / name)
+    return folder, contents(folder / "s")
 
 
 @pytest.mark.slow
@@ -123,7 +124,7 @@ def test_forget_predict_and_verify(files, tmp_path):
     np.testing.assert_array_equal(rows[:, 0], model.remaining)
     np.testing.assert_array_equal(rows[:, 1], model.predict(model.remaining))
     locked = run("unlearn", "verify", "s", cwd=tmp_path)
-    assert (locked.returncode, "another process has it open" in locked.stderr) == (2, True)
+    assert (locked.returncode, "another model or process has it open" in locked.stderr) == (2, True)
     model.close()
     done = run("unlearn", "verify", "s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -174,7 +175,7 @@ def test_renew_draws_another_random_term(files, tmp_path):
 def test_preview_changes_nothing(files, tmp_path):
     _, edges = files
     fitted(files, tmp_path / "s")
-    stored = (tmp_path / "s").read_bytes()
+    stored = contents(tmp_path / "s")
     edge = "-".join(map(str, edges[0]))
     done = run("unlearn", "preview", "s", "--edge", edge, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -185,7 +186,7 @@ def test_preview_changes_nothing(files, tmp_path):
     before, moved = model.decision(change.nodes), change.apply(model.coefficients)
     assert f"scores move by {np.abs(moved).max():.3g} at most" in done.stdout
     assert f"and {np.sum(before.argmax(1) != (before + moved).argmax(1))} nodes change class" in done.stdout
-    assert (tmp_path / "s").read_bytes() == stored
+    assert contents(tmp_path / "s") == stored
 
 
 def test_settings_of_a_fit_are_those_of_the_model(files, tmp_path):
@@ -311,7 +312,7 @@ def test_what_cannot_work_ends_with_one_sentence_and_status_2(service, arguments
     files = sorted(folder.iterdir())
     done = run("unlearn", *arguments, cwd=folder)
     assert done.returncode == 2
-    assert all((folder / name).read_bytes() == stores for name in ("s", "t.csv", "k.json"))
+    assert all(contents(folder / name) == stores for name in ("s", "t.csv", "k.json"))
     assert sorted(folder.iterdir()) == files
     assert words in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
@@ -323,7 +324,9 @@ def test_a_process_shows_one_sentence_and_no_traceback(service):
     command = [sys.executable, "-m", "nareg", "unlearn", "predict", "nowhere", "--out", "labels.csv"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 2
-    assert done.stderr.strip().endswith("nowhere is not a nareg store: pass a file written by save().")
+    assert done.stderr.strip().endswith(
+        "nowhere is not a nareg store (it has no state.json): pass one that save() or fit() wrote."
+    )
     assert "Traceback" not in done.stderr
 
 

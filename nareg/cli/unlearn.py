@@ -14,7 +14,6 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from nareg._storage.folders import is_folder
 from nareg.cli import node_files as read
 from nareg.cli.inputs import errors, grouped, output, print_line
 from nareg.cli.node_files import LISTED, DataFiles, Key, ModelOptions, Removal, Store, Where
@@ -51,7 +50,7 @@ def fit(
     device: Where = None,
 ) -> None:
     """Train a model and write its store. Scale features per node: statistics per column retain removed data."""
-    from nareg.unlearning.store.files import refuse_taken
+    from nareg.unlearning.store.keys import refuse_taken
 
     if memory is not None and not folder:
         raise InputError("--memory is for --folder: pass both.")
@@ -166,8 +165,9 @@ def _carry_out(status: str, request: Callable[..., Certificate], *arguments: Any
 def _stored(store: Path) -> Iterator[Any]:
     """The model of a store or a folder, to read from."""
     from nareg import unlearning
+    from nareg.unlearning.store.state import keeps_embedding
 
-    if is_folder(store):
+    if keeps_embedding(store):
         with closing(unlearning.CertifiedGPR.load(store)) as model:
             yield model
         return
@@ -201,7 +201,7 @@ def preview(store: Store, edge: Annotated[str, typer.Option(help="One edge, as 3
 @unlearn_app.command("predict", epilog="Example: nareg unlearn predict service.store --out classes.csv")
 def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV file: node, class.")] = Path("classes.csv")) -> None:
     """Write the predicted class of every remaining node."""
-    from nareg.unlearning.store.files import key_file
+    from nareg.unlearning.store.keys import key_file
 
     output(out, (".csv",), store, key_file(store))
     with _stored(store) as model:
@@ -219,12 +219,13 @@ def certificate(
 ) -> None:
     """Print the last certificate."""
     from nareg import unlearning
-    from nareg.unlearning.store.files import key_file
+    from nareg.unlearning.store.keys import key_file
+    from nareg.unlearning.store.state import keeps_embedding
 
     if out is not None:
         output(out, (".json",), store, key_file(store))
     history: list[tuple[str | None, Certificate | None]]
-    if is_folder(store):  # which has no history
+    if keeps_embedding(store):  # which has no history
         with closing(unlearning.CertifiedGPR.load(store)) as model:
             history = [(None, model.certificate())]
     else:

@@ -1,45 +1,17 @@
-"""The lock of a model: one request at a time, no read in the middle of one, and one writer of what is on disk."""
+"""The lock of a model: one request at a time, and no read in the middle of one."""
 
 from __future__ import annotations
 
 import functools
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from nareg._core.process import StateLock, process
-from nareg.errors import BusyError, InputError, LedgerError, SolverError
+from nareg._core.process import StateLock
+from nareg.errors import BusyError, SolverError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class OneWriter:
-    """A store or folder that is open: the process that opened it is its only writer, and it is not copied."""
-
-    path: Path
-    #: What has one writer, and what to do instead of copying it.
-    _only: str
-
-    def __init__(self) -> None:
-        self._process = process()
-
-    def refuse_elsewhere(self) -> None:
-        """Raise if this is a fork of the process that opened it.
-
-        Raises
-        ------
-        LedgerError
-        """
-        if self._process != process():
-            raise LedgerError(
-                f"{self.path} is open in process {self._process[0]}, of which this is a fork: load it again here when it is "
-                "closed there."
-            )
-
-    def __reduce__(self) -> NoReturn:
-        raise InputError(f"{self.path} is open, and {self._only}.")
 
 
 class ModelLock(StateLock):

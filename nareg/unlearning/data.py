@@ -111,6 +111,11 @@ class Data:
         return None if self.store is None else self.store.path
 
     @property
+    def is_torn(self) -> bool:
+        """Whether a request is only partly in the files: loading them again completes it."""
+        return self.store is not None and self.store.is_torn
+
+    @property
     def graph(self) -> LiveGraph:
         """The graph."""
         return self.propagation.graph
@@ -159,7 +164,7 @@ class Data:
                 self._apply(request, fully=fully)
             yield commit
         except BaseException:
-            if not committed:
+            if not committed and not self.is_torn:
                 with interrupts_deferred():
                     undo()
             raise

@@ -17,8 +17,7 @@ from nareg._core.process import Noise
 from nareg.errors import SolverError
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning._hidden_layer import EmbeddingPerceptron, HiddenLayer, train
-from nareg.unlearning._last_layer import LastLayer, Trainer, checked_hidden_nodes
+from nareg.unlearning._last_layer import EmbeddingPerceptron, HiddenLayer, LastLayer, Trainer, checked_hidden_nodes, train
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.calibration import checked_guarantee
 from nareg.unlearning.certificate import Certificate

@@ -199,7 +199,7 @@ class CertifiedGPR(StoredModel):
         if self.folder is None:
             data = self._read(graph, features, labels, train, classes)
         else:
-            from nareg.unlearning.mapped.creation import create
+            from nareg.unlearning.store.creation import create
 
             labeled = partial(checked_labels, labels, train, classes)
             data = create(self.folder, graph, features, labeled, self.weights, memory, progress)

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._storage.folders import is_folder
 from nareg.errors import InputError, brief
 from nareg.graph import Graph
 from nareg.unlearning import head
@@ -27,7 +26,7 @@ from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.store.entries import Entry, Stored, StoredSettings
 from nareg.unlearning.store.ledger import Ledger
-from nareg.unlearning.store.validation import damaged, refuse_mismatch, settings_of
+from nareg.unlearning.store.state import damaged, keeps_embedding, refuse_mismatch, settings_of
 
 
 class StoredModel(Forgetting[Certificate]):
@@ -95,7 +94,7 @@ class StoredModel(Forgetting[Certificate]):
         LedgerError
             If the store cannot be read, is damaged, or is open in another process.
         """
-        if is_folder(path):
+        if keeps_embedding(path):
             if key is not None:
                 raise InputError(f"key is given, but {path} is the folder of a model, which has none: leave it out.")
             return cls._opened(path, device=device, memory=memory, rng=rng)
@@ -142,7 +141,7 @@ class StoredModel(Forgetting[Certificate]):
         cls, path: str | os.PathLike[str], *, device: str | None, memory: int | None, rng: np.random.Generator | None
     ) -> Self:
         """The model of a folder."""
-        from nareg.unlearning.mapped.data import open_folder
+        from nareg.unlearning.store.mapped_data import open_folder
 
         memory = None if memory is None else checks.integer("memory", memory, low=1)
         data, settings, certificate = open_folder(path, memory)

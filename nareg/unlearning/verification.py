@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nareg._storage.folders import is_folder
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.head import Head
-from nareg.unlearning.mapped.data import MappedData
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.store.ledger import Ledger
+from nareg.unlearning.store.mapped_data import MappedData
+from nareg.unlearning.store.state import keeps_embedding
 
 #: Rows of the embedding that are classified at a time.
 ROWS = 2**16
@@ -131,7 +131,7 @@ def verify(
     >>> result.holds, result.chained, result.requests, result.distance <= result.bound
     (True, True, 2, True)
     """
-    if is_folder(path):
+    if keeps_embedding(path):
         return _verified_folder(path, key, device, memory)
     ledger = Ledger(path, key)
     try:

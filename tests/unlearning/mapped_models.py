@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.mapped.folder import SUMS, StateFolder, locked
+from nareg.unlearning.store.folder import open_store
+from nareg.unlearning.store.state import SUMS
 from tests.unlearning.requests import problem
 
 #: So little memory that every request propagates through the whole graph, one column at a time.
@@ -30,8 +31,8 @@ def assert_equal(before, after):
 
 
 def with_new_sums(path):
-    """A folder of a model of three weights whose tables were changed gets checksums of them: anybody can compute these."""
-    folder = StateFolder(path, 2, locked(path))
+    """A store whose tables were changed gets checksums of them: anybody can compute these."""
+    folder, _ = open_store(path)
     folder.sum_up_files(name for name in folder.tables if name != SUMS)
     folder.write_sums()
     folder.close()

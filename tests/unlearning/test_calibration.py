@@ -7,7 +7,7 @@ import pytest
 
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR, FeatureScale, verify
-from nareg.unlearning.scale import default_charge
+from nareg.unlearning.calibration import default_charge
 from tests.unlearning.requests import problem, true_gradient
 
 

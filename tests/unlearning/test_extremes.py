@@ -369,11 +369,11 @@ def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("nareg.unlearning.store.tables.put_nodes", interrupted)
+        patch.setattr("nareg.unlearning.store.ledger.write_state", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.save(tmp_path / "store")
     assert not list(tmp_path.iterdir())
-    (tmp_path / ".store.0a0b0c0d.nareg-part").write_text("what a killed save left")
+    (tmp_path / ".store.0a0b0c0d.nareg-part").mkdir()  # what a killed save left
     (tmp_path / ".store.20240101").write_text("a user's copy of that day")
     (tmp_path / ".store.local").write_text("a file of the user's")
     (tmp_path / "store.key").write_text("its key, or that of a store that is elsewhere now")
@@ -383,5 +383,5 @@ def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
     (tmp_path / "store.key").unlink()
     model.save(tmp_path / "store").close()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".store.20240101", ".store.local", "store", "store.key"]
-    assert (tmp_path / "store").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
     CertifiedGPR.load(tmp_path / "store").close()

@@ -17,7 +17,7 @@ import pytest
 from experiments._unlearning_peers import CGU
 from nareg.errors import InputError, LedgerError, SolverError
 from nareg.unlearning import CertifiedGPR, Ledger, verify
-from nareg.unlearning.mapped.folder import locked
+from nareg.unlearning.store import folder
 from tests.unlearning.requests import fitted, problem
 from tests.unlearning.test_threads import Paused, started
 
@@ -93,7 +93,9 @@ def test_a_fork_takes_over_when_the_parent_has_closed(kind, rng, tmp_path):
         try:
             signal.alarm(60)
             os.read(go_on, 1)
-            own = Ledger(tmp_path / "m") if kind == "store" else locked(tmp_path / "m")  # compiled loops may not run in a fork
+            own = (
+                Ledger(tmp_path / "m") if kind == "store" else folder.locked(tmp_path / "m")
+            )  # compiled loops may not run in a fork
             own.close()
             status = 0
         finally:
@@ -164,32 +166,33 @@ def test_a_shallow_copy_changes_no_data_of_the_original(rng):
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, pickle.dumps])
 def test_an_open_store_is_not_copied(duplicate, kind, rng, tmp_path):
     model = kept(kind, rng, tmp_path / "m")
-    with pytest.raises(InputError, match=r"is open, and a (store|folder) has one writer"):
+    with pytest.raises(InputError, match=r"is open, and a store has one writer"):
         duplicate(model)
     model.close()
 
 
-def test_a_fork_waits_for_a_store_that_is_being_written(rng, tmp_path):
-    """Else the child would inherit half a transaction, and undo it in the file of the parent when it ends."""
-    model = kept("store", rng, tmp_path / "m")
-    inside, go_on = threading.Event(), threading.Event()
+@pytest.mark.parametrize("kind", ["store", "folder"])
+def test_a_fork_while_a_request_is_written_neither_waits_nor_disturbs_it(kind, rng, tmp_path, monkeypatch):
+    """The child has half of what the journal says in memory, and can neither write it nor go on with it."""
+    model = kept(kind, rng, tmp_path / "m")
+    inside, go_on, real = threading.Event(), threading.Event(), folder.finish
 
-    def hold():
-        with model._data.store._sqlite_errors():
-            inside.set()
-            go_on.wait(60)
+    def finish(*arguments):
+        inside.set()
+        assert go_on.wait(60)
+        real(*arguments)
 
-    thread = threading.Thread(target=hold)
-    thread.start()
+    monkeypatch.setattr(folder, "finish", finish)
+    thread, outcome = started(lambda: model.remove_nodes([7]))
     assert inside.wait(60)
-    forking, said = started(lambda: in_a_fork(lambda: 1))
-    forking.join(0.3)
-    assert forking.is_alive()
+    said = in_a_fork(lambda: model.remove_nodes([9]))
+    assert said.startswith(("SolverError: this process was forked", "LedgerError", "BusyError"))
+    in_a_fork(model.close)
     go_on.set()
-    forking.join(60)
     thread.join()
-    assert said == ["1"]
+    assert [one.request for one in outcome] == ["remove_nodes"]
     model.close()
+    assert verify(tmp_path / "m").holds
 
 
 def test_a_folder_that_took_the_place_of_an_open_one_is_not_written(rng, tmp_path):

@@ -12,8 +12,8 @@ import pytest
 
 from nareg.errors import NaregError
 from nareg.unlearning import CertifiedGPR, LedgerError, verify
-from nareg.unlearning.mapped import data, journal
-from nareg.unlearning.mapped.folder import PER_NODE
+from nareg.unlearning.store import folder, journal
+from nareg.unlearning.store.state import PER_NODE
 from tests.unlearning import reference
 from tests.unlearning.mapped_models import LITTLE, mapped
 from tests.unlearning.requests import problem
@@ -94,7 +94,7 @@ def test_a_refused_request_leaves_the_model_as_it_was(kept):
 def forged(path, parts, rows=b"", **changes):
     """A journal with the right hash."""
     state = json.loads((path / "state.json").read_bytes())
-    state = {name: state[name] for name in ("settings", "counts", "certificate")}
+    state = {name: state[name] for name in ("embedding", "settings", "counts", "certificate")}
     header = {"state": state, "up_to_date": False, "parts": parts} | changes
     body = journal.FORMAT + json.dumps(header).encode() + b"\n" + rows
     (path / "journal").write_bytes(body + hashlib.sha256(body).digest())
@@ -117,7 +117,7 @@ def test_a_forged_journal_is_refused_before_any_of_it_is_carried_out(parts, rows
     path, *_ = kept
     forged(path, parts, rows, **changes)
     before = {file.name: file.read_bytes() for file in path.iterdir()}
-    with pytest.raises(LedgerError, match="is not a journal of this folder, and was not carried out"):
+    with pytest.raises(LedgerError, match="is not a journal of this store, and was not carried out"):
         CertifiedGPR.load(path)
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
     (path / "journal").unlink()
@@ -172,7 +172,7 @@ def test_a_whole_journal_of_the_folder_is_carried_out(rng, tmp_path, monkeypatch
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(data, "finish", fail)
+        patch.setattr(folder, "finish", fail)
         with pytest.raises(LedgerError, match="in the journal"):
             model.add_nodes(np.ones((9, 6)), labels=[0] * 9)
     model.close()

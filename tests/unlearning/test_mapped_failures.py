@@ -15,7 +15,7 @@ import pytest
 import nareg
 from nareg.errors import TooLargeError
 from nareg.unlearning import CertificateError, CertifiedGPR, LedgerError, head
-from nareg.unlearning.mapped import blocks, data, journal
+from nareg.unlearning.store import blocks, folder, journal
 from tests.unlearning.mapped_models import LITTLE, assert_equal, everything, mapped
 from tests.unlearning.requests import REQUESTS, problem
 
@@ -76,7 +76,7 @@ def test_a_journal_counts_when_it_is_whole(rng, tmp_path, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(data, "finish", fail)
+        patch.setattr(folder, "finish", fail)
         with pytest.raises(LedgerError, match="in the journal, but not yet carried out"):
             model.remove_nodes([3, 50])
     with pytest.raises(nareg.errors.SolverError, match="load the store"):
@@ -103,7 +103,7 @@ SERVICE = textwrap.dedent(
     """
     import os, signal, sys
     from nareg.unlearning import CertifiedGPR
-    from nareg.unlearning.mapped import folder, journal, tables
+    from nareg.unlearning.store import folder, journal, table as tables
 
     path, memory, left = sys.argv[1], int(sys.argv[2]) or None, int(sys.argv[3])
     model = CertifiedGPR.load(path, memory=memory)

@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.unlearning import CertifiedGPR, LedgerError
-from nareg.unlearning.mapped.tables import Table
+from nareg.unlearning.store.table import Table
 from tests.unlearning.mapped_models import assert_equal, everything, mapped, with_new_sums
 from tests.unlearning.requests import problem
 
@@ -71,7 +71,7 @@ def test_input_that_cannot_work_is_refused(rng, tmp_path):
         with pytest.raises(nareg.errors.InputError, match=message):
             CertifiedGPR(folder=tmp_path / where).fit(*arguments)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["other", "weighted.graph"]
-    with pytest.raises(nareg.errors.InputError, match="is not the folder of a model"):
+    with pytest.raises(nareg.errors.InputError, match="is not a nareg store"):
         CertifiedGPR.load(tmp_path / "other")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["mine.txt"]
 
@@ -106,7 +106,7 @@ def test_a_damaged_folder_is_refused(name, damage, rng, tmp_path):
         file.unlink()
     else:
         file.write_bytes(content[: len(content) - 9] if damage == "cut" else b"x" * len(content))
-    with pytest.raises((LedgerError, nareg.errors.InputError), match=r"restore|is not the folder of a model"):
+    with pytest.raises((LedgerError, nareg.errors.InputError), match=r"restore|is not a nareg store"):
         CertifiedGPR.load(tmp_path / "m")
     file.write_bytes(content)
     CertifiedGPR.load(tmp_path / "m").close()  # the lock was given back

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nareg.errors import InputError
-from nareg.unlearning.scale import SCALES, default_charge, private_scale, row_lengths, utilities
+from nareg.unlearning.calibration import SCALES, default_charge, private_scale, row_lengths, utilities
 
 
 def chances(lengths, eps):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Required, TypedDict
 
 import numpy as np
@@ -15,6 +15,8 @@ from nareg._core import checks
 from nareg.errors import InputError
 from nareg.unlearning.certificate import Certificate
 
+#: Bytes of the row of a request, which has certificate and hashes.
+RECORD = 1024
 #: Requests that their hash can prove.
 SHOWN = ("remove_edges", "remove_nodes", "remove_features", "add_edges")
 
@@ -80,12 +82,26 @@ class Stored:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Keyed hash of a request, its certificate as JSON, the hash of the model, and the chained hash of all three."""
+    """Keyed hash of a request, its certificate, the hash of the model, and the chained hash of all three."""
 
     asked: str
-    certificate: str
+    certificate: dict[str, Any] | None
     parameters: str
     digest: str
+
+    def row(self) -> np.ndarray:
+        """(1, RECORD) bytes: JSON, filled up with zeros."""
+        text = json.dumps([self.asked, self.certificate, self.parameters, self.digest]).encode()
+        assert len(text) <= RECORD
+        return np.frombuffer(text.ljust(RECORD, b"\0"), np.uint8)[None]
+
+    @classmethod
+    def of_row(cls, row: np.ndarray) -> Recorded:
+        """What :meth:`row` wrote."""
+        asked, certificate, parameters, digest = json.loads(row.tobytes().rstrip(b"\0"))
+        if not isinstance(digest, str):
+            raise ValueError("a request has no hash")
+        return cls(asked, certificate, parameters, digest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +139,17 @@ def keyed_hash(key: bytes, *parts: Any) -> str:
     return hmac.new(key, json.dumps(parts, sort_keys=True).encode(), hashlib.sha256).hexdigest()
 
 
-def model_hash(key: bytes, coefficients: bytes, term: bytes) -> str:
+def model_hash(key: bytes, coefficients: np.ndarray, term: np.ndarray) -> str:
     """HMAC-SHA256 of the model. It is keyed because the store holds the noise term, which would let anyone check a guess."""
-    return hmac.new(key, coefficients + term, hashlib.sha256).hexdigest()
+    parts = (part.astype("<f8").tobytes() for part in (coefficients, term))
+    return hmac.new(key, b"".join(parts), hashlib.sha256).hexdigest()
+
+
+def chained(key: bytes, before: Any, entry: Entry) -> Recorded:
+    """What a store keeps of a request: hashes chained to the digest before, or of the first one to the settings."""
+    asked, parameters = keyed_hash(key, entry.details), model_hash(key, entry.coefficients, entry.term)
+    certificate = None if entry.certificate is None else asdict(entry.certificate.rounded())
+    return Recorded(asked, certificate, parameters, keyed_hash(key, before, asked, certificate, parameters))
 
 
 def in_order(request: RequestDetails) -> RequestDetails:

@@ -1,8 +1,7 @@
-"""The ledger of a model that unlearns: remaining data, model, and every request with its certificate, in one SQLite file.
+"""The ledger of a model that unlearns: remaining data, model, and every request with its certificate, in one store.
 
-A request is one transaction, on disk before the call returns: removed data are overwritten in place, and the new model is
-written with the certificate. A row never changes its size, so that SQLite writes it in place; the journal, which has the old
-rows, is truncated. So no copy stays in the file. The request itself is stored as a keyed hash, chained to the one before: the
+Removed data are overwritten in place, and the new model is written with the certificate, before the call returns. Rows never
+change their size, so no copy stays in the files. The request itself is stored as a keyed hash, chained to the one before: the
 holder of the key (a file beside the store) can show what it was. Without the key, the noise term and the coefficients still
 let a reader of the store check guesses, until the model is renewed.
 """
@@ -10,48 +9,46 @@ let a reader of the store check guesses, until the model is renewed.
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import secrets
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from weakref import WeakSet
 
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.process import StateLock, process
 from nareg._storage.files import DRAFT
-from nareg._storage.folders import is_folder
+from nareg._storage.folders import atomic_folder
 from nareg.errors import InputError, LedgerError, brief
-from nareg.unlearning._locking import OneWriter
 from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.mapped.folder import STATE
 from nareg.unlearning.store import edge_table
 from nareg.unlearning.store.entries import (
+    RECORD,
     Entry,
     Recorded,
     RequestDetails,
     Stored,
     StoredSettings,
+    chained,
     in_order,
     keyed_hash,
     model_hash,
 )
-from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_foreign_journal, refuse_taken
-from nareg.unlearning.store.tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign, sums_of
-from nareg.unlearning.store.validation import certificate_of, damage, damaged
+from nareg.unlearning.store.folder import StateFolder, create_tables, locked, open_store, write_state
+from nareg.unlearning.store.keys import KEY, paths, read_key, refuse_taken, write_key
+from nareg.unlearning.store.state import HISTORY, certificate_of, damage, damaged, keeps_embedding
+from nareg.unlearning.store.table import sync
+
+#: Tables with a row per node, and of the model.
+NODES, MODEL = ("features", "labels", "trained", "gone"), ("coefficients", "term")
 
 
-class Ledger(OneWriter):
+class Ledger:
     """An open store, locked against other processes.
 
     Parameters
     ----------
     path : path
-        File that :meth:`CertifiedGPR.save` wrote.
+        What :meth:`CertifiedGPR.save` wrote.
     key : path, optional
         File with the key of the hashes; by default ``path.key``. Without it everything can be read, but hashes are not checked
         and nothing can be recorded.
@@ -59,9 +56,9 @@ class Ledger(OneWriter):
     Raises
     ------
     InputError
-        If the file does not exist.
+        If it is not a store, or keeps no history.
     LedgerError
-        If it is not a store, is damaged, or another process has it open.
+        If it is damaged, or another process has it open.
 
     Examples
     --------
@@ -81,53 +78,24 @@ class Ledger(OneWriter):
     [1]
     """
 
-    _only = "a store has one writer: close() the model, then copy it, or load the store"
-
     def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
-        super().__init__()
-        self._lock = StateLock()
-        path, self._key_path = paths(path, key)
-        self.path = path
-        if is_folder(path) and is_file(path / STATE):
-            raise InputError(f"{path} is the folder of a model, which keeps no history of requests: pass a file of save().")
-        if not is_file(path):
-            raise InputError(f"{path} is not a nareg store: pass a file written by save().")
+        self.path, self._key_path = paths(path, key)
+        if keeps_embedding(self.path):
+            raise InputError(
+                f"{self.path} is the folder of a model, which keeps no history of requests: pass a path that save() wrote."
+            )
         self._key = read_key(self._key_path, required=key is not None)
-        drop_drafts(path)
-        _close_inherited(path)
-        refuse_foreign_journal(path)
-        # from any thread, one at a time: a model has one request at a time
-        self._connection = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
-        try:
-            self._settings = self._opened()
-        except BaseException:
-            self._connection.close()
-            raise
-        _open.add(self)
-
-    def _opened(self) -> StoredSettings:
-        """Lock the file until it is closed, and return the settings. Another database stays as it is."""
-        run = self._connection.execute
-        with self._sqlite_errors(), damage(self.path):
-            run("PRAGMA locking_mode=EXCLUSIVE")
-            run("BEGIN IMMEDIATE")
-            has_meta = run("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone()[0]
-            meta = dict(run("SELECT name, value FROM meta")) if has_meta else {}
-            run("COMMIT")
-            if meta.get("format") != FORMAT:
-                raise LedgerError(f"{self.path} has the format {meta.get('format')!r}, {FORMAT!r} is expected: save again.")
-            # freed pages are overwritten, and the journal, which has the old ones, is truncated
-            if run("SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')").fetchone()[0]:
-                raise damaged(self.path, "has triggers or views, which a store has not")
-            for pragma in ("secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
-                run(f"PRAGMA {pragma}")
-            settings: StoredSettings = json.loads(meta["settings"])
-        return settings
+        self._folder, self._state = open_store(self.path)
 
     @property
     def has_key(self) -> bool:
         """Whether hashes can be checked, and requests recorded."""
         return self._key is not None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the last request is only partly in the tables: opening the store again completes it."""
+        return self._folder.is_torn
 
     @classmethod
     def create(
@@ -147,32 +115,22 @@ class Ledger(OneWriter):
             If the store cannot be written.
         """
         path, key_path = refuse_taken(path, key)
-        draft, secret = path.with_name(f".{path.name}.{secrets.token_hex(4)}.{DRAFT}"), secrets.token_bytes(KEY)
-        key_written = stored = False
+        secret, draft_status, key_written = secrets.token_bytes(KEY), None, False
         try:
-            with open(os.open(key_path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
-                key_written = True
-                handle.write(secret.hex() + "\n")
-                handle.flush()
-                os.fsync(handle.fileno())
-            drop_drafts(path)  # only now: the key's file keeps other processes out
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            fill(draft, settings, entry, secret)
-            link(draft, path)
-            stored = True
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            write_key(key_path, secret)
+            key_written = True  # from here on its file keeps other processes out
+            with atomic_folder(path, mark=DRAFT) as draft:  # which no folder has: none is replaced
+                draft_status = os.stat(draft)
+                os.chmod(draft, 0o700)
+                fill(draft, settings, entry, secret)
+            sync(path.parent)
         except BaseException as error:
-            with suppress(OSError):  # without the folder there is no draft either
-                draft.unlink(missing_ok=True)
+            stored = draft_status is not None and path.exists() and os.path.samestat(path.stat(), draft_status)
             if key_written and not stored:
                 key_path.unlink(missing_ok=True)
-            if isinstance(error, FileExistsError):
-                raise InputError(f"{error.filename} was created by another process: pass another path.") from None
-            if isinstance(error, (OSError, sqlite3.Error)) and not stored:
+            if isinstance(error, FileExistsError) or (isinstance(error, InputError) and path.exists() and not stored):
+                raise InputError(f"{path} or {key_path} was created by another process: pass another path.") from None
+            if isinstance(error, (OSError, InputError)) and not stored:
                 raise LedgerError(f"{path} cannot be written ({brief(error)}): no store was created.") from None
             raise
         return cls(path, key)
@@ -189,16 +147,37 @@ class Ledger(OneWriter):
             raise LedgerError(
                 f"{self._key_path}, the key of {self.path}, cannot be read: without it no request can be recorded; pass key=."
             )
-        with self._sqlite_errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                put(self._connection, entry)
-                sign(self._connection, self._key, entry)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        self.refuse_elsewhere()
+        try:
+            state = {**self._state, "counts": self._changed(entry, self._key)}
+            self._folder.commit(state)
+            self._state = state
+        except BaseException as error:
+            if not self.is_torn:
+                self._folder.attach()
+            if isinstance(error, OSError):
+                raise LedgerError(f"{self.path} cannot be written ({error.strerror}). Nothing was changed.") from None
+            raise
+
+    def _changed(self, entry: Entry, key: bytes) -> dict[str, int]:
+        """Change rows of the tables in memory; returns the counts after that."""
+        folder, counts = self._folder, self._state["counts"]
+        for name in NODES:
+            folder.put(name, entry.nodes, getattr(entry, name))
+        for name in MODEL:
+            folder.put(name, np.arange(len(entry.term)), getattr(entry, name))
+        pairs, rows = np.concatenate([entry.removed, entry.added]), folder["edges"].array[: counts["n_rows"]]
+        folder["edges"].check(edge_table.homes(pairs, len(rows)))
+        with damage(self.path):
+            blocks, changed = edge_table.changed(rows, entry.removed, entry.added)
+        folder.put("edges", blocks, changed)
+        before = Recorded.of_row(folder["requests"].array[counts["n_requests"] - 1]).digest
+        folder.put("requests", np.array([counts["n_requests"]]), chained(key, before, entry).row())
+        return {
+            "n_nodes": max(counts["n_nodes"], int(entry.nodes.max(initial=-1)) + 1),
+            "n_rows": max(counts["n_rows"], int(blocks.max(initial=-1)) + 1),
+            "n_requests": counts["n_requests"] + 1,
+        }
 
     def read(self) -> Stored:
         """The content of the store.
@@ -208,50 +187,29 @@ class Ledger(OneWriter):
         LedgerError
             If the store is damaged.
         """
+        self.refuse_elsewhere()
         with damage(self.path):
-            return self._read()
-
-    def _read(self) -> Stored:
-        with self._sqlite_errors():
-            run = self._connection.execute
-            coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
-            edges, nodes = edge_table.read(self._connection), self._nodes()
-        if nodes is None:
-            raise damaged(self.path, "is damaged, nodes or requests are missing")
-        if len(edges) and edges.max() >= len(nodes):
+            self._folder.check_files()
+            last = self._chain()[-1]
+            n, rows = (self._state["counts"][name] for name in ("n_nodes", "n_rows"))
+            features, labels, trained, gone = (np.array(self._folder[name].array[:n]) for name in NODES)
+            W, B = (np.array(self._folder[name].array) for name in MODEL)
+            edges, certificate = edge_table.read(self._folder["edges"].array[:rows]), certificate_of(last.certificate)
+        if len(edges) and edges.max() >= n:
             raise damaged(self.path, "is damaged, edges name nodes that are missing")
-        last = self._chain()[-1]
-        if self._key is not None and last.parameters != model_hash(self._key, coefficients, term):
+        if self._key is not None and last.parameters != model_hash(self._key, W, B):
             raise damaged(self.path, "is damaged, the model is not the one of the last certificate")
-        certificate, features = certificate_of(last.certificate), np.ascontiguousarray(nodes["features"], dtype=float)
-        W, B = (np.frombuffer(part, dtype="<f8").reshape(features.shape[1], -1).astype(float) for part in (coefficients, term))
         if not all(np.isfinite(array).all() for array in (features, W, B)):
             raise damaged(self.path, "is damaged, features or the model contain NaN or infinity")
-        return Stored(
-            source=str(self.path),
-            settings=self._settings,
-            features=features,
-            labels=nodes["label"].astype(np.int64),
-            trained=nodes["trained"] != 0,
-            gone=nodes["gone"] != 0,
-            edges=edges,
-            coefficients=W,
-            term=B,
-            certificate=certificate,
-        )
+        return Stored(str(self.path), self._state["settings"], features, labels, trained, gone, edges, W, B, certificate)
 
     def _chain(self) -> list[Recorded]:
         """All requests; with the key their hashes are checked."""
-        with self._sqlite_errors():
-            query = "SELECT number, asked, certificate, parameters, digest FROM requests ORDER BY number"
-            numbers, requests = [], []
-            for number, *columns in self._connection.execute(query):
-                numbers.append(number)
-                requests.append(Recorded(*columns))
-        if not requests or numbers != list(range(len(requests))):
-            raise damaged(self.path, "is damaged, nodes or requests are missing")
-        with self._sqlite_errors():
-            before = settings_of(self._connection)
+        self.refuse_elsewhere()
+        self._refuse_damage()
+        self._folder["requests"].check_file()
+        count, before = self._state["counts"]["n_requests"], self._state["settings"]
+        requests = [Recorded.of_row(row) for row in self._folder["requests"].array[:count]]
         for recorded in requests:
             parts = before, recorded.asked, recorded.certificate, recorded.parameters
             expected = None if self._key is None else keyed_hash(self._key, *parts)
@@ -263,20 +221,17 @@ class Ledger(OneWriter):
             before = recorded.digest
         return requests
 
-    def _nodes(self) -> np.ndarray | None:
-        """Rows of the nodes; None if some are missing or differ in size."""
-        run = self._connection.execute
-        count, last, size, largest = run("SELECT count(*), max(node), min(length(row)), max(length(row)) FROM nodes").fetchone()
-        if not count or count != last + 1 or size != largest or size <= row_type(0).itemsize or size % 8:
-            return None
-        nodes = np.empty(count, dtype=row_type((size - row_type(0).itemsize) // 8))
-        rows = run("SELECT row FROM nodes ORDER BY node")
-        for first in range(0, count, CHUNK):
-            nodes[first : first + CHUNK] = np.frombuffer(b"".join(row for (row,) in rows.fetchmany(CHUNK)), dtype=nodes.dtype)
-        wrong = np.flatnonzero(sums_of(nodes) != nodes["sum"])
-        if wrong.size:
-            raise damaged(self.path, f"is damaged, the row of node {wrong[0]} does not have its checksum")
-        return nodes
+    def _refuse_damage(self) -> None:
+        """Raise LedgerError if rows are missing, or tables are not of the kind that a store has."""
+        folder, counts = self._folder, self._state["counts"]
+        shapes = {"labels": (), "trained": (), "gone": (), "edges": (2 * edge_table.ROOM,), "requests": (RECORD,)}
+        fits = all(folder[name].dtype == kind for name, kind in HISTORY.items())
+        fits &= all(folder[name].row_shape == shape for name, shape in shapes.items())
+        fits &= len(folder["features"].row_shape) == len(folder["coefficients"].row_shape) == 1
+        fits &= {name: type(count) for name, count in counts.items()} == dict.fromkeys(("n_nodes", "n_rows", "n_requests"), int)
+        least = dict.fromkeys(NODES, "n_nodes") | {"edges": "n_rows", "requests": "n_requests"}
+        if not fits or any(not 0 < counts[count] <= folder[name].capacity for name, count in least.items()):
+            raise damaged(self.path, "is damaged, nodes or requests are missing")
 
     def history(self) -> list[tuple[str, Certificate | None]]:
         """Keyed hash and certificate of every request, in order; the first is the training.
@@ -333,52 +288,28 @@ class Ledger(OneWriter):
         with damage(self.path):
             return [number for number, recorded in enumerate(self._chain()) if hmac.compare_digest(recorded.asked, asked)]
 
+    def refuse_elsewhere(self) -> None:
+        """Raise if this is a fork of the process that opened the store, or another folder took its place."""
+        self._folder.refuse_elsewhere()
+
     def close(self) -> None:
         """Close the store, so that others can open it; in a forked process, leave it to the one that has it open."""
-        with self._lock.mutex, suppress(sqlite3.Error):  # deletes the empty journal, which may be the other process's
-            if self._process == process():
-                self._connection.execute("PRAGMA journal_mode=DELETE")
-        self._connection.close()
-
-    @contextmanager
-    def _sqlite_errors(self) -> Iterator[None]:
-        """Errors of SQLite as a LedgerError. Nothing of it runs in a fork, and no fork happens meanwhile."""
-        self.refuse_elsewhere()
-        try:
-            with self._lock.mutex:
-                yield
-        except sqlite3.Error as error:
-            why = "another process has it open" if "locked" in str(error) else str(error)
-            raise LedgerError(f"{self.path}: {why}. Nothing was changed.") from None
+        self._folder.close()
 
 
-#: Stores that this process has open, or that it inherited open.
-_open: WeakSet[Ledger] = WeakSet()
-#: Locks that a thread holds while it forks.
-_forking: list[StateLock] = []
-_forks = StateLock()
-
-
-def _close_inherited(path: Path) -> None:
-    """Close connections from before a fork: for SQLite they would still hold the locks of the other process."""
-    for ledger in list(_open):
-        if ledger._process != process() and path.exists() and ledger.path.exists() and ledger.path.samefile(path):
-            ledger._connection.close()
-
-
-def _before_fork() -> None:
-    """Wait until no store is being read or written: a fork would inherit half of that."""
-    _forks.mutex.acquire()
-    for ledger in list(_open):
-        ledger._lock.mutex.acquire()
-        _forking.append(ledger._lock)
-
-
-def _after_fork() -> None:
-    while _forking:
-        _forking.pop().mutex.release()
-    _forks.mutex.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork, after_in_parent=_after_fork)
+def fill(draft: Path, settings: StoredSettings, entry: Entry, key: bytes) -> None:
+    """Make an empty folder a store."""
+    first = chained(key, settings, entry).row()
+    values = {"edges": edge_table.packed(entry.added), "requests": first}
+    values |= {name: getattr(entry, name) for name in (*NODES, *MODEL)}
+    create_tables(draft, {name: (kind, values[name].shape) for name, kind in HISTORY.items()})
+    folder = StateFolder(draft, HISTORY, locked(draft))
+    try:
+        for name, rows in values.items():
+            folder[name].write(0, rows)
+        folder.sum_up_files(HISTORY)
+        folder.write_sums()
+    finally:
+        folder.close()
+    counts = {"n_nodes": len(entry.nodes), "n_rows": len(values["edges"]), "n_requests": 1}
+    write_state(draft, {"embedding": False, "settings": settings, "counts": counts})

@@ -19,12 +19,13 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning.data import Labeling
 from nareg.unlearning.forgetting import warn_of_centered
-from nareg.unlearning.mapped import graph as graphs
-from nareg.unlearning.mapped.data import MappedData
-from nareg.unlearning.mapped.folder import OTHERS, PER_NODE, STATE, SUMS, StateFolder, locked
-from nareg.unlearning.mapped.propagation import Counts
-from nareg.unlearning.mapped.tables import SPARE, Table
 from nareg.unlearning.propagation.rounding import largest_of
+from nareg.unlearning.store import mapped_graph as graphs
+from nareg.unlearning.store.folder import StateFolder, create_tables, locked
+from nareg.unlearning.store.mapped_data import MappedData
+from nareg.unlearning.store.mapped_propagation import Counts
+from nareg.unlearning.store.state import PER_NODE, STATE, SUMS
+from nareg.unlearning.store.table import SPARE
 
 
 def create(
@@ -58,8 +59,9 @@ def create(
             stack.callback(locked(path).close)
         draft = stack.enter_context(atomic_folder(path, mark=STATE))
         order, classes = len(weights) - 1, labeling.classes
-        _tables(draft, n, 2 * given.n_edges, X, 1 if classes.size == 2 else classes.size, order)
-        folder = StateFolder(draft, order, locked(draft))
+        shapes = _shapes(n, 2 * given.n_edges, X, 1 if classes.size == 2 else classes.size, order)
+        create_tables(draft, shapes)
+        folder = StateFolder(draft, shapes, locked(draft))
     except BaseException as error:
         stack.__exit__(type(error), error, error.__traceback__)
         raise
@@ -89,15 +91,13 @@ def _features(value: Any, n: int) -> SignalFile:
     return X
 
 
-def _tables(draft: Path, n: int, entries: int, X: SignalFile, columns: int, order: int) -> None:
+def _shapes(n: int, entries: int, X: SignalFile, columns: int, order: int) -> dict[str, tuple[Any, tuple[int, ...]]]:
+    """Types and shapes of the tables."""
     width = X.shape[1]
     shapes: dict[str, tuple[Any, tuple[int, ...]]] = {name: (kind, (n,)) for name, kind in PER_NODE.items()}
     shapes |= {name: ("<f8", (n, width)) for name in ("sum", *(f"reserve-{level}" for level in range(1, order)))}
     shapes |= {name: ("<f8", (width, columns)) for name in ("coefficients", "term")}
-    shapes |= {"features": (X.dtype, (n, width)), "neighbors": ("<i4", (entries + int(SPARE * entries),))}
-    assert set(OTHERS) <= set(shapes)
-    made = [Table.create(draft / f"{name}.npy", kind, shape) for name, (kind, shape) in shapes.items()]
-    Table.create(draft / f"{SUMS}.npy", "<u8", (max(table.n_blocks for table in made), len(made)))
+    return shapes | {"features": (X.dtype, (n, width)), "neighbors": ("<i4", (entries + int(SPARE * entries),))}
 
 
 def _fill(folder: StateFolder, X: SignalFile, labels: np.ndarray, train: np.ndarray) -> float:

@@ -1,16 +1,26 @@
-"""The folder of a mapped model: its tables, the journal of a request, and the lock.
+"""The folder of a store: its tables, the journal of a request, and the lock.
+
+A store keeps the remaining data and the model, and beside them either the embedding, of a model that works on the files, or
+the history of requests, of one that is in memory. A request is in the journal before it is answered; from there its rows go
+to the tables, also after a crash.
 
 =========================  ===================================================================================
-``state.json``             settings, counts and the last certificate
-``features.npy``           X, (N, F), float32 or float64 as given
+``state.json``             settings and counts; beside an embedding the last certificate
+``features.npy``           X, (N, F) float64; beside an embedding float32 or float64, as given
+``labels.npy``, ...        ``labels``, ``gone``
+``coefficients.npy``, ...  the model: ``coefficients`` and ``term``, (F, C) float64
+``checksums.npy``          of blocks of rows, (B, T) uint64: one column per table, in the order of their names
+``journal``                a request on its way to the tables
+of a store with history
+``trained.npy``            whether a node is trained on
+``edges.npy``              rows of edges, see :mod:`nareg.unlearning.store.edge_table`
+``requests.npy``           hashes and certificate of every request, see :mod:`nareg.unlearning.store.entries`
+of a store with embedding
 ``reserve-1.npy``, ...     ``q_l = D^1/2 P^l X``, 0 < l < L, (N, F) float64
 ``sum.npy``                ``S = sum_l w_l q_l``, (N, F) float64; rows of training nodes first
 ``node.npy``, ``row.npy``  the node of a row of S, and the row of a node
 ``neighbors.npy``, ...     the graph: rows of neighbors; ``start``, ``live`` and ``room`` of each
-``labels.npy``, ...        ``labels``, ``gone``; ``largest`` and ``peaks`` of the bound on rounding errors
-``coefficients.npy``, ...  the model: ``coefficients`` and ``term``, (F, C) float64
-``checksums.npy``          of blocks of rows, (B, T) uint64: one column per table, in the order of their names
-``journal``                a request on its way to the tables
+``largest.npy``, ...       ``largest`` and ``peaks`` of the bound on rounding errors
 ``stale``                  there while reserves and sums are being computed from features and graph
 =========================  ===================================================================================
 
@@ -19,65 +29,61 @@ Every file of N rows may have spare ones behind them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from nareg._core.process import only_here, process
-from nareg._storage.files import atomic_write, own_file
+from nareg._storage.files import atomic_write, own_file, refuse_links
+from nareg._storage.folders import whole_folder
 from nareg.errors import InputError, LedgerError
-from nareg.unlearning._locking import OneWriter
-from nareg.unlearning.mapped import journal
-from nareg.unlearning.mapped.tables import Table, sync
-from nareg.unlearning.store.validation import damaged
+from nareg.unlearning.store import journal
+from nareg.unlearning.store.state import FORMAT, PER_NODE, STATE, SUMS, digest_of, names_of, read_state
+from nareg.unlearning.store.table import Table, sync
 
 try:
     import fcntl
 except ModuleNotFoundError:  # a system without locks
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = "nareg-unlearning-folder-2"
-#: File that marks a folder as one of a model.
-STATE = "state.json"
 JOURNAL, STALE, LOCK = "journal", "stale", "lock"
-#: Tables of one number per node.
-PER_NODE = {
-    "start": "<i8", "live": "<i8", "room": "<i8", "node": "<i8", "row": "<i8", "labels": "<i8", "gone": "|b1",
-    "largest": "<f8", "peaks": "<f8",
-}  # fmt: skip
-#: Table of the checksums of all others.
-SUMS = "checksums"
-#: All tables but the reserves and the checksums.
-OTHERS = (*PER_NODE, "features", "sum", "neighbors", "coefficients", "term")
 
 
-class StateFolder(OneWriter):
-    """An open folder, locked against other processes.
+class StateFolder:
+    """An open store: the process that opened it is its only writer, and it is not copied.
 
     Parameters
     ----------
     path : path
-    order : int
-        L.
+    names : sequence of str
+        Of its tables.
     lock : file
         That of :func:`locked`; it is closed with the folder.
+
+    Attributes
+    ----------
+    tables : dict of Table
+        By their names, the checksums among them.
+    is_torn : bool
+        Whether a request is in the journal, but only partly in the tables: loading the store again completes it.
     """
 
-    _only = "a folder has one writer: a model in a folder is not copied, load it there"
-
-    def __init__(self, path: Path, order: int, lock: Any) -> None:
-        super().__init__()
-        self.path, self._lock = path, lock
-        self.tables = tables(path, order)
-        self.reserves = [self.tables[f"reserve-{level}"] for level in range(1, order)]
+    def __init__(self, path: Path, names: Iterable[str], lock: Any) -> None:
+        self.path, self._lock, self._process = path, lock, process()
+        self.tables = tables(path, names)
+        self.is_torn = False
         self._summed = sorted(set(self.tables) - {SUMS})
         self._show_sums()
+
+    @property
+    def reserves(self) -> list[Table]:
+        """Tables of the reserves, level by level."""
+        return [self[name] for name in self.tables if name.startswith("reserve-")]
 
     @property
     def embedding(self) -> list[Table]:
@@ -109,11 +115,6 @@ class StateFolder(OneWriter):
             table.path = path / f"{name}.npy"
         sync(path.parent)
 
-    def grow(self, n_nodes: int) -> None:
-        """Make room for so many nodes; views of tables have to be taken again."""
-        for table in (*self.embedding, *(self[name] for name in PER_NODE)):
-            table.grow(n_nodes)
-
     def attach(self) -> None:
         """Map all tables as the files are now; views have to be taken again."""
         for table in self.tables.values():
@@ -127,8 +128,8 @@ class StateFolder(OneWriter):
         for column, name in enumerate(self._summed):
             self[name].sums = sums.array[:, column]
 
-    def check(self, n_nodes: int, n_train: int) -> None:
-        """Compare with their checksums what every certificate relies on: numbers of nodes, the model, rows of training nodes.
+    def check(self, rows: Mapping[str, int]) -> None:
+        """Compare the first rows of some tables with their checksums, so many of each.
 
         What was compared before is compared again: bits may have flipped since.
 
@@ -139,11 +140,8 @@ class StateFolder(OneWriter):
         """
         for name in self._summed:
             self[name].forget_checks()
-        for name in PER_NODE:
-            self[name].check_first(n_nodes)
-        for name in ("coefficients", "term"):
-            self[name].check_first(self[name].capacity)
-        self["sum"].check_first(n_train)
+        for name, count in rows.items():
+            self[name].check_first(count)
 
     def check_files(self) -> None:
         """The same for all files as a whole."""
@@ -178,14 +176,34 @@ class StateFolder(OneWriter):
         self[SUMS].array[blocks, column] = sums
         self[SUMS].note(blocks)
 
-    def write_journal(self, state: dict[str, Any], *, up_to_date: bool) -> None:
-        """Write what changes to the journal, durably. ``up_to_date``: reserves and sums were computed in place for it.
+    def grow(self, n_nodes: int) -> None:
+        """Make room for so many nodes beside an embedding; views of tables have to be taken again."""
+        for table in (*self.embedding, *(self[name] for name in PER_NODE)):
+            table.grow(n_nodes)
+
+    def put(self, name: str, rows: np.ndarray, values: np.ndarray) -> None:
+        """Change rows of a table, and note them; it grows where they are behind the others."""
+        table = self[name]
+        table.grow(int(rows.max(initial=-1)) + 1)
+        table.array[rows] = values
+        table.note(rows)
+
+    def commit(self, state: dict[str, Any], *, up_to_date: bool = False) -> None:
+        """Write what was noted: durably to the journal, and from there to the tables, whose views have to be taken again.
+
+        Parameters
+        ----------
+        state : dict
+            Settings and counts from now on.
+        up_to_date : bool
+            Whether reserves and sums were computed in place for it.
 
         Raises
         ------
         LedgerError
-            If it cannot be written; then nothing was changed.
+            If the journal cannot be written, and nothing was changed; or the tables cannot.
         """
+        self.sum_up()
         try:
             journal.write(self.path / JOURNAL, self.tables, state, up_to_date=up_to_date)
         except BaseException as error:
@@ -193,12 +211,34 @@ class StateFolder(OneWriter):
             if isinstance(error, OSError):
                 raise LedgerError(f"{self.path} cannot be written ({error.strerror}). Nothing was changed.") from None
             raise
+        try:
+            finish(self.path, state, self.tables)
+            self.attach()
+        except BaseException as error:
+            self.is_torn = True
+            raise LedgerError(
+                f"{self.path}: the request is in the journal, but not yet carried out ({error}): load the store again."
+            ) from error
 
     def refuse_elsewhere(self) -> None:
-        """Raise if this is a fork of the process that opened the folder, or another folder took its place."""
-        super().refuse_elsewhere()
+        """Raise if this is a fork of the process that opened the folder, or another folder took its place.
+
+        Raises
+        ------
+        LedgerError
+        """
+        if self._process != process():
+            raise LedgerError(
+                f"{self.path} is open in process {self._process[0]}, of which this is a fork: load it again here when it is "
+                "closed there."
+            )
         if not _is_at(self.path / LOCK, self._lock):
             raise LedgerError(f"{self.path} is another folder than the one that was opened: load it again.")
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            f"{self.path} is open, and a store has one writer: close() the model, then copy the folder, or load it."
+        )
 
     def close(self) -> None:
         """Unlock the folder; a fork leaves it to the process that opened it."""
@@ -207,11 +247,46 @@ class StateFolder(OneWriter):
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._lock.close()
 
+    def __del__(self) -> None:
+        self._lock.close()  # of a model that was left open
 
-def tables(path: Path, order: int) -> dict[str, Table]:
-    """The tables of a folder, by name."""
-    names = (*OTHERS, *(f"reserve-{level}" for level in range(1, order)), SUMS)
-    return {name: Table(path / f"{name}.npy") for name in names}
+
+def tables(path: Path, names: Iterable[str]) -> dict[str, Table]:
+    """Tables of a folder and that of the checksums, by name."""
+    return {name: Table(path / f"{name}.npy") for name in (*names, SUMS)}
+
+
+def create_tables(path: Path, shapes: Mapping[str, tuple[Any, tuple[int, ...]]]) -> None:
+    """Write tables of zeros, of these types and shapes, and one for their checksums."""
+    made = [Table.create(path / f"{name}.npy", kind, shape) for name, (kind, shape) in shapes.items()]
+    Table.create(path / f"{SUMS}.npy", "<u8", (max(table.n_blocks for table in made), len(made)))
+
+
+def open_store(path: str | os.PathLike[str]) -> tuple[StateFolder, dict[str, Any]]:
+    """A locked store and its state. A request that a killed process left in the journal is carried out.
+
+    Raises
+    ------
+    InputError
+        If it is no store.
+    LedgerError
+        If it is damaged, or open elsewhere.
+    """
+    place = whole_folder(path)
+    read_state(place)  # or it is no store, and stays as it is
+    try:
+        refuse_links(place)
+    except (InputError, OSError) as error:
+        raise LedgerError(str(error)) from None
+    lock = locked(place)
+    try:
+        state = read_state(place)
+        finish(place, state)
+        state = read_state(place)
+        return StateFolder(place, names_of(state), lock), state
+    except BaseException:
+        lock.close()
+        raise
 
 
 def finish(path: Path, state: dict[str, Any], open_tables: Mapping[str, Table] | None = None) -> None:
@@ -226,12 +301,12 @@ def finish(path: Path, state: dict[str, Any], open_tables: Mapping[str, Table] |
     if not os.path.lexists(file):
         return
     if journal.is_whole(file):
-        known = tables(path, len(state["settings"]["weights"]) - 1) if open_tables is None else open_tables
+        known = tables(path, names_of(state)) if open_tables is None else open_tables
         content = journal.read(file, known)
-        if content is None or content.state.get("settings") != state["settings"]:
+        if content is None or any(content.state.get(name) != state[name] for name in ("settings", "embedding")):
             raise LedgerError(
-                f"{file} is not a journal of this folder, and was not carried out: delete it, if you trust where the folder is "
-                "from, or restore the folder from a copy."
+                f"{file} is not a journal of this store, and was not carried out: delete it, if you trust where the store is "
+                "from, or restore the store from a copy."
             )
         journal.apply(file, content)
         state, up_to_date = content.state, content.up_to_date
@@ -244,36 +319,10 @@ def finish(path: Path, state: dict[str, Any], open_tables: Mapping[str, Table] |
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Write settings, counts and certificate."""
+    """Write settings and counts."""
     with atomic_write(path / STATE, own=True) as handle:
-        handle.write(json.dumps({"format": FORMAT, **state, "sha256": _digest(state)}).encode())
+        handle.write(json.dumps({"format": FORMAT, **state, "sha256": digest_of(state)}).encode())
     sync(path)
-
-
-def _digest(state: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def read_state(path: Path) -> dict[str, Any]:
-    """Settings, counts and certificate.
-
-    Raises
-    ------
-    InputError
-        If it is not the folder of a model.
-    """
-    try:
-        with os.fdopen(own_file(path / STATE), "rb") as handle:
-            state = json.loads(handle.read())
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} is not the folder of a model (it has no {STATE}): pass one that fit() wrote.") from None
-    except (OSError, ValueError) as error:
-        raise damaged(path / STATE, f"is damaged ({type(error).__name__})") from None
-    if not isinstance(state, dict) or state.pop("format", None) != FORMAT:
-        raise LedgerError(f"{path / STATE} does not have the format {FORMAT!r}: fit again.")
-    if state.pop("sha256", None) != _digest(state):
-        raise damaged(path / STATE, "is damaged, it does not have its checksum")
-    return state
 
 
 def locked(path: Path) -> Any:

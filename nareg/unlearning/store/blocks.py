@@ -13,9 +13,9 @@ import numpy as np
 
 from nareg._core import checks
 from nareg.progress import Progress, ProgressCallback
-from nareg.unlearning.mapped.tables import Table
 from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.store.table import Table
 
 #: Bytes of rows that are read or written at a time.
 PIECE = 2**25

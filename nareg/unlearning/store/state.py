@@ -1,9 +1,11 @@
-"""Damage of a store or folder, and checks of the texts in it: without a key nothing else shows that they were changed."""
+"""What a store says of itself in ``state.json``, and checks of it: without a key nothing else shows that it was changed."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -12,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from nareg.errors import UNREADABLE, LedgerError, NaregError, brief
+from nareg._storage.files import own_file
+from nareg._storage.folders import is_folder, whole_folder
+from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError, brief
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.store.entries import Stored
 
@@ -22,6 +26,22 @@ OTHERS = {"weights": list, "loss": str, "classes": list, "classes_given": bool}
 #: Largest count.
 LARGEST_COUNT = np.iinfo(np.int64).max
 
+FORMAT = "nareg-unlearning-store-6"
+#: File that marks a folder as a store.
+STATE = "state.json"
+#: Tables of one number per node.
+PER_NODE = {
+    "start": "<i8", "live": "<i8", "room": "<i8", "node": "<i8", "row": "<i8", "labels": "<i8", "gone": "|b1",
+    "largest": "<f8", "peaks": "<f8",
+}  # fmt: skip
+#: Table of the checksums of all others.
+SUMS = "checksums"
+#: Tables of a store with history.
+HISTORY = {
+    "features": "<f8", "labels": "<i8", "trained": "|b1", "gone": "|b1", "edges": "<i4", "coefficients": "<f8",
+    "term": "<f8", "requests": "|u1",
+}  # fmt: skip
+
 
 def damaged(path: Path | str, why: str) -> LedgerError:
     """An error that says what is wrong with a store or folder, and what to do."""
@@ -29,30 +49,30 @@ def damaged(path: Path | str, why: str) -> LedgerError:
 
 
 @contextmanager
-def damage(path: Path) -> Iterator[None]:
+def damage(path: Path | str, what: str = "is damaged") -> Iterator[None]:
     """Errors of readers of what is damaged as a LedgerError."""
     try:
         yield
     except NaregError:
         raise
     except UNREADABLE as error:
-        raise damaged(path, f"is damaged ({type(error).__name__}: {brief(error)})") from None
+        raise damaged(path, f"{what} ({type(error).__name__}: {brief(error)})") from None
 
 
-def certificate_of(text: str) -> Certificate | None:
+def certificate_of(record: Any) -> Certificate | None:
     """The certificate of a request, or None.
 
     Raises
     ------
-    ValueError, RecursionError
-        If the text is not a certificate.
+    ValueError
+        If the record is not one of a certificate.
     """
-    record = json.loads(text)
     if record is None:
         return None
     kinds = {field.name: str(field.type) for field in fields(Certificate)}
     if not isinstance(record, dict) or set(record) != set(kinds):
         raise ValueError("a certificate lacks a field, or has one too many")
+    record = dict(record)
     for name, kind in kinds.items():
         value = record[name]
         if kind == "float":
@@ -117,3 +137,48 @@ def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_COUNT:
         raise ValueError(f"{name} is not an integer of at least 0")
     return value
+
+
+def names_of(state: dict[str, Any]) -> tuple[str, ...]:
+    """The names of the tables of a store."""
+    if not state["embedding"]:
+        return tuple(HISTORY)
+    reserves = (f"reserve-{level}" for level in range(1, len(state["settings"]["weights"]) - 1))
+    return (*PER_NODE, "features", "sum", "neighbors", "coefficients", "term", *reserves)
+
+
+def keeps_embedding(path: str | os.PathLike[str]) -> bool:
+    """Whether a store keeps the embedding; else it keeps the history of requests. Raises as :func:`read_state`."""
+    return bool(read_state(whole_folder(path))["embedding"])
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Whether a store keeps an embedding, its settings, and counts.
+
+    Raises
+    ------
+    InputError
+        If it is no store.
+    LedgerError
+        If its state is damaged.
+    """
+    if not is_folder(path) or not os.path.lexists(path / STATE):
+        raise InputError(f"{path} is not a nareg store (it has no {STATE}): pass one that save() or fit() wrote.")
+    with damage(path / STATE):
+        with os.fdopen(own_file(path / STATE), "rb") as handle:
+            state = json.loads(handle.read())
+        written = state.pop("format", None) if isinstance(state, dict) else None
+        if written != FORMAT:
+            raise LedgerError(f"{path} has the format {written!r}, {FORMAT!r} is expected: save or fit again.")
+        if state.pop("sha256", None) != digest_of(state):
+            raise damaged(path / STATE, "is damaged, it does not have its checksum")
+        if not isinstance(state.get("embedding"), bool):
+            raise ValueError("it does not say what the store keeps")
+    with damage(f"{path}:", "its settings are damaged"):
+        settings_of(state["settings"])
+    return state
+
+
+def digest_of(state: dict[str, Any]) -> str:
+    """Its checksum."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

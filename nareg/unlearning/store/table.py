@@ -20,7 +20,7 @@ from nareg._storage.checksums import checksums, rows_per_block
 from nareg._storage.files import own_file
 from nareg._storage.graph_files import read_at
 from nareg.errors import UNREADABLE, brief
-from nareg.unlearning.store.validation import damaged
+from nareg.unlearning.store.state import damaged
 
 #: Spare rows of a table that grows, as a share of its rows. They take no room on disk until they are used.
 SPARE = 0.25

@@ -9,8 +9,8 @@ import numpy as np
 from nareg._storage.graph_files import StoredGraph
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.unlearning.mapped.tables import Table
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph, refuse_weights
+from nareg.unlearning.store.table import Table
 
 #: Tables of one number per node, and of the neighbors.
 NODES, NEIGHBORS = ("start", "live", "room"), "neighbors"

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from nareg.progress import ProgressCallback
-from nareg.unlearning.mapped import blocks
-from nareg.unlearning.mapped.folder import StateFolder
-from nareg.unlearning.mapped.graph import MappedGraph
 from nareg.unlearning.propagation.base import Change, Scratch
 from nareg.unlearning.propagation.exact import Propagation
 from nareg.unlearning.propagation.rounding import Rounding
+from nareg.unlearning.store import blocks
+from nareg.unlearning.store.folder import StateFolder
+from nareg.unlearning.store.mapped_graph import MappedGraph
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from nareg._storage.files import refuse_links
-from nareg._storage.folders import whole_folder
-from nareg.errors import InputError, LedgerError
+from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.head import Head
-from nareg.unlearning.mapped.folder import PER_NODE, STATE, StateFolder, finish, locked, read_state, write_state
-from nareg.unlearning.mapped.propagation import Counts, MappedPropagation
-from nareg.unlearning.store.validation import certificate_of, damage, damaged, settings_of
+from nareg.unlearning.store.folder import StateFolder, open_store, write_state
+from nareg.unlearning.store.mapped_propagation import Counts, MappedPropagation
+from nareg.unlearning.store.state import PER_NODE, STATE, certificate_of, damage, damaged, settings_of
 
 #: Neighbors that are looked at at a time.
 PIECE = 2**23
@@ -55,7 +52,7 @@ class MappedData(Data):
     ) -> None:  # fmt: skip
         self.folder, self._draft = folder, draft
         self.classes, self.classes_given = classes, given
-        self.broken = self._lost = False
+        self.broken = False
         self.propagation = MappedPropagation(folder, weights, counts, memory)
         self._view()
         if draft is not None or folder.is_stale:
@@ -78,6 +75,11 @@ class MappedData(Data):
         """The folder."""
         return self.folder.path
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether a request is only partly in the files."""
+        return self.folder.is_torn
+
     def record(self, request: Request | None, result: Head, certificate: Certificate | None) -> None:
         """Write what changed since the last call, durably, all or nothing; a new model's folder appears.
 
@@ -87,26 +89,17 @@ class MappedData(Data):
             If it cannot be written.
         """
         for name, values in (("coefficients", result.W), ("term", result.B)):
-            self.folder[name].array[:] = values
-            self.folder[name].note(np.arange(len(values)))
+            self.folder.put(name, np.arange(len(values)), values)
         counts = self.propagation.counts
         state = {
-            "settings": self.settings, "counts": counts.as_dict(),
+            "embedding": True, "settings": self.settings, "counts": counts.as_dict(),
             "certificate": None if certificate is None else asdict(certificate.rounded()),
         }  # fmt: skip
         if self._draft is not None:
             self._publish(state)
             return
-        self.folder.sum_up()
-        self.folder.write_journal(state, up_to_date=self.propagation.is_anew)
-        try:
-            finish(self.folder.path, state, self.folder.tables)
-            self._attach(counts, reuse_scratch=True)
-        except BaseException as error:
-            self._lost = True
-            raise LedgerError(
-                f"{self.folder.path}: the request is in the journal, but not yet carried out ({error}): load the folder again."
-            ) from error
+        self.folder.commit(state, up_to_date=self.propagation.is_anew)
+        self._view_all(counts, reuse_scratch=True)
 
     def _publish(self, state: dict[str, Any]) -> None:
         assert self._draft is not None
@@ -122,7 +115,8 @@ class MappedData(Data):
             self.folder.close()
             raise
         self.folder.move(path)
-        self._attach(self.propagation.counts, reuse_scratch=True)
+        self.folder.attach()
+        self._view_all(self.propagation.counts, reuse_scratch=True)
 
     def noise_and_coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Noise term B and coefficients W, (F, C)."""
@@ -132,7 +126,8 @@ class MappedData(Data):
         """Compare with their checksums the parts that every request relies on; it compares the others when it reads them."""
         if not self.broken:
             self.refuse_elsewhere()
-            self.folder.check(self.n_nodes, self.propagation.train.size)
+            model = dict.fromkeys(("coefficients", "term"), self.n_features)
+            self.folder.check(dict.fromkeys(PER_NODE, self.n_nodes) | model | {"sum": self.propagation.train.size})
 
     def refuse_elsewhere(self) -> None:
         """Raise if this is a fork of the process that has the folder open."""
@@ -146,8 +141,7 @@ class MappedData(Data):
             stack.__exit__(InputError, unrecorded, None)
         self.folder.close()
 
-    def _attach(self, counts: Counts, *, reuse_scratch: bool) -> None:
-        self.folder.attach()
+    def _view_all(self, counts: Counts, *, reuse_scratch: bool) -> None:
         self.propagation.attach(counts, self.propagation.scratch if reuse_scratch else None)
         self._view()
 
@@ -155,9 +149,8 @@ class MappedData(Data):
         counts = self.propagation.counts
 
         def undo() -> None:
-            if self._lost:  # half in the files: only loading the folder completes it
-                return
-            self._attach(counts, reuse_scratch=False)
+            self.folder.attach()
+            self._view_all(counts, reuse_scratch=False)
             if self.folder.is_stale:
                 self._propagate()
             self.broken = False
@@ -187,40 +180,19 @@ class MappedData(Data):
 def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[MappedData, dict[str, Any], Certificate | None]:
     """The data of a folder, the arguments of their model, and its last certificate.
 
-    A request that a killed process left in the journal is carried out.
-
-    Raises
-    ------
-    InputError
-        If it is not the folder of a model.
-    LedgerError
-        If it is damaged, or open elsewhere.
+    Raises as :func:`~nareg.unlearning.store.folder.open_store`.
     """
-    place = whole_folder(path)
-    if os.path.lexists(place / STATE):
-        try:
-            refuse_links(place)
-        except (InputError, OSError) as error:
-            raise LedgerError(str(error)) from None
-    read_state(place)  # or it is no such folder, and stays as it is
-    lock = locked(place)
+    folder, state = open_store(path)
     try:
-        state = read_state(place)
-        with damage(place / STATE):
-            settings_of(state["settings"])
-        finish(place, state)
-        state = read_state(place)
-        with damage(place / STATE):
-            settings, classes, given = settings_of(state["settings"])
-            certificate = certificate_of(json.dumps(state["certificate"]))
-            counts = Counts(**state["counts"])
-        folder = StateFolder(place, len(settings["weights"]) - 1, lock)
+        settings, classes, given = settings_of(state["settings"])
+        with damage(folder.path / STATE):
+            certificate, counts = certificate_of(state["certificate"]), Counts(**state["counts"])
         refuse_damage(folder, counts, classes.size)
         data = MappedData(folder, np.array(settings["weights"]), classes, given, counts, memory)
-        folder.check(counts.n_nodes, counts.n_train)
+        data.check()
         data.settings = state["settings"]
     except BaseException:
-        lock.close()
+        folder.close()
         raise
     return data, settings, certificate
 
