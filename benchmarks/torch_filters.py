@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 import nareg
+from nareg._solvers._torch import _passes
 from nareg._solvers.backends import Torch
-from nareg._solvers.backends._torch import _passes
 from nareg.filters import prepare
 
 RUNS = 5
@@ -106,7 +106,7 @@ def on_a_gpu(device: str, scale: int) -> None:
     graph = nareg.graphs.power_law(n, mean_degree=14, rng=rng)
     adjacency = nareg.gnn.Adjacency(graph)
     x = torch.as_tensor(rng.standard_normal((n, 128)), device=device, dtype=torch.float32)
-    from nareg._solvers.backends._torch._device import csr
+    from nareg._solvers._torch._device import csr
 
     matrix = csr(graph.adjacency, torch.device(device), torch.float32)
 

@@ -37,7 +37,7 @@ FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 
 #: Optional or heavy libraries, and the parts that may import them when a module is imported.
 LAZY = {
-    "torch": {"gnn", "herta", "unlearning", "_solvers.backends._torch"},
+    "torch": {"gnn", "herta", "unlearning", "_solvers._torch"},
     "petsc4py": set(),
     "mpi4py": set(),
     "cvxpy": set(),

@@ -21,7 +21,7 @@ from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 if TYPE_CHECKING:
-    from nareg._solvers.backends._torch import TorchEngines
+    from nareg._solvers._torch import TorchEngines
 
 
 class Denoiser:

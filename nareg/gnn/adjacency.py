@@ -238,13 +238,13 @@ def as_adjacency(
 
 def csr_tensor(matrix: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A SciPy matrix as a torch CSR tensor with 32-bit indices where they suffice."""
-    from nareg._solvers.backends._torch._device import csr
+    from nareg._solvers._torch._device import csr
 
     return csr(sp.csr_array(matrix), device, dtype)
 
 
 def csr_like(matrix: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """A torch CSR tensor with other values in the same places."""
-    from nareg._solvers.backends._torch._device import csr_of
+    from nareg._solvers._torch._device import csr_of
 
     return csr_of(matrix.crow_indices(), matrix.col_indices(), values, (matrix.shape[0], matrix.shape[1]))

@@ -159,8 +159,8 @@ def test_ctrl_c_keeps_the_best_weights(torch, field, kind):
 def test_a_step_reads_as_often_for_many_columns_as_for_few(torch, monkeypatch):
     """On an accelerator all columns go together, and one flag is read in eight iterations."""
     from nareg._solvers import iterate
-    from nareg._solvers.backends._torch import _device, _matrix
-    from nareg._solvers.backends._torch._passes import DevicePasses
+    from nareg._solvers._torch import _device, _matrix
+    from nareg._solvers._torch._passes import DevicePasses
     from tests.synchronizations import Synchronizations
 
     monkeypatch.setattr(_matrix, "passes_of", DevicePasses)
@@ -212,7 +212,7 @@ def test_edge_value_and_gradient_agree_with_the_dense_ones(torch, rng):
 
 def test_edge_products_in_another_node_order(torch, rng):
     """Beyond 20,000 nodes the nodes are reordered inside; the order must not show."""
-    from nareg._solvers.backends._torch._edges import TorchEdges
+    from nareg._solvers._torch._edges import TorchEdges
 
     graph = nareg.graphs.sensor(30, rng=rng)
     i, j = nareg.results.upper_edges(graph.laplacian())

@@ -50,7 +50,7 @@ class Device:
         ------
         TooLargeError
         """
-        from nareg._solvers.backends._torch._device import enough_memory
+        from nareg._solvers._torch._device import enough_memory
 
         return enough_memory(self._device, int(8 * numbers), what=what, remedy="load the model without device")
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from nareg._solvers._disk import streaming
 from nareg._solvers.backends import Disk
-from nareg._solvers.backends._disk import streaming
 from nareg._storage import signals
 from nareg.errors import InputError, TooLargeError
 from nareg.gnn import series

@@ -23,8 +23,8 @@ from tests.helpers import dense_filter
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from nareg._solvers.backends._torch import _device, _engines, _solver  # noqa: E402
-from nareg._solvers.backends._torch._passes import DevicePasses, HostPasses  # noqa: E402
+from nareg._solvers._torch import _device, _engines, _solver  # noqa: E402
+from nareg._solvers._torch._passes import DevicePasses, HostPasses  # noqa: E402
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev")
 #: Where fused kernels can be run: Triton interprets them on the CPU if its environment variable says so.
@@ -246,7 +246,7 @@ class TestPasses:
     @given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 16, 37)))
     @settings(max_examples=20, deadline=None)
     def test_in_fused_kernels(self, seed, dtype, t):
-        from nareg._solvers.backends._torch import _fused
+        from nareg._solvers._torch import _fused
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_fused, "LARGE", 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 SCRIPT = """
 import os, numpy as np, scipy.sparse as sp, nareg
-from nareg._solvers.backends._petsc.matrices import local_range
-from nareg._solvers.backends._petsc.rows import RowMatrix
+from nareg._solvers._petsc.matrices import local_range
+from nareg._solvers._petsc.rows import RowMatrix
 
 def resident():
     with open("/proc/self/statm") as file:

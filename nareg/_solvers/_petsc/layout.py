@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._solvers.backends._petsc.library import load
+from nareg._solvers._petsc.library import load
 from nareg.errors import InputError, SolverError
 
 

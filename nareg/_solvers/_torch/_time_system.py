@@ -12,8 +12,8 @@ import scipy.sparse as sp
 import torch
 
 from nareg._solvers import cg
-from nareg._solvers.backends._torch._device import as_dtype, csr, enough_memory, floating, on_device, resolve
-from nareg._solvers.backends.options import Torch
+from nareg._solvers._torch._device import as_dtype, csr, enough_memory, floating, on_device, resolve
+from nareg._solvers.backends import Torch
 from nareg._solvers.iterate import Monitor
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import SolverError

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 import torch
 
 from nareg._solvers import multigrid
-from nareg._solvers.backends._torch import _lanczos
-from nareg._solvers.backends._torch._device import csr, on_device
+from nareg._solvers._torch import _lanczos
+from nareg._solvers._torch._device import csr, on_device
 
 #: Products per smoothing, and the part of the spectrum that it damps, which is what the coarse levels cannot see.
 DEGREE = 3

@@ -12,9 +12,9 @@ import torch
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, is_tensor
-from nareg._solvers.backends._torch._device import csr, floating, on_device, resolve
-from nareg._solvers.backends._torch._solver import Solver
-from nareg._solvers.backends.options import Torch
+from nareg._solvers._torch._device import csr, floating, on_device, resolve
+from nareg._solvers._torch._solver import Solver
+from nareg._solvers.backends import Torch
 from nareg._solvers.engines import Engines, checked_run, without_underflow
 from nareg._solvers.iterate import Callback, Iterates, Stop
 from nareg._solvers.system import FilterSystem

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg._solvers.backends._torch._device import csr, on_device
-from nareg._solvers.backends._torch._matrix import ChangingMatrix, dots
-from nareg._solvers.backends.options import Torch
+from nareg._solvers._torch._device import csr, on_device
+from nareg._solvers._torch._matrix import ChangingMatrix, dots
+from nareg._solvers.backends import Torch
 from nareg.results import Status, symmetric_from_entries
 
 #: Iterations of one solve; a K that needs more is left as one that is not positive definite.

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from nareg._core import checks
-from nareg._solvers.backends._disk import kernels
+from nareg._solvers._disk import kernels
 from nareg._storage.graph_files import Rows, StoredGraph
 from nareg.errors import TooLargeError
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._solvers.backends._disk.streaming import EdgeStream, column_blocks
+from nareg._solvers._disk.streaming import EdgeStream, column_blocks
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.signals import ColumnBlock, NodeVectors, SignalFile, refuse_output, signal_writer
 from nareg.progress import Progress, ProgressCallback

@@ -12,10 +12,10 @@ import torch
 
 from nareg._solvers import cg as conjugate_gradients
 from nareg._solvers import chebyshev, multigrid, recursion
-from nareg._solvers.backends._torch import _lanczos
-from nareg._solvers.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
-from nareg._solvers.backends._torch._multigrid import Cycle
-from nareg._solvers.backends._torch._passes import DevicePasses, HostPasses, passes_of
+from nareg._solvers._torch import _lanczos
+from nareg._solvers._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
+from nareg._solvers._torch._multigrid import Cycle
+from nareg._solvers._torch._passes import DevicePasses, HostPasses, passes_of
 from nareg._solvers.engines import MAX_ITERATIONS, allowed, definite
 from nareg._solvers.iterate import Callback, Iterates
 from nareg._solvers.system import FilterSystem

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg._solvers.backends._petsc.library import load
-from nareg._solvers.backends._petsc.ranks import agreed
+from nareg._solvers._petsc.library import load
+from nareg._solvers._petsc.ranks import agreed
 from nareg._storage import array_files
 from nareg._storage.files import DRAFT, clear_drafts, resolved
 from nareg._storage.signals import SignalFile

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from nareg._solvers import multigrid
-from nareg._solvers.backends._torch._device import on_device
-from nareg._solvers.backends._torch._matrix import ChangingMatrix, dots
-from nareg._solvers.backends._torch._multigrid import Cycle
-from nareg._solvers.backends.options import Torch
+from nareg._solvers._torch._device import on_device
+from nareg._solvers._torch._matrix import ChangingMatrix, dots
+from nareg._solvers._torch._multigrid import Cycle
+from nareg._solvers.backends import Torch
 from nareg._solvers.iterate import Iterates
 from nareg._solvers.level_sequence import LevelSequence
 from nareg._solvers.system import FilterSystem, Penalty, scale_symmetric

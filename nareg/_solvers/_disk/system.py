@@ -19,7 +19,7 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._core.compiled import serial
-from nareg._solvers.backends._disk.streaming import EdgeStream
+from nareg._solvers._disk.streaming import EdgeStream
 from nareg._storage import array_files
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.signals import existing

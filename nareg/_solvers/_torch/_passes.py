@@ -94,6 +94,6 @@ def _passes_on(device: torch.device) -> type[DevicePasses]:
     """Fused kernels where they compile."""
     if find_spec("triton") is None:
         return DevicePasses
-    from nareg._solvers.backends._torch import _fused
+    from nareg._solvers._torch import _fused
 
     return _fused.FusedPasses if _fused.compiles(device) else DevicePasses

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
 
@@ -15,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._solvers.backends.options import Disk, Petsc, Torch
 from nareg._solvers.engines import Backend, Engines
 from nareg._solvers.iterate import Callback
 from nareg._solvers.system import FilterSystem, Penalty
@@ -25,17 +25,87 @@ from nareg.progress import ProgressCallback
 from nareg.results import Solution, WeightDesign
 
 if TYPE_CHECKING:
-    from nareg._solvers.backends._petsc.systems import PetscSystems
-    from nareg._solvers.backends._torch import TorchEngines
-    from nareg._solvers.backends._torch._edges import TorchEdges
-    from nareg._solvers.backends._torch._systems import TorchSystems
-    from nareg._solvers.backends._torch._time_system import TimeSystem
+    import torch
+
+    from nareg._solvers._petsc.systems import PetscSystems
+    from nareg._solvers._torch import TorchEngines
+    from nareg._solvers._torch._edges import TorchEdges
+    from nareg._solvers._torch._systems import TorchSystems
+    from nareg._solvers._torch._time_system import TimeSystem
 
 __all__ = [
     "BACKENDS", "BackendLike", "BackendName", "Disk", "Petsc", "SolverBackend", "StoredBackend", "StoredLike", "Torch",
     "alike_on_all_ranks", "check_solver_backend", "checking", "checking_in_step", "denoise_stored", "is_stored", "open_backend",
     "open_systems", "open_torch", "open_torch_edges", "open_torch_time", "propagate_stored", "stored_backend",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Torch:
+    """``backend="torch"`` with a device, a precision and a generator of your choice.
+
+    Parameters
+    ----------
+    device : str or torch.device, optional
+        Default: that of the tensors; for NumPy arrays CUDA where there is one, else the CPU.
+    dtype : torch.float32 or torch.float64, optional
+        Precision of the iterations. ``float32`` halves the bytes; residuals are computed in float64 and corrected, so that
+        ``tol`` holds as in float64. Default: float32 for tensors of single or half precision on an accelerator, else float64.
+    generator : torch.Generator, optional
+        For the start vectors of eigenvalue estimates on an accelerator. Default: a new one with seed 0.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg, torch
+    >>> from nareg.filters import Torch
+    >>> single = Torch(device="cpu", dtype=torch.float32)
+    >>> nareg.filters.denoise(nareg.graphs.grid((2, 2)), 1.0, np.array([1.0, 0, 0, 1]), backend=single).x.round(3)
+    array([0.6, 0.4, 0.4, 0.6])
+    """
+
+    device: str | torch.device | None = None
+    dtype: torch.dtype | None = None
+    generator: torch.Generator | None = None
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A graph in a folder, read in parts, with memory of your choice.
+
+    Parameters
+    ----------
+    memory : int, optional
+        Bytes for arrays. More columns are then worked on at a time and the edges read less often. Default: two fifths of
+        the bytes of graph and signals.
+    """
+
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Petsc:
+    """``backend="petsc"`` with a partition and a multigrid of your choice.
+
+    Parameters
+    ----------
+    partition : {"none", "ptscotch", "parmetis"}
+        Of a graph in a folder. ``"none"`` gives each rank an even piece of the nodes in the file's order. The others move nodes
+        between ranks for fewer edges between them, which pays where the file's order is scattered.
+    multigrid : {"gamg", "hypre"}
+        What ``method="multigrid"`` is.
+    """
+
+    partition: Literal["none", "ptscotch", "parmetis"] = "none"
+    multigrid: Literal["gamg", "hypre"] = "gamg"
+
+    def __post_init__(self) -> None:
+        checks.choice("partition", self.partition, ("none", "ptscotch", "parmetis"))
+        checks.choice("multigrid", self.multigrid, ("gamg", "hypre"))
+
+    def named(self, method: str) -> str:
+        """PETSc's name of a method."""
+        return self.multigrid if method == "multigrid" else method
+
 
 P = ParamSpec("P")
 Design = TypeVar("Design", bound=WeightDesign)
@@ -60,7 +130,7 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
     if backend == "torch":
         return open_torch(Torch(), Engines(system, many=many))
     if backend == "petsc":
-        from nareg._solvers.backends._petsc.choice import PetscEngines
+        from nareg._solvers._petsc.choice import PetscEngines
 
         return PetscEngines(system)
     return Engines(system, many=many)
@@ -69,7 +139,7 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
 def open_torch(options: Torch, host: Engines, weights: object = None, fit: object = None) -> TorchEngines:
     """The system on torch; ``host`` solves on the CPU. Tensors among ``weights`` and ``fit`` may ask for gradients."""
     with _torch_needed():
-        from nareg._solvers.backends._torch import TorchEngines
+        from nareg._solvers._torch import TorchEngines
     return TorchEngines(host, options, weights=weights, fit=fit)
 
 
@@ -78,11 +148,11 @@ def open_systems(
 ) -> TorchSystems | PetscSystems:
     """``C + diag(w) L diag(w)`` for one w after another, as descents need it; the diagonal of L is stored."""
     if backend == "petsc":
-        from nareg._solvers.backends._petsc.systems import PetscSystems
+        from nareg._solvers._petsc.systems import PetscSystems
 
         return PetscSystems(base, c, mesh_like=mesh_like, tol=tol)
     with _torch_needed():
-        from nareg._solvers.backends._torch._systems import TorchSystems
+        from nareg._solvers._torch._systems import TorchSystems
     options = Torch() if isinstance(backend, str) else backend
     return TorchSystems(base, c, options, mesh_like=mesh_like, tol=tol)
 
@@ -92,7 +162,7 @@ def open_torch_edges(
 ) -> TorchEdges:
     """``C + S`` for the weights of these edges, one after another, on torch."""
     with _torch_needed():
-        from nareg._solvers.backends._torch._edges import TorchEdges
+        from nareg._solvers._torch._edges import TorchEdges
     return TorchEdges(c, i, j, order, options, tol=tol)
 
 
@@ -101,7 +171,7 @@ def open_torch_time(
 ) -> TimeSystem:
     """The space-time system of a large network on torch."""
     with _torch_needed():
-        from nareg._solvers.backends._torch._time_system import TimeSystem
+        from nareg._solvers._torch._time_system import TimeSystem
     return TimeSystem(K, C, ends, middle, beside, eigenvalues, options)
 
 
@@ -144,8 +214,8 @@ def checking_in_step(backend: object) -> AbstractContextManager[dict[str, Any]]:
     """
     if backend != "petsc":
         return nullcontext({})
-    from nareg._solvers.backends._petsc.library import load
-    from nareg._solvers.backends._petsc.ranks import in_step
+    from nareg._solvers._petsc.library import load
+    from nareg._solvers._petsc.ranks import in_step
 
     return in_step(load().comm)
 
@@ -157,8 +227,8 @@ def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:
     """
     if backend != "petsc":
         return nullcontext({})
-    from nareg._solvers.backends._petsc.library import load
-    from nareg._solvers.backends._petsc.ranks import agreed
+    from nareg._solvers._petsc.library import load
+    from nareg._solvers._petsc.ranks import agreed
 
     return agreed(load().comm)
 
@@ -187,13 +257,13 @@ def denoise_stored(
     options = stored_backend(backend, out)
     assert out is not None
     if isinstance(options, Petsc):
-        from nareg._solvers.backends._petsc import stored
+        from nareg._solvers._petsc import stored
 
         return stored.denoise(
             graph, weights, y, out, fit=fit, method=method, options=options, tol=tol, max_iterations=max_iterations,
             callback=callback,
         )  # fmt: skip
-    from nareg._solvers.backends import _disk
+    from nareg._solvers import _disk
 
     checks.choice("method", method, ("auto", "cg"))
     tol = checks.number("tol", tol, low=0, strict=True)
@@ -210,10 +280,10 @@ def propagate_stored(
 ) -> np.ndarray:  # fmt: skip
     """Polynomials in the normalized adjacency of a graph in a folder, with a self-loop at every node or at isolated ones."""
     if isinstance(options, Petsc):
-        from nareg._solvers.backends._petsc.stored import propagate
+        from nareg._solvers._petsc.stored import propagate
 
         return propagate(graph, x, out, coefficients, loops=loops, options=options, progress=progress)
-    from nareg._solvers.backends import _disk
+    from nareg._solvers import _disk
 
     graph = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
     return _disk.propagate(graph, x, out, coefficients, loops=loops, memory=options.memory, progress=progress)

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 import torch
 
 from nareg._solvers import cg
-from nareg._solvers.backends._torch import _device as on
-from nareg._solvers.backends._torch._passes import DevicePasses, HostPasses, passes_of
-from nareg._solvers.backends._torch._solver import CORRECTIONS, SINGLE_ITERATIONS, SINGLE_TOL
-from nareg._solvers.backends.options import Torch
+from nareg._solvers._torch import _device as on
+from nareg._solvers._torch._passes import DevicePasses, HostPasses, passes_of
+from nareg._solvers._torch._solver import CORRECTIONS, SINGLE_ITERATIONS, SINGLE_TOL
+from nareg._solvers.backends import Torch
 from nareg._solvers.cg import Preconditioner
 from nareg._solvers.iterate import Iterates
 from nareg.errors import InputError

@@ -21,9 +21,9 @@ import numpy as np
 
 from nareg._core.arrays import ratio
 from nareg._solvers import cg
-from nareg._solvers.backends._disk import kernels
-from nareg._solvers.backends._disk.streaming import column_blocks
-from nareg._solvers.backends._disk.system import SMALLEST, StoredSystem, system
+from nareg._solvers._disk import kernels
+from nareg._solvers._disk.streaming import column_blocks
+from nareg._solvers._disk.system import SMALLEST, StoredSystem, system
 from nareg._solvers.iterate import Callback, Monitor
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.signals import ColumnBlock, NodeVectors, SignalFile, refuse_output, signal_writer

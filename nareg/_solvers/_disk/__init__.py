@@ -4,7 +4,7 @@ Edges are read in parts, as often as the method has steps. In memory are a few n
 at a time.
 """
 
-from nareg._solvers.backends._disk.denoise import denoise
-from nareg._solvers.backends._disk.propagate import propagate
+from nareg._solvers._disk.denoise import denoise
+from nareg._solvers._disk.propagate import propagate
 
 __all__ = ["denoise", "propagate"]

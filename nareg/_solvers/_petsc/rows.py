@@ -11,11 +11,11 @@ from typing import TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._solvers.backends._petsc.choice import all_rows
-from nareg._solvers.backends._petsc.factor import product
-from nareg._solvers.backends._petsc.library import load
-from nareg._solvers.backends._petsc.matrices import from_rows, local_range, range_of
-from nareg._solvers.backends._petsc.ranks import meeting
+from nareg._solvers._petsc.choice import all_rows
+from nareg._solvers._petsc.factor import product
+from nareg._solvers._petsc.library import load
+from nareg._solvers._petsc.matrices import from_rows, local_range, range_of
+from nareg._solvers._petsc.ranks import meeting
 
 Item = TypeVar("Item")
 

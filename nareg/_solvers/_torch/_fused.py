@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from nareg._solvers.backends._torch._passes import DevicePasses
+from nareg._solvers._torch._passes import DevicePasses
 
 #: Numbers of a block of signals from which on compiling pays. Below, an iteration is a matter of launches.
 LARGE = 10**6
