@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from nareg._core.arrays import namespace, ratio
 from nareg._solvers.tall_products import times, transposed_times
 from nareg.errors import SolverError
 
@@ -58,7 +59,7 @@ def _logistic(t: Any, y: Any) -> tuple[Any, Any]:
 
 def _squared(t: Any, y: Any) -> tuple[Any, Any]:
     """Derivatives of ``(t - y)^2 / 2``."""
-    return t - y, _module(t).ones_like(t)
+    return t - y, namespace(t).ones_like(t)
 
 
 #: By name; the targets are -1 and 1. The third derivative of the logistic loss is at most 1 / (6 sqrt 3), not 1/4.
@@ -121,7 +122,7 @@ class ClassifierObjective:
     @property
     def size(self) -> float:
         """``||Z||_F``."""
-        return float((_module(self.S).einsum("ij,ij->i", self.S, self.S) @ self.s**2) ** 0.5)
+        return float((namespace(self.S).einsum("ij,ij->i", self.S, self.S) @ self.s**2) ** 0.5)
 
     @property
     def term(self) -> float:
@@ -169,42 +170,27 @@ class ClassifierObjective:
     def solve(self, curvature: Any, gradient: Any, tol: float) -> Any:
         """``H^-1 gradient`` by conjugate gradients, all classes at once; residuals together at most ``tol``."""
         weight = curvature * self.s[:, None] ** 2
-        X, R, D = _module(gradient).zeros_like(gradient), 1 * gradient, gradient
+        X, R, D = namespace(gradient).zeros_like(gradient), 1 * gradient, gradient
         rr = (R * R).sum(0)
         for _ in range(INNER):
             if float(rr.sum()) <= tol * tol:
                 break
             HD = transposed_times(self.S, weight * times(self.S, D)) + self.ridge * D
-            alpha = _ratio(rr, (D * HD).sum(0))
+            alpha = ratio(rr, (D * HD).sum(0))
             X += alpha * D
             R -= alpha * HD
             new = (R * R).sum(0)
-            D = R + _ratio(new, rr) * D
+            D = R + ratio(new, rr) * D
             rr = new
         return X
 
     def _here(self, W: Any) -> Any:
         """W on the device of the embedding."""
-        return W if isinstance(self.S, np.ndarray) else _module(self.S).as_tensor(W, device=self.S.device)
-
-
-def _module(array: Any) -> Any:
-    """The NumPy or the torch module."""
-    if isinstance(array, np.ndarray):
-        return np
-    import torch
-
-    return torch
-
-
-def _ratio(above: Any, below: Any) -> Any:
-    """The ratio, zero where ``below`` is not positive."""
-    where = _module(below).where
-    return where(below > 0, above / where(below > 0, below, 1.0), 0.0)
+        return W if isinstance(self.S, np.ndarray) else namespace(self.S).as_tensor(W, device=self.S.device)
 
 
 def _norm(array: Any) -> float:
-    return float(_module(array).linalg.norm(array))
+    return float(namespace(array).linalg.norm(array))
 
 
 def _back(W: Any) -> np.ndarray:

@@ -46,14 +46,14 @@ def assert_alike(one, other):
 def test_a_loaded_model_goes_on_where_it_stood(r_max, rng, tmp_path):
     model, *_ = fitted(rng, r_max=r_max, alpha=2.0, weights=[0.2, 0.3, 0.5])
     model.remove_edges(first_edges(model))
-    model.save(tmp_path / "store.sqlite")
+    model.save(tmp_path / "store")
     model.remove_nodes([3, 20])
     model.remove_features([5])
     model.add_nodes(np.ones((2, 5)), labels=[1, -1])
     model.add_edges([(40, 41), (0, 41)])
     embedding = model.embedding()
     model.close()
-    other = CertifiedGPR.load(tmp_path / "store.sqlite")
+    other = CertifiedGPR.load(tmp_path / "store")
     np.testing.assert_allclose(embedding, other.embedding(), atol=1e-12 if not r_max else 0.1)
     if not r_max:
         assert_alike(model, other)
@@ -61,7 +61,7 @@ def test_a_loaded_model_goes_on_where_it_stood(r_max, rng, tmp_path):
     with pytest.raises(InputError, match="edges has"):
         other.remove_edges([(0, 41)])
     other.close()
-    with_all = Ledger(tmp_path / "store.sqlite")
+    with_all = Ledger(tmp_path / "store")
     requests = [certificate.request for _, certificate in with_all.history()]
     # the first is the state that was saved
     assert requests == ["remove_edges", "remove_nodes", "remove_features", "add_nodes", "add_edges", "remove_edges"]
@@ -70,7 +70,7 @@ def test_a_loaded_model_goes_on_where_it_stood(r_max, rng, tmp_path):
 
 def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     model, *_ = fitted(rng)
-    path = tmp_path / "store.sqlite"
+    path = tmp_path / "store"
     model.save(path)
     pair = first_edges(model)
     model.remove_edges(pair)
@@ -85,7 +85,7 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     with pytest.raises(InputError, match="number is 9"):
         ledger.proves(9, {"request": "remove_nodes", "nodes": [1]})
     ledger.close()
-    (tmp_path / "store.sqlite.key").write_text("00" * 32)
+    (tmp_path / "store.key").write_text("00" * 32)
     other = Ledger(path)
     stated = {"request": "remove_edges", "edges": pair.tolist()}
     for act in (other.read, other.history, lambda: other.proves(1, stated), lambda: other.find(stated)):
@@ -108,8 +108,8 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
 )
 def test_what_cannot_be_a_request_is_not_denied_but_refused(query, words, rng, tmp_path):
     model, *_ = fitted(rng)
-    model.save(tmp_path / "store.sqlite").close()
-    ledger = Ledger(tmp_path / "store.sqlite")
+    model.save(tmp_path / "store").close()
+    ledger = Ledger(tmp_path / "store")
     with pytest.raises(InputError, match=words):
         ledger.find(query)
     ledger.close()
@@ -212,7 +212,7 @@ def test_data_that_were_changed_do_not_hold(rng, tmp_path):
 @pytest.mark.parametrize("n_features", [5, pytest.param(1200, marks=pytest.mark.slow)])
 def test_removed_values_are_nowhere_in_the_files(n_features, rng, tmp_path):
     model, graph, X, _ = fitted(rng, n_features=n_features)
-    model.save(tmp_path / "store.sqlite")
+    model.save(tmp_path / "store")
 
     def count_in_files(values):
         """How many of these numbers stand somewhere in the folder."""
@@ -232,7 +232,7 @@ def test_removed_values_are_nowhere_in_the_files(n_features, rng, tmp_path):
     assert count_in_files(X[[3, 7, 30]]) == 0
     assert count_in_files(X[8]) >= 0.99 * n_features
     model.close()
-    ledger = Ledger(tmp_path / "store.sqlite")
+    ledger = Ledger(tmp_path / "store")
     left = {tuple(pair) for pair in ledger.read().edges.tolist()}
     assert len(left) == model.certificate().n_edges
     assert not {pair for pair in left if {3, 30} & set(pair)}
@@ -306,7 +306,7 @@ def test_the_edges_are_stored_as_if_those_removed_had_never_been(room, rng, tmp_
     """After any mixture of requests: the bytes are those of a new table of as many rows. Rows of 8 run full."""
     monkeypatch.setattr(edge_table, "ROOM", room)
     model, *_ = fitted(rng, n=400)
-    path = tmp_path / "store.sqlite"
+    path = tmp_path / "store"
     model.save(path)
     for k in range(30):
         some = rng.permutation(model.remaining)

@@ -211,18 +211,18 @@ BROKEN = OSError(errno.EIO, "Input/output error")
 )  # fmt: skip
 def test_a_write_that_fails_changes_nothing(step, rng, tmp_path, monkeypatch):
     model, *_ = fitted(rng)
-    model.save(tmp_path / "store.sqlite")
+    model.save(tmp_path / "store")
     before, certificate, pair = model.certificate(), model.embedding(), first_edges(model)
     with monkeypatch.context() as patch:
         patch.setattr(*failing(*step))
         with pytest.raises(LedgerError, match="Nothing was changed"):
             model.remove_edges(pair)
     assert model.certificate() is before
-    assert not (tmp_path / "store.sqlite" / "journal").exists()
+    assert not (tmp_path / "store" / "journal").exists()
     np.testing.assert_allclose(model.embedding(), certificate, atol=1e-12)
     model.remove_edges(pair)  # goes through afterwards
     model.close()
-    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store"))
 
 
 def test_a_request_that_is_only_in_the_journal_is_carried_out_by_loading(rng, tmp_path, monkeypatch):
@@ -249,7 +249,7 @@ def test_a_request_that_is_only_in_the_journal_is_carried_out_by_loading(rng, tm
 @pytest.mark.parametrize("step", [(journal, "sync"), (folder, "finish")])
 def test_ctrl_c_while_a_request_is_written_comes_after_it(step, rng, tmp_path, monkeypatch):
     model, *_ = fitted(rng)
-    model.save(tmp_path / "store.sqlite")
+    model.save(tmp_path / "store")
     certificate, real = model.certificate(), getattr(*step)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 
@@ -267,14 +267,14 @@ def test_ctrl_c_while_a_request_is_written_comes_after_it(step, rng, tmp_path, m
     assert model.certificate() is not certificate
     assert 3 not in model.remaining
     model.close()
-    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store"))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no timers")
 def test_a_timeout_while_a_request_is_written_comes_after_it(rng, tmp_path, monkeypatch):
     """The handler of a timer raises in the moment in which the request is on the disk."""
     model, *_ = fitted(rng)
-    model.save(tmp_path / "store.sqlite")
+    model.save(tmp_path / "store")
     pairs, real = first_edges(model, 2), folder.finish
 
     def late(*_):
@@ -296,12 +296,12 @@ def test_a_timeout_while_a_request_is_written_comes_after_it(rng, tmp_path, monk
         model.remove_edges(pairs[:1])
     model.remove_edges(pairs[1:])
     model.close()
-    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store"))
 
 
 def test_a_full_disk_and_a_read_only_folder_are_said(rng, tmp_path, monkeypatch):
     model, *_ = fitted(rng)
-    model.save(tmp_path / "store.sqlite")
+    model.save(tmp_path / "store")
     for call in (1, 4, 12):
         with monkeypatch.context() as patch:
             patch.setattr(*failing(journal, "write_all", OSError(errno.ENOSPC, "No space left on device"), call))
@@ -309,13 +309,13 @@ def test_a_full_disk_and_a_read_only_folder_are_said(rng, tmp_path, monkeypatch)
                 model.add_nodes(np.ones((500, 5)))
         assert model.n_nodes == 40
     with pytest.raises(LedgerError, match="cannot be written"):
-        fitted(rng)[0].save(tmp_path / "nowhere" / "store.sqlite")
+        fitted(rng)[0].save(tmp_path / "nowhere" / "store")
     model.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["store.sqlite", "store.sqlite.key"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.key"]
 
 
 def test_stores_that_are_not_there_or_not_whole_are_refused(rng, tmp_path):
-    path = tmp_path / "store.sqlite"
+    path = tmp_path / "store"
     with pytest.raises(InputError, match="is not a nareg store"):
         CertifiedGPR.load(path)
     model, *_ = fitted(rng)
@@ -366,21 +366,21 @@ def test_the_folder_of_something_else_is_left_as_it_is(name, rng, tmp_path):
 
 def test_values_that_are_no_numbers_are_no_store(rng, tmp_path):
     model, *_ = fitted(rng)
-    model.save(tmp_path / "store.sqlite").close()
+    model.save(tmp_path / "store").close()
 
     def spoiled(rows):
         rows[3, -1] = np.nan
 
-    changed_tables(tmp_path / "store.sqlite", features=spoiled)
+    changed_tables(tmp_path / "store", features=spoiled)
     for act in (CertifiedGPR.load, verify):
         with pytest.raises(LedgerError, match="contain NaN or infinity"):
-            act(tmp_path / "store.sqlite")
+            act(tmp_path / "store")
 
 
 def test_neither_store_nor_key_is_written_over(rng, tmp_path, monkeypatch):
     model, *_ = fitted(rng)
-    path = tmp_path / "store.sqlite"
-    for key in (tmp_path / "." / "store.sqlite", path / "key"):
+    path = tmp_path / "store"
+    for key in (tmp_path / "." / "store", path / "key"):
         with pytest.raises(InputError, match="the store itself"):
             model.save(path, key=key)
     (tmp_path / "k").write_text("mine")
@@ -399,7 +399,7 @@ def test_neither_store_nor_key_is_written_over(rng, tmp_path, monkeypatch):
         model.save(path)
     other.close()
     assert_alike(other, CertifiedGPR.load(path, key=tmp_path / "other"))
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["k", "other", "store.sqlite"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["k", "other", "store"]
 
 
 def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
@@ -410,7 +410,7 @@ def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
     X = np.where(y == 1, 0.4, -0.4)[:, None] * np.sign(rng.uniform(-0.2, 1, (n, 3)))
     model = CertifiedGPR(weights=1, r_max=1.15, lam=1e-2, alpha=100.0, rng=np.random.default_rng(1))
     model.fit(A + A.T, X, y, np.arange(20))
-    path = tmp_path / "store.sqlite"
+    path = tmp_path / "store"
     model.save(path)
     model.remove_edges([(i, i + 1) for i in range(0, n, 2)])
     model.close()
@@ -424,8 +424,8 @@ def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
 
 
 def test_the_key_is_for_its_owner_only(rng, tmp_path):
-    fitted(rng)[0].save(tmp_path / "store.sqlite")
-    assert (tmp_path / "store.sqlite.key").stat().st_mode & 0o777 == 0o600
+    fitted(rng)[0].save(tmp_path / "store")
+    assert (tmp_path / "store.key").stat().st_mode & 0o777 == 0o600
 
 
 SERVICE = textwrap.dedent(
@@ -464,17 +464,17 @@ SERVICE = textwrap.dedent(
 def test_a_kill_at_any_write_loses_and_repeats_nothing_acknowledged(rng, tmp_path):
     """SIGKILL before write 1, 2, ... of a service that removes nodes one by one; then another goes on."""
     model, graph, X, _ = fitted(rng)
-    model.save(tmp_path / "whole", key=tmp_path / "store.sqlite.key")
+    model.save(tmp_path / "whole", key=tmp_path / "store.key")
     model.close()
     for step in (1, 2, 5, 9, 14, 20, 26, 31, 35, 38, 41, 44, 47, 53, 90, 200):
-        shutil.rmtree(tmp_path / "store.sqlite", ignore_errors=True)
-        shutil.copytree(tmp_path / "whole", tmp_path / "store.sqlite")
-        stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), str(step)]
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "store")
+        stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store"), str(step)]
         done = subprocess.run(stated, capture_output=True, text=True, check=False)
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr
         acknowledged = [int(line) for line in done.stdout.split()]
-        back = CertifiedGPR.load(tmp_path / "store.sqlite")
-        assert not (tmp_path / "store.sqlite" / "journal").exists()
+        back = CertifiedGPR.load(tmp_path / "store")
+        assert not (tmp_path / "store" / "journal").exists()
         gone = np.flatnonzero(back._data.gone).tolist()
         assert gone[: len(acknowledged)] == acknowledged
         assert len(gone) <= len(acknowledged) + 1  # one may have been written and not told
@@ -492,18 +492,18 @@ def test_a_kill_at_any_write_loses_and_repeats_nothing_acknowledged(rng, tmp_pat
 @pytest.mark.slow
 def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
     model, *_ = fitted(rng)
-    model.save(tmp_path / "whole", key=tmp_path / "store.sqlite.key")
+    model.save(tmp_path / "whole", key=tmp_path / "store.key")
     model.close()
     for wait in np.linspace(0.0, 0.1, 8):
-        shutil.rmtree(tmp_path / "store.sqlite", ignore_errors=True)
-        shutil.copytree(tmp_path / "whole", tmp_path / "store.sqlite")
-        stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), "0"]
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "store")
+        stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store"), "0"]
         with subprocess.Popen(stated, stdout=subprocess.PIPE, text=True) as service:
             first = service.stdout.readline()
             signal.sigtimedwait([], wait)
             os.kill(service.pid, signal.SIGKILL)
             acknowledged = [int(first), *(int(line) for line in service.stdout.read().split())]
-        back = CertifiedGPR.load(tmp_path / "store.sqlite")
+        back = CertifiedGPR.load(tmp_path / "store")
         gone = np.flatnonzero(back._data.gone).tolist()
         assert gone[: len(acknowledged)] == acknowledged
         assert len(gone) <= len(acknowledged) + 1

@@ -1,1 +1,1 @@
-"""The store of a model that unlearns: one SQLite file with remaining data, model, and every request."""
+"""The store of a model that unlearns: a folder of tables with remaining data, model and every request."""
