@@ -1,19 +1,23 @@
-"""Solvers of filter systems and the linear algebra that all parts share, one of each.
+"""Solvers of filter systems and the linear algebra that all parts share.
 
 ====================  ==================================================================
 system                the filter system ``K = C + S``, checked and built
-engines               the methods of ``filters.denoise``, and the automatic choice
-backends              other libraries: torch, PETSc, vectors on disk
-cg                    the one loop of conjugate gradients
-passes                what that loop asks of a matrix and of vectors
+engines, costs        the methods of ``filters.denoise``, and the automatic choice
+backends              other libraries: ``_torch``, ``_petsc``, and ``_disk`` for vectors in files
+cg                    the loop of conjugate gradients of all filters, networks and models
+passes, kernels       what that loop asks of a matrix and of vectors, and compiled ones
 iterate               the monitor that ends an iteration, and blocks of columns
-multigrid, direct     levels, and a sparse factor with refinement
+multigrid, sweeps     levels, and the sweeps of a cycle
 recursion, chebyshev  rounds that sensors can compute among themselves
+direct                a sparse factor; ``refine`` and ``elimination`` where K leaves float64
+sequence              solves while the weights change; ``level_sequence`` with levels
 factorization         sparse Cholesky factors, with the test that they are ones
+approximate_cholesky  sparse factors that do not fill, as preconditioners
 eigenvalues, lanczos  extreme eigenvalues, from the same start every time
 lbfgs                 the two-loop recursion, NumPy or torch
-held_out              held-out columns, and whether a gain on them exceeds its error
-approximate_cholesky  sparse factors that do not fill, as preconditioners
+search                levels of a search through a graph
+held_out              whether a gain on held-out columns exceeds its error
+tall_products         products of tall matrices with a few columns, in compiled loops
 twofold               sums, products and residuals in twice the precision of float64
 threads               one BLAS thread where products are small
 ====================  ==================================================================

@@ -1,6 +1,6 @@
 """The library that solves a filter system: SciPy with our compiled loops, torch, or PETSc.
 
-Each other backend is a private package beside this file, imported only when it is named.
+Each other backend is a private package beside this file, imported only where it is named or needed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One sparse factor of K, and a check that it is accurate.
 
-Where float64 cannot hold K well enough (huge weights, or edges over many decades) :mod:`._refine` takes over.
+Where float64 cannot hold K well enough (huge weights, or edges over many decades) :mod:`.refine` takes over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sparse Cholesky without a subtraction: compiled loops for :mod:`._refine`.
+"""Sparse Cholesky without a subtraction: compiled loops for :mod:`.refine`.
 
 A diagonally dominant M-matrix is given by its off-diagonal entries ``-a_ij`` and its row sums ``e_i >= 0``. Elimination
 after Grassmann, Taksar and Heyman carries both, and adds non-negative numbers only:

@@ -1,4 +1,4 @@
-"""Choices on held-out columns: which to hold out, and whether a gain on them exceeds its error."""
+"""Choices on held-out columns: whether a gain on them exceeds its standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of an iterative solver for :mod:`nareg.filters.apply`, and its progress reports."""
+"""When an iteration ends, what it returns, and its progress reports."""
 
 from __future__ import annotations
 

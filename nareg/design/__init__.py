@@ -1,4 +1,4 @@
-"""Design node weights: one file per method.
+"""Design node and edge weights, by families.
 
 ==================  =====================================================================================
 node_invariant      one weight for all nodes, by the published rule, GCV, SURE, discrepancy, L-curve, oracle

@@ -1,6 +1,6 @@
 """A text file as header and blocks of cells, with the line of every row.
 
-Text with quotes is cut into cells by :mod:`._rows`; text without one by its separators alone, which is much faster.
+Text with quotes is cut into cells by :mod:`._text`; text without one by its separators alone, which is much faster.
 pandas' own reader fills short rows silently and gives no line numbers.
 """
 

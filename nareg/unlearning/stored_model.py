@@ -1,4 +1,4 @@
-"""A certified model on disk: in a store that requests write to, or in a folder that holds all of it."""
+"""A certified model on disk: its store has every request and the remaining data, and may have the embedding too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Node-adaptive denoising of signals on disk: conjugate gradients in float32 inside a correction in float64.
 
-The system is ``I - diag(s) A diag(s)`` (see ``_system``). Directions are stored as ``P = s p``, so that a product gathers
+The system is ``I - diag(s) A diag(s)`` (see ``system``). Directions are stored as ``P = s p``, so that a product gathers
 neighbors' rows of P and nothing else; the estimate is built up as ``U = s v = w x`` in float64. After each solve the residual
 is computed in float64 from the parts, ``c y - c U / w - w (L U)``, with L U a sum of differences. The rounding of ``K`` or of
 ``s``, which may hide the data term, has no part in it. The next solve reduces this residual. Only P is in memory for certain;

@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from nareg._core.arrays import ratio
 from nareg._solvers import cg
 from nareg._solvers._torch import _device as on
 from nareg._solvers._torch._passes import DevicePasses, HostPasses, passes_of
-from nareg._solvers._torch._solver import CORRECTIONS, SINGLE_ITERATIONS, SINGLE_TOL
+from nareg._solvers._torch._solver import in_single
 from nareg._solvers.backends import Torch
 from nareg._solvers.cg import Preconditioner
 from nareg._solvers.iterate import Iterates
@@ -94,24 +95,19 @@ class ChangingMatrix:
     def _corrected(
         self, B: torch.Tensor, x0: torch.Tensor | None, tol: float, limit: int, precondition: Preconditioners
     ) -> Iterates:
-        """Solves in float32 for the residual in float64; STALLED where they do not help."""
-        x = torch.zeros_like(B) if x0 is None else x0
-        d, steps, before, now = self.inverse_diagonal[:, None], 0, np.inf, np.inf
+        """In float32 as far as that helps."""
+        d = self.inverse_diagonal[:, None]
         norms = torch.stack([B, d * B]).norm(dim=1)
-        for _ in range(CORRECTIONS):
+
+        def residual(x: torch.Tensor) -> tuple[torch.Tensor, float, float]:
             R = torch.addmm(B, self.matrix, x, alpha=-1)
-            now = float(torch.where(norms > 0, torch.stack([R, d * R]).norm(dim=1) / norms, 0.0).amax())
-            if now <= tol or steps >= limit:
-                return Iterates(x, steps, [now], Status.CONVERGED if now <= tol else Status.MAX_ITERATIONS)
-            if not now <= 0.5 * before:
-                break
-            before, unit = now, R.abs().amax(0)
-            unit = torch.where(unit > 0, unit, 1.0)
-            goal = max(SINGLE_TOL, 0.25 * tol / min(now, 1.0))
-            most = min(limit - steps, SINGLE_ITERATIONS)
-            part = self._iterate((R / unit).float(), None, torch.float32, goal, most, precondition)
-            x, steps = x + unit * part.x.double(), steps + part.iterations
-        return Iterates(x, steps, [now], Status.STALLED)
+            plain, scaled = ratio(torch.stack([R, d * R]).norm(dim=1), norms).amax(1).tolist()
+            return R, plain, scaled
+
+        def solve(R: torch.Tensor, goal: float, most: int) -> Iterates:
+            return self._iterate(R, None, torch.float32, goal, most, precondition)
+
+        return in_single(solve, residual, torch.zeros_like(B) if x0 is None else x0, tol=tol, limit=limit)
 
 
 def dots(A: torch.Tensor, B: torch.Tensor) -> np.ndarray:

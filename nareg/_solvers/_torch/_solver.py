@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from nareg._core.arrays import ratio
 from nareg._solvers import cg as conjugate_gradients
 from nareg._solvers import chebyshev, multigrid, recursion
 from nareg._solvers._torch import _lanczos
@@ -168,7 +169,11 @@ class Solver:
         return self._passes[dtype]
 
     def residuals(self, x: torch.Tensor, rhs: torch.Tensor, level: float) -> tuple[float, float]:
-        """The largest ``||rhs - K x|| / ||rhs||`` of a column, and the same with both over the diagonal, in float64.
+        """The largest ``||rhs - K x|| / ||rhs||`` of a column, and the same with both over the diagonal, in float64."""
+        return self._residual(x, rhs, level)[1:]
+
+    def _residual(self, x: torch.Tensor, rhs: torch.Tensor, level: float) -> tuple[torch.Tensor, float, float]:
+        """``rhs - K x``, and its sizes.
 
         Where the rounding of K might decide whether they are below ``level``, the host computes the residual from K's parts.
         """
@@ -178,8 +183,8 @@ class Solver:
             R = on_device(self._ordered.residual_of_parts(x.cpu().numpy(), rhs.cpu().numpy()), self.device)
         else:
             R = torch.addmm(rhs, self.matrix(torch.float64), x, alpha=-1)
-        plain, scaled = torch.where(right > 0, passes.squares(R)[1:] / right, 0.0).sqrt().amax(1).tolist()
-        return plain, scaled
+        plain, scaled = ratio(passes.squares(R)[1:], right).sqrt().amax(1).tolist()
+        return R, plain, scaled
 
     def _run(
         self, method: str, B: torch.Tensor, tol: float, limit: int | None, callback: Callback | None, dtype: torch.dtype
@@ -202,35 +207,23 @@ class Solver:
     def _corrected(
         self, method: str, B: torch.Tensor, tol: float, limit: int | None, callback: Callback | None
     ) -> tuple[Iterates, str]:
-        """Solves in float32 for the residual in float64, until that meets the tolerance; in float64 where they do not help."""
-        x, R = torch.zeros_like(B), B
-        steps, history, before = 0, [1.0], np.inf
-        label, note = method, ""
-        for _ in range(CORRECTIONS):
-            unit = R.abs().amax(0)
-            unit = torch.where(unit > 0, unit, 1.0)
-            left = SINGLE_ITERATIONS if limit is None else min(limit - steps, SINGLE_ITERATIONS)
-            goal = max(SINGLE_TOL, 0.25 * tol / min(before, 1.0))
-            part, label = self._iterate(method, (R / unit).float(), torch.float32, goal, left, None)
-            x += unit * part.x.double()
-            steps, note = steps + part.iterations, part.note
-            R = torch.addmm(B, self.matrix(torch.float64), x, alpha=-1)
-            plain, scaled = self.residuals(x, B, tol)
-            history += [v * history[-1] for v in part.residuals[1:-1]] + [plain]
-            if callback is not None:
-                callback(steps, plain)
-            now = float(np.maximum(plain, scaled))  # NaN, if one is
-            if now <= tol:
-                return Iterates(x, steps, history, Status.CONVERGED, note=note), f"{label}, float32 corrected by float64"
-            if limit is not None and steps >= limit:
-                return Iterates(x, steps, history, Status.MAX_ITERATIONS, note=note), f"{label}, float32 corrected by float64"
-            if not now <= 0.5 * before:
-                break
-            before = now
-        remaining = None if limit is None else limit - steps
-        x0 = x if bool(torch.isfinite(x).all()) else None
+        """In float32, and in float64 where that does not help."""
+        label = method
+
+        def solve(R: torch.Tensor, goal: float, most: int) -> Iterates:
+            nonlocal label
+            part, label = self._iterate(method, R, torch.float32, goal, most, None)
+            return part
+
+        single = in_single(
+            solve, lambda x: self._residual(x, B, tol), torch.zeros_like(B), tol=tol, limit=limit, callback=callback
+        )
+        if single.status is not Status.STALLED:
+            return single, f"{label}, float32 corrected by float64"
+        remaining = None if limit is None else limit - single.iterations
+        x0 = single.x if bool(torch.isfinite(single.x).all()) else None
         rest, label = self._iterate(method, B, torch.float64, tol, remaining, callback, x0)
-        rest.residuals, rest.iterations = history + rest.residuals[1:], steps + rest.iterations
+        rest.residuals, rest.iterations = single.residuals + rest.residuals[1:], single.iterations + rest.iterations
         return rest, f"{label}, after float32"
 
     def _iterate(
@@ -290,6 +283,36 @@ class Solver:
     def _coupled(self) -> bool:
         """Whether some node has a weight: else K is diagonal."""
         return self.system.w is None or bool(self.system.w.any())
+
+
+def in_single(
+    solve: Callable[[torch.Tensor, float, int], Iterates],
+    residual: Callable[[torch.Tensor], tuple[torch.Tensor, float, float]],
+    x: torch.Tensor, *, tol: float, limit: int | None, callback: Callback | None = None,
+) -> Iterates:  # fmt: skip
+    """Solves in float32 for the residual in float64, until that meets the tolerance; STALLED where they do not help.
+
+    ``solve(R, goal, most)`` takes so many iterations at most. ``residual(x)`` is ``B - K x``, and its largest relative sizes,
+    plain and over the diagonal.
+    """
+    R, plain, scaled = residual(x)
+    steps, history, before, note = 0, [plain], np.inf, ""
+    for _ in range(CORRECTIONS + 1):
+        now = float(np.maximum(plain, scaled))  # NaN, if one is
+        if now <= tol or (limit is not None and steps >= limit):
+            return Iterates(x, steps, history, Status.CONVERGED if now <= tol else Status.MAX_ITERATIONS, note=note)
+        if not now <= 0.5 * before:
+            break
+        before, unit = now, R.abs().amax(0)
+        unit = torch.where(unit > 0, unit, 1.0)
+        most = SINGLE_ITERATIONS if limit is None else min(limit - steps, SINGLE_ITERATIONS)
+        part = solve((R / unit).float(), max(SINGLE_TOL, 0.25 * tol / min(now, 1.0)), most)
+        x, steps, note = x + unit * part.x.double(), steps + part.iterations, part.note
+        R, plain, scaled = residual(x)
+        history += [v * history[-1] for v in part.residuals[1:-1]] + [plain]
+        if callback is not None:
+            callback(steps, plain)
+    return Iterates(x, steps, history, Status.STALLED, note=note)
 
 
 def _unit(B: torch.Tensor) -> torch.Tensor | None:

@@ -1,1 +1,1 @@
-"""Lazy local propagation over a changing graph: exact, with residues, and in factors."""
+"""Lazy local propagation over a changing graph: exact, and with residues."""
