@@ -7,7 +7,7 @@ eigenvalue of H is at least one, so that a residual of ``tol ||b||`` means an er
 
 Solves are Chebyshev polynomials of a degree known in advance: one fused product per degree, no inner products, and a linear
 map, as the theory of the outer iteration assumes. The degree grows with sqrt(lam). Where it is large, an approximate Cholesky
-factor takes over (:mod:`._iterative`), with which the number of steps hardly grows. Where there is none, conjugate gradients do.
+factor takes over (:mod:`._iterative`), with which the number of steps hardly grows. Without one, conjugate gradients do.
 """
 
 from __future__ import annotations
