@@ -119,6 +119,13 @@ def forgetting(**options: object) -> unlearning.CertifiedGPR:
     return fitted.fit(data.graph, np.asarray(data.features)[:, :4], data.labels, np.arange(20))
 
 
+#: The files of a store, but for its lock.
+STORE = (
+    "checksums.npy", "coefficients.npy", "edges.npy", "features.npy", "gone.npy", "labels.npy", "requests.npy", "state.json",
+    "term.npy", "trained.npy",
+)  # fmt: skip
+
+
 def store(path: Path) -> None:
     saved = forgetting().save(path)
     saved.remove_nodes([3])
@@ -313,9 +320,9 @@ READERS = [
     Reader("edge-design.npz", saved_edges, design.load),
     Reader("model.npz", model, lambda path: spacetime.load(path).smooth()),
     Reader("stream.npz", stream, lambda path: spacetime.load_stream(path).update(np.zeros(4))),
-    Reader("service.store", store, load_model),
-    Reader("history.store", store, history),
-    Reader("verified.store", store, unlearning.verify),
+    Reader("service.store", store, load_model, STORE),
+    Reader("history.store", store, history, STORE),
+    Reader("verified.store", store, unlearning.verify, STORE),
     Reader("model-folder", store_folder, load_model, MODEL_FILES),
     Reader("prepared.npz", prepared, load_prepared),
     Reader("ogb", ogb_files, lambda path: _graph_loaders.ogb(entry("ogbn-arxiv"), path), tuple(entry("ogbn-arxiv").files)),

@@ -8,6 +8,7 @@ readings that repeat in the same state: at a bound with the others as near to it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -194,10 +195,16 @@ class _Odds:
         own = np.array([_own_share(repeats[:, k], bound[:, k], seen[:, k]) for k in range(N)])
         return cls(y, repeats, bound, scale, cell, tried, happened, own)
 
+    @cached_property
+    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of ``happened`` and ``tried`` over all stations, summed once: a run is asked for at every station."""
+        return self.happened.sum(axis=1), self.tried.sum(axis=1)
+
     def run(self, i: int, rows: np.ndarray) -> RepeatedValue:
         """The evidence of a run: of the others' repeats, and at a bound of the station's own at other times as well."""
         cells = self.cell[rows[1:], i]
-        others = (self.happened.sum(axis=1) - self.happened[:, i] + 1) / (self.tried.sum(axis=1) - self.tried[:, i] + 2)
+        happened, tried = self._totals
+        others = (happened - self.happened[:, i] + 1) / (tried - self.tried[:, i] + 2)
         if self.bound[rows[0], i]:
             inside = np.bincount(cells, minlength=len(self.tried))
             happened, tried = self.happened[:, i] - inside, self.tried[:, i] - inside
