@@ -138,7 +138,7 @@ def clean(
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class _Compared:
     """What every method predicts of the hidden readings, and which readings are bad."""
 
     methods: dict[str, Method]
@@ -205,7 +205,7 @@ def _screened(y: np.ndarray) -> np.ndarray:
 def _compared(
     job: Job, model: SpaceTimeModel | SparseSpaceTimeModel | None, quality: Quality | None, excluded: np.ndarray,
     chosen: np.ndarray, seen: np.ndarray,
-) -> Comparison:  # fmt: skip
+) -> _Compared:  # fmt: skip
     """Predict the ``chosen`` readings from those that are ``seen`` by every method; ``excluded`` ones are bad."""
     y, graph = job.y, job.network.graph
     if quality is not None:
@@ -237,10 +237,10 @@ def _compared(
         job.note(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     for method in methods.values():
         method.predicted = ends.clip(method.predicted)
-    return Comparison(methods, quality, flags, bad, hidden, good, ends)
+    return _Compared(methods, quality, flags, bad, hidden, good, ends)
 
 
-def _estimated(job: Job, compared: Comparison, method: Method, ranking: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _estimated(job: Job, compared: _Compared, method: Method, ranking: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Estimate and standard deviation (N, T) of the method in use, from all good readings; where another one is used.
 
     That is where the method failed: the next best in the ``ranking`` is used there.
@@ -267,7 +267,7 @@ def _estimated(job: Job, compared: Comparison, method: Method, ranking: list[str
     return x, std, replaced
 
 
-def _possible(job: Job, compared: Comparison, x: np.ndarray, std: np.ndarray, resting: bool) -> tuple[np.ndarray, np.ndarray]:
+def _possible(job: Job, compared: _Compared, x: np.ndarray, std: np.ndarray, resting: bool) -> tuple[np.ndarray, np.ndarray]:
     """What the quantity can be there: silent stations at their height, all inside the bounds, readings at rest as they are."""
     good, ends = compared.good, compared.ends
     x, std, by_height = follow_heights(job.network.graph, job.network.elevation, good, x, std)

@@ -25,7 +25,7 @@ from nareg.errors import InputError
 TARGET = 1e-4
 
 
-class Method(StrEnum):
+class DesignMethod(StrEnum):
     """Designs that the command line offers."""
 
     blind = "blind"
@@ -45,8 +45,8 @@ def design(
     readings: ReadingsFile,
     out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (all of it).")] = Path("design.npz"),
     method: Annotated[
-        Method, typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history.")
-    ] = Method.blind,
+        DesignMethod, typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history.")
+    ] = DesignMethod.blind,
     noise: Annotated[
         str | None, typer.Option(help="Noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
@@ -73,13 +73,13 @@ def design(
 
     used = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
     inputs.output(out, (".csv", ".npz"), stations, readings, *used)
-    from_noisy = method in (Method.blind, Method.gcv, Method.sure)
+    from_noisy = method in (DesignMethod.blind, DesignMethod.gcv, DesignMethod.sure)
     if noise is None and noise_std is None and not from_noisy:
         raise InputError(
             f"--method {method} designs from a clean history, which contains no noise: pass the noise variance as --noise (or "
             "--noise-std), or use --method blind with noisy readings."
         )
-    if method is Method.edge and out.suffix.lower() == ".csv":
+    if method is DesignMethod.edge and out.suffix.lower() == ".csv":
         raise InputError(
             f"--out {out}: an edge design has one weight per edge, and a CSV file has one per station; write an .npz file."
         )
@@ -95,33 +95,33 @@ def design(
         plausibility.noise_line(variance, "given")
         if from_noisy:
             plausibility.refuse_more_noise_than_readings(variance, table.values, seen)
-    elif method is not Method.gcv:
+    elif method is not DesignMethod.gcv:
         variance = designs.estimate_noise(graph, X, observed=seen)
         plausibility.noise_line(variance, "estimated")
     fit = "noise" if noise_fit else None
     data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "fit": fit}
-    noisy: dict[Method, Any] = {
-        Method.blind: lambda p: designs.blind(graph, **data, progress=p),
-        Method.gcv: lambda p: designs.node_invariant(graph, rule="gcv", **data),
-        Method.sure: lambda p: designs.node_invariant(graph, rule="sure", **data),
+    noisy: dict[DesignMethod, Any] = {
+        DesignMethod.blind: lambda p: designs.blind(graph, **data, progress=p),
+        DesignMethod.gcv: lambda p: designs.node_invariant(graph, rule="gcv", **data),
+        DesignMethod.sure: lambda p: designs.node_invariant(graph, rule="sure", **data),
     }
-    clean: dict[Method, Any] = {
-        Method.exact: lambda p, g, x, v: designs.exact(g, signals=x, noise=v, fit=fit, progress=p),
-        Method.edge: lambda p, g, x, v: designs.edge(g, signals=x, noise=v, fit=fit, progress=p),
-        Method.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
-        Method.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
-        Method.minmax: lambda p, g, x, v: designs.minmax(
+    clean: dict[DesignMethod, Any] = {
+        DesignMethod.exact: lambda p, g, x, v: designs.exact(g, signals=x, noise=v, fit=fit, progress=p),
+        DesignMethod.edge: lambda p, g, x, v: designs.edge(g, signals=x, noise=v, fit=fit, progress=p),
+        DesignMethod.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
+        DesignMethod.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
+        DesignMethod.minmax: lambda p, g, x, v: designs.minmax(
             g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, fit=fit, progress=p
         ),
-        Method.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
-        Method.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),
+        DesignMethod.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
+        DesignMethod.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),
     }
     with _steps(f"{method} design") as progress:
         if from_noisy:
             result = noisy[method](progress)
         else:
             way = partial(clean[method], progress)
-            result = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
+            result = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is DesignMethod.edge)
     result.settings.update(center=str(center), mean=np.ravel(mean).tolist(), names=list(names), neighbors=neighbors)
     result.settings.update(readings=plausibility.facts(table.values, seen))
     console.print(escape(result.summary()))

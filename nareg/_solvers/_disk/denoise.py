@@ -93,10 +93,10 @@ class _Block:
     def solve(self, tol: float, max_iterations: int) -> tuple[int, list[float], Status, float]:
         """Iterations, history of the residual, status, and the residual of the estimate in float64."""
         unit = self._start()
-        sizes = np.sqrt(_Passes(self._system).squares(self._R)[1:]) * unit
+        sizes = np.sqrt(_DiskPasses(self._system).squares(self._R)[1:]) * unit
         if self._system.leaves_some:
             self._residual(unit)
-        norms = _Passes(self._system).squares(self._R)
+        norms = _DiskPasses(self._system).squares(self._R)
         relative = ratio(np.sqrt(norms[1:]) * unit, sizes)
         history, iterations, previous = [float(relative[0].max())], 0, np.inf
         while tol < relative.max() <= PROGRESS * previous and iterations < max_iterations:
@@ -115,7 +115,7 @@ class _Block:
             for place in self._U.pieces():
                 self._U.store(place, self._U.rows(place) + unit * self._increment.rows(place))
             self._residual(unit)
-            norms = _Passes(self._system).squares(self._R)
+            norms = _DiskPasses(self._system).squares(self._R)
             relative = ratio(np.sqrt(norms[1:]) * unit, sizes)
         reached = float(relative.max())
         if reached <= max(2 * tol, 1e-12):
@@ -170,7 +170,7 @@ class _Block:
         for place in self._increment.pieces():
             self._increment.store(place, np.zeros(self._P[place].shape, np.float32))
         monitor = _SinglePrecision(ratio(1.0, scale), targets, self._reported)
-        passes = _Passes(self._system)
+        passes = _DiskPasses(self._system)
         cg.descend(passes, self._increment, self._R, self._P, self._Q, monitor, max_iterations=max_iterations)
         return monitor.history(1)
 
@@ -209,7 +209,7 @@ class _SinglePrecision(Monitor):
         self.active &= ~columns
 
 
-class _Passes:
+class _DiskPasses:
     """Of :func:`cg.descend` over vectors in pieces, with P in memory; ``squares`` as ``kernels.norms`` has them."""
 
     def __init__(self, system: StoredSystem) -> None:

@@ -18,7 +18,7 @@ from nareg.spacetime._model.base import BaseModel, GridReadings
 from nareg.spacetime._model.stream import SparseStream
 from nareg.spacetime._readings.engine import FieldEstimate
 from nareg.spacetime._readings.outliers import ROUNDS, contradicted
-from nareg.spacetime._sparse.estimates import THREADS, Solver, estimate, mean_of, open_solver
+from nareg.spacetime._sparse.estimates import THREADS, FieldSolver, estimate, mean_of, open_solver
 from nareg.spacetime._sparse.field import SMOOTHNESS, FieldFamily
 from nareg.spacetime._sparse.markov import STARTING
 from nareg.spacetime._sparse.system import Process
@@ -64,12 +64,12 @@ class SparseSpaceTimeModel(BaseModel[SparseStream]):
         return int(np.ceil(np.log(1e-6) / np.log(max(abs(self.process.rho), 0.1))))
 
     @contextmanager
-    def _solving(self, backend: SolverBackend) -> Iterator[Solver]:
+    def _solving(self, backend: SolverBackend) -> Iterator[FieldSolver]:
         with one_thread(), open_solver(backend, self.process, self.graph) as solver:
             yield solver
 
     def _smoothed(
-        self, given: GridReadings, solver: Solver, *, search: bool, progress: ProgressCallback | None
+        self, given: GridReadings, solver: FieldSolver, *, search: bool, progress: ProgressCallback | None
     ) -> FieldEstimate:
         solver.compare(readings=given.rows, robust=search)
         bad = self._outliers(given.rows, solver, progress)[0] if search else np.zeros(given.rows.shape, dtype=bool)
@@ -110,7 +110,7 @@ class SparseSpaceTimeModel(BaseModel[SparseStream]):
     def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
         return self.process.draw(n_times, rng).T
 
-    def _outliers(self, y: np.ndarray, solver: Solver, progress: ProgressCallback | None) -> tuple[np.ndarray, np.ndarray]:
+    def _outliers(self, y: np.ndarray, solver: FieldSolver, progress: ProgressCallback | None) -> tuple[np.ndarray, np.ndarray]:
         """(T, N) True for readings that all others contradict, and every reading's deletion score."""
         fractions = iter(np.arange(1, ROUNDS + 1) / (ROUNDS + 1))
 

@@ -53,7 +53,7 @@ def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.
     return system.solve(weights * np.where(observed, y, 0.0), 0.1 * tol)
 
 
-class Solver(Protocol):
+class FieldSolver(Protocol):
     """Estimates of one model."""
 
     def compare(self, **values: Any) -> None:
@@ -88,7 +88,7 @@ class Local:
 
 
 @contextmanager
-def open_solver(backend: SolverBackend, process: Process, graph: Graph, threads: int = THREADS) -> Iterator[Solver]:
+def open_solver(backend: SolverBackend, process: Process, graph: Graph, threads: int = THREADS) -> Iterator[FieldSolver]:
     """Who solves; with PETSc what fails on one rank ends the work on all."""
     name = check_solver_backend(backend)
     with checking_in_step(backend):

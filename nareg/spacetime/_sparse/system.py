@@ -231,7 +231,7 @@ class SpaceTimeSystem:
         def precondition(V: np.ndarray) -> np.ndarray:
             return self.preconditioner.solve(V, pool)
 
-        passes = _Passes(self)
+        passes = _SpaceTimePasses(self)
         monitor = Monitor(None if start is None else passes.inner(B, precondition(B))[None] ** 0.5, tol)
         cg.descend(
             passes, X, R, np.zeros_like(B), np.empty_like(B), monitor, max_iterations=LONGEST, precondition=precondition,
@@ -249,7 +249,7 @@ class SpaceTimeSystem:
         return np.einsum("ist,ist->s", A, B)
 
 
-class _Passes(ProductPasses):
+class _SpaceTimePasses(ProductPasses):
     """Over (N, S, T) arrays, whose columns are the S; numbers of a column are (S, 1), and no squares are needed."""
 
     def __init__(self, system: SpaceTimeSystem) -> None:

@@ -268,12 +268,12 @@ def open_store(path: str | os.PathLike[str]) -> tuple[StateFolder, dict[str, Any
     Raises
     ------
     InputError
-        If it is no store.
+        If it is not a store.
     LedgerError
         If it is damaged, or open elsewhere.
     """
     place = whole_folder(path)
-    read_state(place)  # or it is no store, and stays as it is
+    read_state(place)  # or it is not a store, and stays as it is
     try:
         refuse_links(place)
     except (InputError, OSError) as error:

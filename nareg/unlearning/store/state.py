@@ -158,7 +158,7 @@ def read_state(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If it is no store.
+        If it is not a store.
     LedgerError
         If its state is damaged.
     """
