@@ -148,7 +148,7 @@ def solve_exactly(
 
     Columns are scaled to one first: squares of very small or large ones would leave float32. Where the recurred residual has
     drifted away from that of X, which is ``B - K X``, the iteration starts again there. ``check_every``: see :class:`Monitor`;
-    X does not depend on it.
+    X does not depend on it. A column that is not finite gives NaN, and the others what they give without it.
 
     Returns
     -------
