@@ -153,13 +153,12 @@ class LedgerError(NaregError, RuntimeError):
     >>> import nareg, pathlib, tempfile
     >>> from nareg.unlearning import Ledger
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "notes.txt")
-    ...     _ = path.write_text("no store, but long enough to be looked at")
+    ...     _ = pathlib.Path(folder, "state.json").write_text("{}")
     ...     try:
-    ...         Ledger(path)
+    ...         Ledger(folder)
     ...     except nareg.errors.LedgerError as error:
-    ...         print(str(error).partition(": ")[2])
-    file is not a database. Nothing was changed.
+    ...         print(str(error).partition(" has ")[2])
+    the format None, 'nareg-unlearning-store-6' is expected: save or fit again.
     """
 
 
