@@ -99,11 +99,11 @@ def timed(graph: nareg.Graph, w: np.ndarray, Y: np.ndarray, method: str, limit: 
     def run() -> nareg.Solution:
         start = time.perf_counter()
 
-        def watch(_: int, __: float) -> None:
+        def watch(_: object) -> None:
             if time.perf_counter() - start > limit:
                 raise TooSlow
 
-        return nareg.filters.denoise(graph, w, Y, method=method, callback=watch)
+        return nareg.filters.denoise(graph, w, Y, method=method, progress=watch)
 
     try:
         taken, solution = seconds(run)

@@ -38,14 +38,14 @@ from nareg.filters import denoise
 TRAIN, TEST = 32, 16
 SIZES = {
     "exact": (300, 1000, 3000, 10_000, 30_000, 100_000),
-    "exact fit=noise": (300, 1000, 3000, 10_000, 30_000, 100_000),
+    "exact data_weight=noise": (300, 1000, 3000, 10_000, 30_000, 100_000),
     "blind": (300, 1000, 3000, 10_000, 30_000, 100_000),
     "prony": (300, 1000, 3000, 10_000, 100_000),
     "relaxation": (300, 1000),
-    "edge fit=noise": (300, 1000, 3000, 10_000),
-    "edge laplacian fit=noise": (1000, 3000, 10_000),
-    "edge likelihood fit=noise": (1000, 3000, 10_000),
-    "edge likelihood laplacian fit=noise": (1000, 3000, 10_000),
+    "edge data_weight=noise": (300, 1000, 3000, 10_000),
+    "edge laplacian data_weight=noise": (1000, 3000, 10_000),
+    "edge likelihood data_weight=noise": (1000, 3000, 10_000),
+    "edge likelihood laplacian data_weight=noise": (1000, 3000, 10_000),
     "minmax": (300, 500, 1000, 2000),
 }
 COLUMNS = (
@@ -75,32 +75,37 @@ def synthetic(name: str, n: int) -> dict[str, Any]:
     field = nareg.graphs.heterogeneous_field(graph, TRAIN + TEST, rng=rng)
     train, test = field.signals[:, :TRAIN], field.signals[:, TRAIN:]
     readings = field.measure(train, rng=rng)
-    kind, _, weighted = name.partition(" fit=")
-    fit = weighted or None
+    kind, _, weighted = name.partition(" data_weight=")
+    data_weight = weighted or None
     small = nareg.graphs.sensor(50, rng=rng)
     few = nareg.graphs.heterogeneous_field(small, 16, rng=rng)
     calls: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
-        "exact": lambda g, x, y, s: design.exact(g, signals=x, noise=s, fit=fit, solver="sampled"),
-        "blind": lambda g, x, y, s: design.blind(g, measurements=y, noise=s, fit=fit, solver="sampled"),
-        "prony": lambda g, x, y, s: design.prony(g, signals=x, noise=s, fit=fit),
-        "relaxation": lambda g, x, y, s: design.relaxation(g, signals=x, noise=s, fit="noise"),
-        "edge": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit),
-        "edge laplacian": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, structure="laplacian"),
-        "edge likelihood": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, criterion="likelihood"),
+        "exact": lambda g, x, y, s: design.exact(g, signals=x, noise=s, data_weight=data_weight, solver="sampled"),
+        "blind": lambda g, x, y, s: design.blind(g, measurements=y, noise=s, data_weight=data_weight, solver="sampled"),
+        "prony": lambda g, x, y, s: design.prony(g, signals=x, noise=s, data_weight=data_weight),
+        "relaxation": lambda g, x, y, s: design.relaxation(g, signals=x, noise=s, data_weight="noise"),
+        "edge": lambda g, x, y, s: design.edge(g, signals=x, noise=s, data_weight=data_weight),
+        "edge laplacian": lambda g, x, y, s: design.edge(g, signals=x, noise=s, data_weight=data_weight, structure="laplacian"),
+        "edge likelihood": lambda g, x, y, s: design.edge(
+            g, signals=x, noise=s, data_weight=data_weight, criterion="likelihood"
+        ),
         "edge likelihood laplacian": lambda g, x, y, s: design.edge(
-            g, signals=x, noise=s, fit=fit, criterion="likelihood", structure="laplacian"
+            g, signals=x, noise=s, data_weight=data_weight, criterion="likelihood", structure="laplacian"
         ),
         "minmax": lambda g, x, y, s: design.minmax(
-            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=s, fit=fit, criterion="prony-scaled"
+            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=s, data_weight=data_weight, criterion="prony-scaled"
         ),
     }
     call = calls[kind]
     call(small, few.signals, few.measure(few.signals, rng=rng), few.noise)  # compile outside the measured time
     weights, seconds = timed(lambda: call(graph, train, readings, field.noise))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    single = design.node_invariant(graph, rule="oracle", signals=train, noise=field.noise, fit=weights.fit)
+    single = design.node_invariant(graph, rule="oracle", signals=train, noise=field.noise, data_weight=weights.data_weight)
     noisy = field.measure(test, rng=rng)
-    error, one = (float(np.sum((denoise(graph, w, noisy, fit=weights.fit).x - test) ** 2)) / TEST for w in (weights, single))
+    error, one = (
+        float(np.sum((denoise(graph, w, noisy, data_weight=weights.data_weight).x - test) ** 2)) / TEST
+        for w in (weights, single)
+    )
     return row(weights, seconds, peak) | {"test_ratio": error / one, "lmmse_ratio": error / field.lmmse(rng=rng)[0]}
 
 
@@ -162,7 +167,7 @@ def split(network: Any, seed: int, kind: str, snr_db: float, decades: float) -> 
 
 def test_risk(weights: Any, test: np.ndarray, noise: np.ndarray) -> float:
     """Expected squared error on the test days, in closed form."""
-    c = np.ones(len(test)) if weights.fit is None else weights.fit
+    c = np.ones(len(test)) if weights.data_weight is None else weights.data_weight
     return linear_risk(np.linalg.inv(np.diag(c) + weights.matrix.toarray()) * c, test, noise)
 
 
@@ -173,13 +178,13 @@ def linear_risk(H: np.ndarray, test: np.ndarray, noise: np.ndarray) -> float:
 def us_rows(splits: int) -> Iterator[dict[str, Any]]:
     """Exact over the single weight, edge over the Wiener filter learned from the same days; means over splits."""
     for kind in ("random", "blocks"):
-        for decades, fit in ((0.0, None), (2.0, "noise")):
+        for decades, data_weight in ((0.0, None), (2.0, "noise")):
             for snr_db in (-10.0, 0.0, 10.0):
                 ratios = []
                 for seed in track(range(splits), f"US network, {kind}, {snr_db:g} dB", transient=True, console=console):
                     graph, train, test, noise = us_split(seed, kind, snr_db, decades)
                     few = train[:, np.random.default_rng(seed).permutation(train.shape[1])[:10]]
-                    data = {"noise": noise, "fit": fit}
+                    data = {"noise": noise, "data_weight": data_weight}
                     single, single_few = (
                         test_risk(design.node_invariant(graph, rule="oracle", signals=x, **data), test, noise)
                         for x in (train, few)
@@ -192,7 +197,7 @@ def us_rows(splits: int) -> Iterator[dict[str, Any]]:
                     edge = test_risk(full, test, noise)
                     ratios.append((exact / single, edge / wiener, edge / single, edge_few / single_few, seconds))
                 mean, worst = np.mean(ratios, axis=0), np.max(ratios, axis=0)
-                noise_name = "two decades, fit=noise" if fit else "equal"
+                noise_name = "two decades, data_weight=noise" if data_weight else "equal"
                 yield {
                     "design": "exact, edge", "network": f"US {kind} {snr_db:+.0f} dB {noise_name}", "nodes": 140,
                     "seconds": mean[4], "test_ratio": mean[0], "lmmse_ratio": mean[1],

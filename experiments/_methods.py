@@ -30,9 +30,9 @@ def matrix(graph: Graph, weights: Any, observed: np.ndarray | None = None) -> np
     if observed is None:
         return filters.denoise(graph, weights, identity, method="direct").x
     # not interpolate, which replaces weights that inflate estimates: what they do is what is measured here
-    own = getattr(weights, "fit", None)
+    own = getattr(weights, "data_weight", None)
     c = observed.astype(float) if own is None else observed * own
-    columns: np.ndarray = filters.denoise(graph, weights, identity, fit=c, method="direct").x
+    columns: np.ndarray = filters.denoise(graph, weights, identity, data_weight=c, method="direct").x
     return columns * observed
 
 

@@ -139,9 +139,9 @@ def compute(s: Settings, point: Point) -> list[Row]:
             else:
                 filters = (matrix(graph, weights[SINGLE].rescaled(factor), seen) for factor in np.geomspace(0.1, 10, 21))
                 error[SUBSET] = nmse(min(filters, key=lambda h: risk(h, R, noise)), test, noise)
-                fit = seen / noise if unequal else seen.astype(float)  # no data term where nothing is read
+                data_weight = seen / noise if unequal else seen.astype(float)  # no data term where nothing is read
                 for name, of in ((EXACT_SUBSET, design.exact), (EDGE_SUBSET, design.edge)):
-                    solution = of(graph, signals=train, noise=noise, fit=fit)
+                    solution = of(graph, signals=train, noise=noise, data_weight=data_weight)
                     error[name] = nmse(matrix(graph, solution, seen), test, noise)
                 over |= {name: error[name] / error[SINGLE] for name in (SUBSET, EXACT_SUBSET, EDGE_SUBSET)}
             for name in (name for name in NEEDS if name in error):
@@ -160,7 +160,7 @@ def nmse(H: np.ndarray, X: np.ndarray, noise: np.ndarray) -> float:
 
 def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, unequal: bool) -> dict[str, Any]:
     """Weights from clean training signals, or from what is known of them."""
-    given: dict[str, Any] = {"noise": noise, "fit": "noise" if unequal else None}
+    given: dict[str, Any] = {"noise": noise, "data_weight": "noise" if unequal else None}
     known = {"signals": train, **given}
     bounds = {"signal_low": train.min(axis=1), "signal_high": train.max(axis=1)}
     rough = float(np.max(np.sum(train * (graph.laplacian() @ train), axis=0)))
@@ -182,7 +182,7 @@ def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, unequal: b
 
 def known_readings(graph: Graph, readings: np.ndarray, noise: np.ndarray, unequal: bool) -> dict[str, Any]:
     """Weights from noisy readings. GCV needs no variances, but takes them where it is to weigh the readings."""
-    given: dict[str, Any] = {"measurements": readings, "noise": noise, "fit": "noise" if unequal else None}
+    given: dict[str, Any] = {"measurements": readings, "noise": noise, "data_weight": "noise" if unequal else None}
     gcv = given if unequal else {"measurements": readings}
     return {
         "one weight, GCV": design.node_invariant(graph, rule="gcv", **gcv),

@@ -154,7 +154,7 @@ def from_test(t: Task) -> Ways:
 def designed(t: Task, X: np.ndarray, rng: np.random.Generator) -> Ways:
     """Filters by training signals X, or by noisy readings of them with gaps."""
     graph, readings = t.network.graph, t.read(X, rng)
-    fit = (~t.silent).astype(float) if t.kind == STATIONS else None
+    data_weight = (~t.silent).astype(float) if t.kind == STATIONS else None
     known: dict[str, Any] = {"signals": X, "noise": t.variance}
     gappy: dict[str, Any] = {"measurements": readings, "observed": np.isfinite(readings), "noise": t.variance}
 
@@ -173,9 +173,9 @@ def designed(t: Task, X: np.ndarray, rng: np.random.Generator) -> Ways:
 
     return {
         BEST: filtered(one),
-        EXACT: filtered(lambda: design.exact(graph, **known, fit=fit)),
+        EXACT: filtered(lambda: design.exact(graph, **known, data_weight=data_weight)),
         BLIND: filtered(lambda: design.blind(graph, **gappy)),
-        EDGE: filtered(lambda: design.edge(graph, **known, fit=fit)),
+        EDGE: filtered(lambda: design.edge(graph, **known, data_weight=data_weight)),
         LIKELIHOOD: filtered(lambda: design.edge(graph, **known, criterion="likelihood")),
         EDGE_BLIND: filtered(lambda: design.edge(graph, **gappy)),
         WIENER: lambda: lambda Y: baselines.lmmse(graph, Y, **known, observed=np.isfinite(Y)),

@@ -130,9 +130,9 @@ def _linear(s: Settings, task: UnlearningTask, seed: list[int]) -> list[Row]:
     return [_row(method, call.result, task, before, call, reference) for method, call in calls.items()]
 
 
-def _trained(fit: Callable[[], CertifiedGPR]) -> MeasuredCall[CertifiedGPR]:
+def _trained(data_weight: Callable[[], CertifiedGPR]) -> MeasuredCall[CertifiedGPR]:
     """Training from nothing: propagation and training, without what ``fit`` measures beside them."""
-    call = measured_call(fit)
+    call = measured_call(data_weight)
     return MeasuredCall(call.result, sum(call.result.certificate().timings.values()), call.peak_memory)
 
 

@@ -26,8 +26,8 @@ class Status(enum.Enum):
     CONVERGED = "converged: the stated tolerance was met, recomputed from the returned point"
     MAX_ITERATIONS = "not converged: the iteration limit was reached; raise max_iterations, loosen tol, or take another method"
     INDEFINITE = (
-        "not converged: the system is not positive definite in float64, so the answer must not be used; check S and fit, "
-        "or take smaller weights"
+        "not converged: the system is not positive definite in float64, so the answer must not be used; check S and "
+        "data_weight, or take smaller weights"
     )
     STALLED = (
         "not converged: rounding, or the accuracy of inner solves, stopped the progress before the tolerance was met; loosen "
@@ -237,8 +237,8 @@ class WeightDesign:
     method : str
     penalty : (N, N) CSR array
         The ``L`` that the weights were designed for.
-    fit : (N,) array or None
-        Data-term weights ``c`` of the design; ``denoise`` uses them unless ``fit`` is given.
+    data_weight : (N,) array or None
+        Data-term weights ``c`` of the design; ``denoise`` uses them unless ``data_weight`` is given.
     omega : (N, N) array or None
         The SDP matrix, if there is one.
     timings : dict of seconds
@@ -254,7 +254,7 @@ class WeightDesign:
     certificate: DesignCertificate
     method: str
     penalty: sp.csr_array
-    fit: np.ndarray | None
+    data_weight: np.ndarray | None
     omega: np.ndarray | None
     timings: dict[str, float]
     settings: dict[str, Any]
@@ -303,7 +303,7 @@ class WeightDesign:
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write weights, fit, settings, version and graph hash to one ``.npz`` file, atomically."""
+        """Write weights, data term, settings, version and graph hash to one ``.npz`` file, atomically."""
         meta = {
             "format": FORMAT,
             "method": self.method,
@@ -318,7 +318,7 @@ class WeightDesign:
         arrays = {"weights": self.weights, "meta": np.array(json.dumps(meta, default=_plain))}
         for part in ("data", "indices", "indptr"):
             arrays[f"penalty_{part}"] = getattr(self.penalty, part)
-        for name in ("fit", "omega"):
+        for name in ("data_weight", "omega"):
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
         with atomic_write(path) as handle:
@@ -349,7 +349,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         parts = (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"])
         penalty = csr(*parts, (n, n), what="the penalty stored in it")
         entries = n + upper_edges(penalty)[0].size
-        for name, shapes in (("weights", [(n,), (entries,)]), ("fit", [(n,)]), ("omega", [(n, n)])):
+        for name, shapes in (("weights", [(n,), (entries,)]), ("data_weight", [(n,)]), ("omega", [(n, n)])):
             if name in arrays and (arrays[name].shape not in shapes or not np.isfinite(arrays[name]).all()):
                 raise ValueError(f"{name} has shape {arrays[name].shape} or holds a value that is not finite")
         if operator_hash(penalty) != meta["graph_hash"]:
@@ -361,7 +361,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
             certificate=DesignCertificate(**meta["certificate"]),
             method=meta["method"],
             penalty=penalty,
-            fit=arrays.get("fit"),
+            data_weight=arrays.get("data_weight"),
             omega=arrays.get("omega"),
             timings=meta["timings"],
             settings=meta["settings"],

@@ -167,16 +167,16 @@ def test_every_quick_method_designs(station_files, tmp_path, method):
 def test_noise_per_station_from_a_file_and_weighted_fit(station_files, tmp_path):
     folder, *_, names = station_files
     (tmp_path / "noise.csv").write_text("station,variance\n" + "\n".join(f"{n},{4 + i}" for i, n in enumerate(names)))
-    common = ("design", folder / "stations.csv", folder / "readings.csv", "--noise-fit", "--out", tmp_path / "d.npz")
+    common = ("design", folder / "stations.csv", folder / "readings.csv", "--noise-weighted", "--out", tmp_path / "d.npz")
     done = run(*common, "--noise", tmp_path / "noise.csv", "--method", "oracle")
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").fit, 1 / (4.0 + np.arange(40)))
+    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").data_weight, 1 / (4.0 + np.arange(40)))
     (tmp_path / "std.csv").write_text(
         "station,std\n" + "\n".join(f"{n},{float(np.sqrt(4 + i))!r}" for i, n in enumerate(names))
     )
     done = run(*common, "--noise-std", tmp_path / "std.csv", "--method", "oracle")
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").fit, 1 / (4.0 + np.arange(40)))
+    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").data_weight, 1 / (4.0 + np.arange(40)))
     # the CSV carries the data term too: both files give the same answer
     done = run(*common[:-1], tmp_path / "w.csv", "--noise", tmp_path / "noise.csv", "--method", "oracle")
     assert done.returncode == 0, done.stderr
@@ -201,12 +201,12 @@ def test_a_noise_file_may_list_stations_without_a_column(station_files, tmp_path
     io.write_readings(tmp_path / "fewer.csv", io.Readings(names[1:], tuple(map(str, range(80))), noisy[1:]))
     numbers = 2.0 + np.arange(40) / 40
     (tmp_path / "n.csv").write_text(f"station,{column}\n" + "\n".join(f"{n},{v}" for n, v in zip(names, numbers, strict=True)))
-    common = ("design", folder / "stations.csv", "fewer.csv", "--noise-fit", "--method", "gcv", "--out", "d.npz", option)
+    common = ("design", folder / "stations.csv", "fewer.csv", "--noise-weighted", "--method", "gcv", "--out", "d.npz", option)
     done = run(*common, "n.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "1 station has no column and is left out: 'station 0'" in done.stderr
     variance = numbers[1:] if option == "--noise" else numbers[1:] ** 2
-    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").fit, 1 / variance)
+    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").data_weight, 1 / variance)
     (tmp_path / "n.csv").write_text((tmp_path / "n.csv").read_text() + "\nelsewhere,1")
     done = run(*common, "n.csv", cwd=tmp_path)
     assert done.returncode == 2

@@ -84,7 +84,7 @@ def test_a_graded_positive_definite_block_without_data_is_solved():
     S[0, 2] = S[2, 0] = 0.0
     c = np.array([1.0, 1.0, 0.0, 0.0])
     S[2, 3] = S[3, 2] = 0.5
-    assert denoise(PATH, S, np.ones(4), fit=c).status.ok
+    assert denoise(PATH, S, np.ones(4), data_weight=c).status.ok
 
 
 def test_the_best_linear_filter_on_a_network_of_two_units(rng):

@@ -19,7 +19,7 @@ from nareg.results import atomic_write
 def designed():
     g = nareg.graphs.grid((4, 4))
     x = np.linspace(1, 2, 16)
-    return g, nareg.design.exact(g, signals=x, noise=np.full(16, 0.1), fit="noise")
+    return g, nareg.design.exact(g, signals=x, noise=np.full(16, 0.1), data_weight="noise")
 
 
 def test_design_survives_saving_and_still_fits_its_graph_only(designed, tmp_path):
@@ -27,7 +27,7 @@ def test_design_survives_saving_and_still_fits_its_graph_only(designed, tmp_path
     d.save(tmp_path / "d.npz")
     back = nareg.design.load(tmp_path / "d.npz")
     np.testing.assert_array_equal(back.weights, d.weights)
-    np.testing.assert_array_equal(back.fit, d.fit)
+    np.testing.assert_array_equal(back.data_weight, d.data_weight)
     assert (back.matrix != d.matrix).nnz == 0
     assert back.certificate == d.certificate
     assert (back.status, back.objective, back.method, back.version) == (d.status, d.objective, d.method, nareg.__version__)
@@ -188,7 +188,7 @@ def facts_with(**changes):
         {"weights": lambda array: array * np.inf},
         {"weights": lambda array: array.astype(str)},
         {"weights": lambda array: None},
-        {"fit": lambda array: np.ones(7)},
+        {"data_weight": lambda array: np.ones(7)},
         {"omega": lambda array: np.ones((7, 7))},
         {"meta": lambda array: np.array("[" * 10**6)},
         {"meta": lambda array: np.array('{"a":' * 10**5)},
@@ -265,7 +265,7 @@ def test_paths_that_cannot_be_written_are_named(designed, tmp_path):
     [
         {"weights": np.full(16, np.nan)},
         {"weights": np.ones((4, 4))},
-        {"fit": np.ones(3)},
+        {"data_weight": np.ones(3)},
         {"penalty_data": np.zeros(64)},
     ],
 )

@@ -17,7 +17,7 @@ past, today = field[:, :180], field[:, 200]
 observed = np.ones(graph.n_nodes, dtype=bool)
 observed[rng.choice(graph.n_nodes, 40, replace=False)] = False
 
-design = nareg.design.edge(graph, signals=past, noise=1.0, fit=observed.astype(float))
+design = nareg.design.edge(graph, signals=past, noise=1.0, data_weight=observed.astype(float))
 readings = np.where(observed, today + rng.standard_normal(graph.n_nodes), np.nan)  # noise of 1 °C
 filled = nareg.filters.interpolate(graph, design, np.nan_to_num(readings), observed).x
 print(f"error at silent stations: {np.std(filled[~observed] - today[~observed]):.2f} °C")

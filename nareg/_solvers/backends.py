@@ -136,11 +136,11 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
     return Engines(system, many=many)
 
 
-def open_torch(options: Torch, host: Engines, weights: object = None, fit: object = None) -> TorchEngines:
-    """The system on torch; ``host`` solves on the CPU. Tensors among ``weights`` and ``fit`` may ask for gradients."""
+def open_torch(options: Torch, host: Engines, weights: object = None, data_weight: object = None) -> TorchEngines:
+    """The system on torch; ``host`` solves on the CPU. Tensors among ``weights`` and ``data_weight`` may ask for gradients."""
     with _torch_needed():
         from nareg._solvers._torch import TorchEngines
-    return TorchEngines(host, options, weights=weights, fit=fit)
+    return TorchEngines(host, options, weights=weights, data_weight=data_weight)
 
 
 def open_systems(
@@ -250,8 +250,8 @@ def stored_backend(backend: object, out: object) -> Disk | Petsc:
 
 
 def denoise_stored(
-    graph: StoredLike, weights: Any, y: Any, out: str | os.PathLike[str] | None, *, fit: Any, method: str, backend: object,
-    tol: float, max_iterations: int | None, callback: Callback | None,
+    graph: StoredLike, weights: Any, y: Any, out: str | os.PathLike[str] | None, *, data_weight: Any, method: str,
+    backend: object, tol: float, max_iterations: int | None, callback: Callback | None,
 ) -> Solution:  # fmt: skip
     """What :func:`nareg.filters.denoise` does with a graph in a folder: read in parts, by this process or by all ranks."""
     options = stored_backend(backend, out)
@@ -260,8 +260,8 @@ def denoise_stored(
         from nareg._solvers._petsc import stored
 
         return stored.denoise(
-            graph, weights, y, out, fit=fit, method=method, options=options, tol=tol, max_iterations=max_iterations,
-            callback=callback,
+            graph, weights, y, out, data_weight=data_weight, method=method, options=options, tol=tol,
+            max_iterations=max_iterations, callback=callback,
         )  # fmt: skip
     from nareg._solvers import _disk
 
@@ -270,7 +270,7 @@ def denoise_stored(
     limit = 10_000 if max_iterations is None else checks.integer("max_iterations", max_iterations, low=1)
     graph = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
     return _disk.denoise(
-        graph, weights, y, out, fit=fit, tol=tol, max_iterations=limit, memory=options.memory, callback=callback
+        graph, weights, y, out, data_weight=data_weight, tol=tol, max_iterations=limit, memory=options.memory, callback=callback
     )
 
 

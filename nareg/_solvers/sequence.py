@@ -32,7 +32,7 @@ def unsolved(tol: float, status: Status) -> str:
     """What to say where a system of a design was not solved."""
     return (
         f"the systems of this design could not be solved to {tol:g} ({status.name}): pass a smaller upper bound, or a data "
-        "term (fit) at more nodes."
+        "term (data_weight) at more nodes."
     )
 
 

@@ -299,17 +299,21 @@ def scale_symmetric(matrix: sp.csr_array, w: np.ndarray) -> sp.csr_array:
     return sp.csr_array((matrix.data * w[rows] * w[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
-    """The data-term weights ``c``: ``fit``, else the design's own, else ones."""
-    if isinstance(fit, str):
-        raise InputError(f"fit is {fit!r}: names are for designs; here pass the array itself, for example 1 / variance.")
+def data_term(data_weight: Any, weights: Any, n_nodes: int) -> np.ndarray:
+    """The data-term weights ``c``: ``data_weight``, else the design's own, else ones."""
+    if isinstance(data_weight, str):
+        raise InputError(
+            f"data_weight is {data_weight!r}: names are for designs; here pass the array itself, for example 1 / variance."
+        )
     if isinstance(weights, WeightDesign) and weights.n_nodes != n_nodes:
         raise InputError(f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}: design again.")
-    if fit is None:
-        fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
-    c = checks.nonnegative_vector("fit", fit, n_nodes, why="pass weights of at least 0, where 0 means not observed")
+    if data_weight is None:
+        data_weight = weights.data_weight if isinstance(weights, WeightDesign) and weights.data_weight is not None else 1.0
+    c = checks.nonnegative_vector(
+        "data_weight", data_weight, n_nodes, why="pass weights of at least 0, where 0 means not observed"
+    )
     if not c.any():
-        raise InputError("fit is zero everywhere: at least one node needs a data term.")
+        raise InputError("data_weight is zero everywhere: at least one node needs a data term.")
     return c
 
 
@@ -406,6 +410,6 @@ def refuse_singular(system: FilterSystem) -> None:
                 continue
         shown = ", ".join(system.penalty.describe_node(int(i)) for i in nodes[:3]) + (", ..." if nodes.size > 3 else "")
         raise SingularSystemError(
-            f"observed (fit) has no reading on a connected part of S ({nodes.size} of {system.n_nodes} nodes: {shown}): "
-            "observe one of its nodes, connect it with non-zero weights, or drop it (graph.subgraph)."
+            f"observed (data_weight) has no reading on a connected part of S ({nodes.size} of {system.n_nodes} nodes: "
+            f"{shown}): observe one of its nodes, connect it with non-zero weights, or drop it (graph.subgraph)."
         )

@@ -16,7 +16,7 @@ FACTS, SHARE = 2**24, 16
 #: Lists and tables in them: so many, and so many for each node.
 LISTS = 10
 #: Arrays of a design, and those that every design has.
-ARRAYS = ("weights", "penalty_data", "penalty_indices", "penalty_indptr", "meta", "fit", "omega")
+ARRAYS = ("weights", "penalty_data", "penalty_indices", "penalty_indptr", "meta", "data_weight", "omega")
 NEEDED = ARRAYS[:5]
 #: What the facts are.
 TYPES: dict[str, type | tuple[type, ...]] = {
@@ -65,10 +65,10 @@ def _compared(stored: Npz, size: int) -> int:
     weights = shapes["weights"]
     if len(weights) != 1 or not n <= weights[0] <= n + entries[0]:
         raise ValueError(f"weights has shape {weights} for {n} nodes")
-    for name, expected in (("fit", (n,)), ("omega", (n, n))):
+    for name, expected in (("data_weight", (n,)), ("omega", (n, n))):
         if shapes.get(name, expected) != expected:
             raise ValueError(f"{name} has shape {shapes[name]} for {n} nodes")
-    for name in ("weights", "fit", "omega"):
+    for name in ("weights", "data_weight", "omega"):
         if name in headers and headers[name].dtype.kind != "f":
             raise ValueError(f"{name} has dtype {headers[name].dtype}")
     if meta != () or headers["meta"].dtype.kind != "U" or headers["meta"].n_bytes > FACTS + SHARE * size:

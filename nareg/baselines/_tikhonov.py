@@ -94,11 +94,14 @@ def tikhonov_regression(graph: Graph, y: ArrayLike, observed: ArrayLike | None =
             # on the rest, L is the Laplacian of its own edges plus the weights of those to observed nodes: a denoiser
             rest = ~mask
             across = sp.csr_array(graph.adjacency[rest][:, mask])
-            fit = np.asarray(across.sum(axis=1)).ravel()
+            data_weight = np.asarray(across.sum(axis=1)).ravel()
             target = np.divide(
-                across @ readings, fit[:, None], out=np.zeros((fit.size, readings.shape[1])), where=fit[:, None] > 0
+                across @ readings,
+                data_weight[:, None],
+                out=np.zeros((data_weight.size, readings.shape[1])),
+                where=data_weight[:, None] > 0,
             )
-            whole[rest] = _solved(denoise(graph.subgraph(rest), 1.0, target, fit=fit, tol=TOL))
+            whole[rest] = _solved(denoise(graph.subgraph(rest), 1.0, target, data_weight=data_weight, tol=TOL))
         return whole
 
     return per_mask(y, observed, graph.n_nodes, estimate)

@@ -157,7 +157,7 @@ class EdgeWeights(Method):
         self.n_times = some.size
         self.design = design.edge(
             graph, measurements=np.where(observed, z[:, some], 0.0), observed=observed, noise=self.model.unit_noise,
-            fit="noise", progress=progress,
+            data_weight="noise", progress=progress,
         )  # fmt: skip
         if self.design.status is Status.INTERRUPTED:
             raise KeyboardInterrupt

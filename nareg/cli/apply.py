@@ -32,6 +32,7 @@ from nareg.cli.inputs import (
     progress_bar,
 )
 from nareg.errors import AmplificationWarning, InputError
+from nareg.progress import Progress
 from nareg.typing import WeightsLike
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class _Data(NamedTuple):
     names: tuple[str, ...]
     table: Readings
     weights: WeightsLike
-    fit: np.ndarray | None
+    data_weight: np.ndarray | None
     mean: np.ndarray
 
 
@@ -124,7 +125,7 @@ class FilterInputs:
         stations, readings, weights, center = self.stations, self.readings, self.weights, self.center
         inputs.output(out, (".csv", ".npz"), stations, readings, weights)
         filter_weights: WeightsLike
-        fit, settings = None, {}
+        data_weight, settings = None, {}
         if weights.suffix.lower() == ".npz":
             filter_weights = load_design(weights)
             settings = filter_weights.settings
@@ -140,7 +141,7 @@ class FilterInputs:
                     f"{weights} was designed for other stations than {stations}, or in another order: design again."
                 )
         else:
-            filter_weights, fit = io.read_weights(weights, names), io.read_fit(weights, names)
+            filter_weights, data_weight = io.read_weights(weights, names), io.read_data_weight(weights, names)
         observed = table.observed
         if not observed.any(axis=0).all():
             t = table.times[int(np.flatnonzero(~observed.any(axis=0))[0])]
@@ -159,7 +160,7 @@ class FilterInputs:
         else:
             how = Center(settings.get("center", Center.overall if center is None else center))
             mean = inputs.mean(np.where(observed, table.values, np.nan), how)
-        return _Data(graph, names, table, filter_weights, fit, mean)
+        return _Data(graph, names, table, filter_weights, data_weight, mean)
 
 
 @grouped
@@ -205,11 +206,13 @@ def _apply(data: _Data, out: Path, backend: BackendOption, writes: bool, *, fill
     if fill:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            solution = filters.interpolate(data.graph, data.weights, centered, observed, fit=data.fit, backend=backend.value)
+            solution = filters.interpolate(
+                data.graph, data.weights, centered, observed, data_weight=data.data_weight, backend=backend.value
+            )
         for warning in caught:
             _warn(warning, data.names)
     else:
-        solution = filters.denoise(data.graph, data.weights, centered, fit=data.fit, backend=backend.value)
+        solution = filters.denoise(data.graph, data.weights, centered, data_weight=data.data_weight, backend=backend.value)
     filled = f", {int((~observed).sum())} missing readings filled in" if fill else ""
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
     console.print(escape(outcome), soft_wrap=True)
@@ -251,11 +254,11 @@ def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backen
     with progress_bar() as bar:
         line = bar.add_task("opening", total=None)
 
-        def show(step: int, residual: float) -> None:
-            bar.update(line, completed=step, description=f"solving, residual {residual:.1e}")
+        def show(report: Progress) -> None:
+            bar.update(line, completed=report.step, description=f"solving, residual {report.values['residual']:.1e}")
 
         options = Petsc(partition) if backend == "petsc" else Disk()  # type: ignore[arg-type]
-        solution = filters.denoise(graph, weights, signals, out=out, backend=options, callback=show)
+        solution = filters.denoise(graph, weights, signals, out=out, backend=options, progress=show)
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}"
     console.print(escape(outcome), soft_wrap=True)
     console.print(f"written: {escape(str(out))}", soft_wrap=True)

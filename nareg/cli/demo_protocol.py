@@ -145,11 +145,11 @@ _CLEAN, _NOISY = "clean history, noise per station", "noisy readings, noise per 
 UNEQUAL: dict[str, Way] = {
     "one weight, best": QUICK["one weight, best"],
     "exact": QUICK["exact"],
-    "one weight, best, noise-weighted fit": _from_history(design.node_invariant, _CLEAN, rule="oracle", fit="noise"),
-    "blind, noise-weighted fit": _from_readings(design.blind, _NOISY, fit="noise"),
-    "exact, noise-weighted fit": _from_history(design.exact, _CLEAN, fit="noise"),
-    "edge, noise-weighted fit": _from_history(design.edge, _CLEAN, fit="noise"),
-    "edge from readings, noise-weighted fit": _from_readings(design.edge, _NOISY, fit="noise"),
+    "one weight, best, noise-weighted fit": _from_history(design.node_invariant, _CLEAN, rule="oracle", data_weight="noise"),
+    "blind, noise-weighted fit": _from_readings(design.blind, _NOISY, data_weight="noise"),
+    "exact, noise-weighted fit": _from_history(design.exact, _CLEAN, data_weight="noise"),
+    "edge, noise-weighted fit": _from_history(design.edge, _CLEAN, data_weight="noise"),
+    "edge from readings, noise-weighted fit": _from_readings(design.edge, _NOISY, data_weight="noise"),
 }
 
 

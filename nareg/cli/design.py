@@ -54,9 +54,9 @@ def design(
         str | None,
         typer.Option("--noise-std", help="Noise standard deviation instead: a number, or a CSV with columns station, std."),
     ] = None,
-    noise_fit: Annotated[
+    noise_weighted: Annotated[
         bool,
-        typer.Option("--noise-fit", help="Weight each station's readings by 1 / variance (unequal sensors)."),
+        typer.Option("--noise-weighted", help="Weight each station's readings by 1 / variance (unequal sensors)."),
     ] = False,
     neighbors: Neighbors = NEIGHBORS,
     center: Centering = Center.overall,
@@ -98,23 +98,29 @@ def design(
     elif method is not DesignMethod.gcv:
         variance = designs.estimate_noise(graph, X, observed=seen)
         plausibility.noise_line(variance, "estimated")
-    fit = "noise" if noise_fit else None
-    data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "fit": fit}
+    data_weight = "noise" if noise_weighted else None
+    data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "data_weight": data_weight}
     noisy: dict[DesignMethod, Any] = {
         DesignMethod.blind: lambda p: designs.blind(graph, **data, progress=p),
         DesignMethod.gcv: lambda p: designs.node_invariant(graph, rule="gcv", **data),
         DesignMethod.sure: lambda p: designs.node_invariant(graph, rule="sure", **data),
     }
     clean: dict[DesignMethod, Any] = {
-        DesignMethod.exact: lambda p, g, x, v: designs.exact(g, signals=x, noise=v, fit=fit, progress=p),
-        DesignMethod.edge: lambda p, g, x, v: designs.edge(g, signals=x, noise=v, fit=fit, progress=p),
-        DesignMethod.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
-        DesignMethod.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
-        DesignMethod.minmax: lambda p, g, x, v: designs.minmax(
-            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, fit=fit, progress=p
+        DesignMethod.exact: lambda p, g, x, v: designs.exact(g, signals=x, noise=v, data_weight=data_weight, progress=p),
+        DesignMethod.edge: lambda p, g, x, v: designs.edge(g, signals=x, noise=v, data_weight=data_weight, progress=p),
+        DesignMethod.relaxation: lambda p, g, x, v: designs.relaxation(
+            g, signals=x, noise=v, data_weight=data_weight, progress=p
         ),
-        DesignMethod.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
-        DesignMethod.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),
+        DesignMethod.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, data_weight=data_weight, progress=p),
+        DesignMethod.minmax: lambda p, g, x, v: designs.minmax(
+            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, data_weight=data_weight, progress=p
+        ),
+        DesignMethod.oracle: lambda p, g, x, v: designs.node_invariant(
+            g, rule="oracle", signals=x, noise=v, data_weight=data_weight
+        ),
+        DesignMethod.chen_liu: lambda p, g, x, v: designs.node_invariant(
+            g, rule="chen-liu", signals=x, noise=v, data_weight=data_weight
+        ),
     }
     with _steps(f"{method} design") as progress:
         if from_noisy:
@@ -126,7 +132,7 @@ def design(
     result.settings.update(readings=plausibility.facts(table.values, seen))
     console.print(escape(result.summary()))
     if out.suffix.lower() == ".csv":
-        io.write_weights(out, names, result.weights, result.fit)
+        io.write_weights(out, names, result.weights, result.data_weight)
         console.print("a CSV file stores neither mean nor graph: apply it with the same -k and --center, or write an .npz file")
     else:
         result.save(out)

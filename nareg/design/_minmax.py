@@ -51,7 +51,7 @@ def minmax(
     uncertainty: Uncertainty = "corners",
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     groups: ArrayLike | None = None,
     solver: str = "auto",
     progress: ProgressCallback | None = None,
@@ -78,7 +78,7 @@ def minmax(
     lower, upper : number or (N,) array, optional
         Bounds on the squared weights ``w_i^2``. Default below: the paper's ``w0*`` where the noise is known (signal power: mean
         of the corners', or ``radius^2``), else 0; above: ``1e8 / lambda_max(L)``.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term for which to design.
     groups : (N,) array of labels, optional
         Nodes with the same label share a weight (not with ``solver="sdp"``, "clarabel" or "scs").
@@ -140,7 +140,7 @@ def minmax(
     if options.groups.index is not None and solver not in ("auto", "low-rank", "closed-form", "first-order"):
         raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='auto'.")
     U = signal_set("box" if corners else uncertainty, base.L, signal_low=signal_low, signal_high=signal_high)
-    data: dict[str, Any] = {"noise": noise, "fit": fit}
+    data: dict[str, Any] = {"noise": noise, "data_weight": data_weight}
     if not corners:
         return _over_set(base, U, data, lower, upper, options)
     if solver == ("low-rank" if options.by_mse else "closed-form"):
@@ -151,7 +151,7 @@ def minmax(
     if options.by_mse:
         design, error = _mse_over_corners(base, data, bounds, options)
     elif solver not in CORNER_SOLVERS[:-1]:
-        program = programs.minmax(base.L, signal_low=U.low, signal_high=U.high, noise=noise, fit=fit, **bounds)
+        program = programs.minmax(base.L, signal_low=U.low, signal_high=U.high, noise=noise, data_weight=data_weight, **bounds)
         design = program.solve(options.program_solver, scale=scale, progress=progress)
         error = prony_criterion(program.task)
     else:

@@ -51,7 +51,7 @@ def prony(
     noise: ArrayLike | None = None,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     groups: ArrayLike | None = None,
     solver: str = "auto",
     scale: str = "mse",
@@ -72,7 +72,7 @@ def prony(
     lower, upper : number or (N,) array, optional
         Bounds on ``w_i^2``. Default below: the paper's ``w0*`` (rule "chen-liu") where the noise is known,
         else 0; above: ``1e8 / lambda_max(L)``.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term c for which to design; the criterion is then ``tr(S C^-1 S R)``, which weighs the modified
         error by ``C^-1``.
     groups : (N,) array of labels, optional
@@ -94,7 +94,7 @@ def prony(
     Returns
     -------
     WeightDesign
-        ``objective`` is ``tr(S R S)`` (with ``fit``: in the coordinates ``C^1/2 x``) at the weights;
+        ``objective`` is ``tr(S R S)`` (with ``data_weight``: in the coordinates ``C^1/2 x``) at the weights;
         ``certificate.relaxed_objective`` a lower bound on it for every feasible weights before scaling: the proven
         dual bound of the low-rank solver (None if there is no proof, ``details["dual_proof"]`` says why), or the value
         that an SDP solver reports; ``certificate.details`` the scale factor, the objective before scaling, rank, gap
@@ -124,20 +124,20 @@ def prony(
     sparse = signals is not None and second_moment is None and (noise is None or np.ndim(noise) < 2)
     task: SignalProblem
     if sparse and not reference and base.n_nodes > DENSE_NODES:
-        task = sparse_problem(base, signals=signals, noise=noise, fit=fit, needs="prony")
+        task = sparse_problem(base, signals=signals, noise=noise, data_weight=data_weight, needs="prony")
     else:
-        task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="prony")
+        task = problem(base, signals=signals, second_moment=second_moment, noise=noise, data_weight=data_weight, needs="prony")
     task.refuse_extreme("prony", largest=LARGEST_POWER)
     low, high = task.published_bounds(lower, upper)
     if rate is not None:
         if groups is not None:
             raise InputError("groups: rate gives every node its own weight: leave one of them out.")
-        task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="prony")
+        task = problem(base, signals=signals, second_moment=second_moment, noise=noise, data_weight=data_weight, needs="prony")
         return _at_rate(task, rate, lower is None, low, high, solver, scale, progress)
     if not low.any():
         return _nothing_to_do(task, low, high)
     if reference:
-        data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+        data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "data_weight": data_weight}
         program = programs.prony(graph, **data, lower=lower, upper=upper)
         return program.solve(None if solver == "sdp" else solver, scale=scale, progress=progress)
     return _by_low_rank(task, low, high, tied, solver, scale, progress)
@@ -152,7 +152,7 @@ def _at_rate(
         single = NodeRate(task.base, task.c, rate, np.zeros_like(low), high).largest_single
         low = np.minimum(low, (BELOW_SINGLE * single) ** 2)
     promise = NodeRate(task.base, task.c, rate, low, high)
-    data: dict[str, Any] = {"second_moment": task.R, "noise": task.Sigma, "fit": task.fit}
+    data: dict[str, Any] = {"second_moment": task.R, "noise": task.Sigma, "data_weight": task.data_weight}
     program = programs.prony(task.base.L, **data, lower=low, upper=None)
     program.add(*programs.jacobi(program, rate))
     design = program.solve(None if solver in OWN_SOLVERS else solver, scale=scale, progress=progress)

@@ -48,7 +48,7 @@ def relaxation(
     noise: ArrayLike,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     groups: ArrayLike | None = None,
     solver: str = "auto",
     progress: ProgressCallback | None = None,
@@ -60,12 +60,12 @@ def relaxation(
     graph : Graph or (N, N) operator
     signals, second_moment, noise, lower, upper, groups, progress
         As in :func:`prony`; the noise is needed.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term c for which to design. The relaxation is then done in the coordinates ``C^1/2 x``.
     solver : {"auto", "closed-form", "sdp"} or a solver of cvxpy
         ``"closed-form"`` (and ``"auto"``): step one by eigenvalues, then (30) by a low-rank factor of Omega with a
         proven lower bound, rounded, and refined at rank one from several starts. Networks of any size where there are
-        fewer signals than nodes and the noise is the same everywhere or ``fit="noise"``; else up to 3,000 nodes.
+        fewer signals than nodes and the noise is the same everywhere or ``data_weight="noise"``; else up to 3,000 nodes.
         ``"sdp"``: (30) by :func:`nareg.design.programs.fit` with Clarabel, or by the solver named, such as ``"SCS"``. For (29)
         itself as a program see :func:`nareg.design.programs.filter_step`.
 
@@ -73,7 +73,7 @@ def relaxation(
     -------
     WeightDesign
         ``objective`` is that of (30) at the weights; ``certificate.details["symmetric_limit"]`` the value of step
-        one: the smallest MSE of any symmetric filter (with ``fit``: in the coordinates ``C^1/2 x``).
+        one: the smallest MSE of any symmetric filter (with ``data_weight``: in the coordinates ``C^1/2 x``).
         ``certificate.relaxed_objective`` is a lower bound on (30) for every feasible weights: proven by duality (None
         if there is no proof, ``details["dual_proof"]`` says why), or as an SDP solver reports it.
 
@@ -95,7 +95,7 @@ def relaxation(
     tied = Groups(groups, base.n_nodes)
     if reference and groups is not None:
         raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='closed-form'.")
-    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "data_weight": data_weight}
     task = None if reference else _low_rank_task(base, data)
     if task is not None:
         return _by_low_rank(task, task.published_bounds(lower, upper), tied, solver, progress)
@@ -136,12 +136,12 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
     n, X, noise = base.n_nodes, data["signals"], data["noise"]
     if n <= DENSE_NODES or X is None or data["second_moment"] is not None or noise is None or np.ndim(noise) > 1:
         return None
-    task = sparse_problem(base, signals=X, noise=noise, fit=data["fit"], needs="relaxation")
+    task = sparse_problem(base, signals=X, noise=noise, data_weight=data["data_weight"], needs="relaxation")
     assert task.Sigma is not None
     white_noise = task.c * task.Sigma
     remedy = None
     if np.ptp(white_noise) > 1e-12 * white_noise.max():
-        remedy = "noise differs between nodes, so that its filter H is a dense matrix: pass fit='noise'"
+        remedy = "noise differs between nodes, so that its filter H is a dense matrix: pass data_weight='noise'"
     elif task.X.shape[1] >= n:
         remedy = f"signals are not fewer than nodes ({task.X.shape[1]}), so that its filter H is a dense matrix: pass fewer"
     if remedy is None:

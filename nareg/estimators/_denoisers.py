@@ -134,7 +134,7 @@ class NodeAdaptiveDenoiser(DesignedFilter):
         variance = variances_of(graph, anomalies, observed, self.noise)
         if variance is None:
             return one_weight(graph, anomalies, observed)
-        data: dict[str, Any] = {"measurements": anomalies, "observed": observed, "noise": variance, "fit": "noise"}
+        data: dict[str, Any] = {"measurements": anomalies, "observed": observed, "noise": variance, "data_weight": "noise"}
         if rule == "sure":
             return design.node_invariant(graph, rule="sure", **data)
         return design.blind(graph, **data, sampling=sampling, progress=self._progress)
@@ -156,7 +156,9 @@ class NodeAdaptiveDenoiser(DesignedFilter):
         return self._exact(clean - self.means_[:, None], variance, sampling)
 
     def _exact(self, signals: np.ndarray, noise: Any, sampling: Sampling) -> WeightDesign:
-        return design.exact(self.graph_, signals=signals, noise=noise, fit="noise", sampling=sampling, progress=self._progress)
+        return design.exact(
+            self.graph_, signals=signals, noise=noise, data_weight="noise", sampling=sampling, progress=self._progress
+        )
 
 
 class EdgeDenoiser(DesignedFilter):
@@ -238,6 +240,6 @@ class EdgeDenoiser(DesignedFilter):
             observed=observed,
             noise=variance,
             shrink=self.shrink,
-            fit="noise",
+            data_weight="noise",
             progress=self._progress,
         )

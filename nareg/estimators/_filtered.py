@@ -71,8 +71,10 @@ def variances_of(graph: Graph, anomalies: np.ndarray, observed: np.ndarray | Non
 
 def one_weight(graph: Graph, anomalies: np.ndarray, observed: np.ndarray | None, noise: Any = None) -> WeightDesign:
     """The single weight that generalized cross-validation picks; with noise variances readings count by their inverse."""
-    fit: Any = None if noise is None else "noise"
-    return design.node_invariant(graph, rule="gcv", measurements=anomalies, observed=observed, noise=noise, fit=fit)
+    data_weight: Any = None if noise is None else "noise"
+    return design.node_invariant(
+        graph, rule="gcv", measurements=anomalies, observed=observed, noise=noise, data_weight=data_weight
+    )
 
 
 def estimate(graph: Graph, weights: WeightDesign | float, anomalies: np.ndarray) -> np.ndarray:

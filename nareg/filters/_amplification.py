@@ -27,7 +27,7 @@ from nareg.filters._matrix_amplification import Bound, Solve
 LARGEST_AMPLIFICATION = 2.0
 
 #: What to do about it.
-REMEDY = "Design with fit=observed.astype(float), or a larger lower, to choose these weights yourself."
+REMEDY = "Design with data_weight=observed.astype(float), or a larger lower, to choose these weights yourself."
 
 
 @dataclass

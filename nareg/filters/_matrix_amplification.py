@@ -35,7 +35,9 @@ EXACT_NODES = 250
 TOLERANCE = 1e-4
 
 #: What to do about it.
-REMEDY = "Design with criterion='likelihood', or with fit=observed.astype(float) where the same stations are always silent."
+REMEDY = (
+    "Design with criterion='likelihood', or with data_weight=observed.astype(float) where the same stations are always silent."
+)
 
 #: ``solve(system, rhs, tolerance)``
 Solve = Callable[[FilterSystem, np.ndarray, float], Iterates]

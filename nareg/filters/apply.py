@@ -11,12 +11,12 @@ from nareg._core import checks
 from nareg._solvers.backends import BackendLike, StoredLike, denoise_stored, is_stored
 from nareg._solvers.engines import METHODS as METHODS
 from nareg._solvers.engines import Method, quick_solve
-from nareg._solvers.iterate import Callback
 from nareg._solvers.system import build, data_term, filter_matrix, penalty
 from nareg.errors import InputError, SolverError
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
-from nareg.filters.prepared import build_denoiser
+from nareg.filters.prepared import as_callback, build_denoiser
 from nareg.io import takes_tables
+from nareg.progress import ProgressCallback
 from nareg.results import Solution
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -27,31 +27,31 @@ def denoise(
     weights: WeightsLike | str | os.PathLike[str],
     y: ArrayLike | str | os.PathLike[str],
     *,
-    fit: ArrayLike | str | os.PathLike[str] | None = None,
+    data_weight: ArrayLike | str | os.PathLike[str] | None = None,
     method: Method = "auto",
     backend: BackendLike = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
-    callback: Callback | None = None,
+    progress: ProgressCallback | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Solution:
-    """Denoise graph signals: solve ``(C + S) x = C y`` with ``S = diag(w) L diag(w)`` and ``C = diag(fit)``.
+    """Denoise graph signals: solve ``(C + S) x = C y`` with ``S = diag(w) L diag(w)`` and ``C = diag(data_weight)``.
 
-    With ``fit=None`` this is the node-adaptive Tikhonov estimate ``(I + S)^-1 y``, equation (10).
+    With ``data_weight=None`` this is the node-adaptive Tikhonov estimate ``(I + S)^-1 y``, equation (10).
 
     Parameters
     ----------
     graph : Graph, (N, N) symmetric PSD operator, or folder
         Supplies L. A folder that ``nareg convert`` or :meth:`nareg.Graph.save` wrote (its path, or a
         :class:`nareg.io.StoredGraph`) is read in parts: neither the graph nor the signals have to fit into memory.
-        ``weights``, ``y`` and ``fit`` are then ``.npy`` files or arrays, methods ``"auto"`` and ``"cg"``.
+        ``weights``, ``y`` and ``data_weight`` are then ``.npy`` files or arrays, methods ``"auto"`` and ``"cg"``.
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Node weights w. A number is one weight for all nodes (the Tikhonov parameter is its square).
     y : (N,) or (N, T) array or tensor
         Readings, finite. float32 in, float32 out (computed in float64). A torch tensor gives a tensor on the same device. A
         frame of pandas or polars, or an xarray array, has a row per time and a column per station, in any order where the
         graph has names; x is then such a table.
-    fit : (N,) array, optional
+    data_weight : (N,) array, optional
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
     method : {"auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"}
@@ -59,11 +59,11 @@ def denoise(
         multigrid where that promises to cost less; ``Solution.method`` says why. The last three are distributed recursions;
         ``"recursion"`` is equation (19) and refuses weights for which it diverges.
     backend : {"auto", "scipy", "torch", "petsc"} or Torch
-        The library that solves. ``"auto"`` is torch where y, weights or fit are torch tensors, else SciPy with our compiled
-        loops. :class:`nareg.filters.Torch` sets device and precision. Torch differentiates the filter by y, by
-        weights that are a number or (N,), and by fit. With ``"petsc"`` all ranks of MPI call with the same arguments, and each
-        gets all of x; methods are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and ``"multigrid"``.
-        Of a folder each rank reads and writes its rows. :class:`~nareg.filters.Petsc` and
+        The library that solves. ``"auto"`` is torch where y, weights or data_weight are torch tensors, else SciPy with our
+        compiled loops. :class:`nareg.filters.Torch` sets device and precision. Torch differentiates the filter by y, by weights
+        that are a number or (N,), and by ``data_weight``. With ``"petsc"`` all ranks of MPI call with the same arguments, and
+        each gets all of x; methods are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and
+        ``"multigrid"``. Of a folder each rank reads and writes its rows. :class:`~nareg.filters.Petsc` and
         :class:`~nareg.filters.Disk` have a partition and a memory of your choice.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
@@ -71,8 +71,8 @@ def denoise(
         twice the precision. The residual is then that of the solution before rounding.
     max_iterations : int, optional
         Default: 10,000 for CG, 500 for multigrid, 200,000 rounds for the distributed recursions.
-    callback : callable, optional
-        ``callback(iteration, largest relative residual)``.
+    progress : callable, optional
+        Called with a :class:`nareg.progress.Progress` per iteration; its values have the largest relative ``"residual"``.
     out : path, optional
         ``.npy`` file for the estimate, where ``graph`` is a folder. It appears whole or not at all.
 
@@ -104,16 +104,16 @@ def denoise(
     """
     if is_stored(graph):
         return denoise_stored(
-            cast(StoredLike, graph), weights, y, out, fit=fit, method=method, backend=backend, tol=tol,
-            max_iterations=max_iterations, callback=callback,
+            cast(StoredLike, graph), weights, y, out, data_weight=data_weight, method=method, backend=backend, tol=tol,
+            max_iterations=max_iterations, callback=as_callback(progress),
         )  # fmt: skip
     if out is not None:
         raise InputError(f"out is {str(out)!r}, but the graph is in memory: omit out, and save the result's x.")
     denoiser = build_denoiser(
-        cast(GraphLike, graph), cast(WeightsLike, weights), cast("ArrayLike | None", fit), method, tol, max_iterations, backend,
-        many=False,
+        cast(GraphLike, graph), cast(WeightsLike, weights), cast("ArrayLike | None", data_weight), method, tol, max_iterations,
+        backend, many=False,
     )  # fmt: skip
-    return denoiser.denoise(cast(ArrayLike, y), callback=callback)
+    return denoiser.denoise(cast(ArrayLike, y), progress=progress)
 
 
 @takes_tables("y", "observed", observed="observed", like="y")
@@ -123,19 +123,19 @@ def interpolate(
     y: ArrayLike,
     observed: ArrayLike | None = None,
     *,
-    fit: ArrayLike | None = None,
+    data_weight: ArrayLike | None = None,
     method: Method = "auto",
     backend: BackendLike = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
-    callback: Callback | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Solution:
     """Denoise observed readings and fill in the others: the data-term weight is zero where ``observed`` is False.
 
     Parameters
     ----------
-    graph, weights, fit, method, backend, tol, max_iterations, callback
-        As in :func:`denoise`; ``fit`` holds for the observed nodes.
+    graph, weights, data_weight, method, backend, tol, max_iterations, progress
+        As in :func:`denoise`; ``data_weight`` holds for the observed nodes.
     y : (N,) or (N, T) array
         Readings; any value, NaN included, where not observed.
     observed : bool array, (N,) or the shape of y, optional
@@ -159,7 +159,7 @@ def interpolate(
         mean of the neighbors' u, divided by the node's own w: a weight near zero inflates it. Such an estimate is not
         returned. In those signals unobserved nodes take the mean of their neighbors' ``|w|`` instead, which leaves the
         estimates of observed nodes unchanged. Where that is not enough, all nodes take one weight, the geometric mean.
-        ``method`` says in how many signals. To avoid it, design with ``fit`` zero at nodes that will not be observed.
+        ``method`` says in how many signals. To avoid it, design with ``data_weight`` zero at nodes that will not be observed.
 
         A matrix S, as that of an edge design, has another limit, four times the largest reading. Fields that are much larger
         at some nodes need such estimates, and they are returned. In signals where a change of S by 1e-5 of itself would
@@ -174,15 +174,15 @@ def interpolate(
     >>> nareg.filters.interpolate(path, 0.01, y, np.isfinite(y)).x.round(3)
     array([1., 2., 3.])
     """
-    denoiser = build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=False)
-    return denoiser.interpolate(y, observed, callback=callback, stacklevel=4)
+    denoiser = build_denoiser(graph, weights, data_weight, method, tol, max_iterations, backend, many=False)
+    return denoiser.interpolate(y, observed, progress=progress, stacklevel=4)
 
 
 def uncertainty(
     graph: GraphLike,
     weights: WeightsLike,
     *,
-    fit: ArrayLike | None = None,
+    data_weight: ArrayLike | None = None,
     noise: ArrayLike,
     n_probes: int = 200,
     rng: np.random.Generator | None = None,
@@ -193,7 +193,7 @@ def uncertainty(
 
     Parameters
     ----------
-    graph, weights, fit
+    graph, weights, data_weight
         As in :func:`denoise`.
     noise : number, (N,) or (N, N)
         Noise variance, variances or covariance.
@@ -214,7 +214,7 @@ def uncertainty(
     array([0.137, 0.122, 0.137])
     """
     base = penalty(graph)
-    system = build(base, weights, data_term(fit, weights, base.n_nodes))
+    system = build(base, weights, data_term(data_weight, weights, base.n_nodes))
     n = base.n_nodes
     covariance = checks.noise("noise", noise, n)
     if n <= checks.DENSE_LIMIT:

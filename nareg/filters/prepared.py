@@ -17,6 +17,7 @@ from nareg._solvers.iterate import Callback, Iterates, Stop
 from nareg._solvers.system import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
 from nareg.filters import _amplification, _matrix_amplification
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -49,19 +50,19 @@ class Denoiser:
         """Number of nodes N."""
         return self._engines.system.n_nodes
 
-    def denoise(self, y: ArrayLike, *, callback: Callback | None = None) -> Solution:
+    def denoise(self, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Solution:
         """Denoise readings, as :func:`denoise` does.
 
         Parameters
         ----------
         y : (N,) or (N, T) array or tensor
-        callback : callable, optional
+        progress : callable, optional
 
         Returns
         -------
         Solution
         """
-        on_torch = self._tensors(y)
+        on_torch, callback = self._tensors(y), as_callback(progress)
         if on_torch is not None:
             return on_torch.denoise(y, self._stop(callback))
         with checking(self._backend):
@@ -69,7 +70,7 @@ class Denoiser:
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
     def interpolate(
-        self, y: ArrayLike, observed: ArrayLike | None = None, *, callback: Callback | None = None, stacklevel: int = 2
+        self, y: ArrayLike, observed: ArrayLike | None = None, *, progress: ProgressCallback | None = None, stacklevel: int = 2
     ) -> Solution:
         """Denoise what was observed and fill in the rest, as :func:`interpolate` does.
 
@@ -81,7 +82,7 @@ class Denoiser:
         y : (N,) or (N, T) array or tensor
         observed : bool array or tensor, (N,) or the shape of y, optional
             Default: where y is finite.
-        callback : callable, optional
+        progress : callable, optional
         stacklevel : int
             Of the warning, as in :func:`warnings.warn`.
 
@@ -89,7 +90,7 @@ class Denoiser:
         -------
         Solution
         """
-        on_torch = self._tensors(y)
+        on_torch, callback = self._tensors(y), as_callback(progress)
         with checking(self._backend) as compared:
             array = as_numpy(y)
             given = checks.floats("y", array, ndim=(1, 2), finite=False)
@@ -153,7 +154,7 @@ class Denoiser:
         """The system whose data term is zero where nothing was read."""
         c = self._engines.system.c * pattern
         if not c.any():
-            raise InputError("fit is zero on every observed node: at least one observed node needs a data term.")
+            raise InputError("data_weight is zero on every observed node: at least one observed node needs a data term.")
         system = replace(self._engines.system, c=c)
         refuse_singular(system)
         return system
@@ -182,7 +183,7 @@ def prepare(
     graph: GraphLike,
     weights: WeightsLike,
     *,
-    fit: ArrayLike | None = None,
+    data_weight: ArrayLike | None = None,
     method: Method = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
@@ -192,7 +193,7 @@ def prepare(
 
     Parameters
     ----------
-    graph, weights, fit, method, tol, max_iterations, backend
+    graph, weights, data_weight, method, tol, max_iterations, backend
         As in :func:`denoise`. ``method="auto"`` expects further calls: where conjugate gradients are slow it makes a factor or
         multigrid levels that thirty calls would pay for, and keeps them.
 
@@ -214,15 +215,15 @@ def prepare(
     [0.6 0.4 0.4 0.6]
     [1.2 0.8 0.8 1.2]
     """
-    return build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=True)
+    return build_denoiser(graph, weights, data_weight, method, tol, max_iterations, backend, many=True)
 
 
 def build_denoiser(
-    graph: GraphLike, weights: WeightsLike, fit: ArrayLike | None, method: Method, tol: float, max_iterations: int | None,
-    backend: BackendLike, *, many: bool,
+    graph: GraphLike, weights: WeightsLike, data_weight: ArrayLike | None, method: Method, tol: float,
+    max_iterations: int | None, backend: BackendLike, *, many: bool,
 ) -> Denoiser:  # fmt: skip
     """:func:`prepare` for one call or many."""
-    tensors = {name: value for name, value in (("weights", weights), ("fit", fit)) if is_tensor(value)}
+    tensors = {name: value for name, value in (("weights", weights), ("data_weight", data_weight)) if is_tensor(value)}
     if backend == "torch" or (backend == "auto" and tensors):
         backend = Torch()
     options = Petsc()
@@ -236,8 +237,8 @@ def build_denoiser(
         tol = checks.number("tol", tol, low=0, strict=True)
         if max_iterations is not None:
             max_iterations = checks.integer("max_iterations", max_iterations, low=1)
-        weights, fit = as_numpy(weights), as_numpy(fit)
-        system = build(base, weights, data_term(fit, weights, base.n_nodes))
+        weights, data_weight = as_numpy(weights), as_numpy(data_weight)
+        system = build(base, weights, data_term(data_weight, weights, base.n_nodes))
     if isinstance(backend, Torch):
         return Denoiser(open_torch(backend, Engines(system, many=many), **tensors), method, tol, max_iterations, backend)
     engines = open_backend(backend, system, many=many)
@@ -253,6 +254,13 @@ def _refuse_tensor(name: str, backend: BackendLike) -> None:
         raise InputError(
             f"{name} is a torch tensor but backend is {backend!r}: pass backend='torch' or 'auto', or {name}.numpy()."
         )
+
+
+def as_callback(progress: ProgressCallback | None) -> Callback | None:
+    """What a solver calls with its iteration and residual."""
+    if progress is None:
+        return None
+    return lambda iteration, residual: progress(Progress("denoising", iteration, values={"residual": residual}))
 
 
 def _joined(parts: list[Solution], x: Array, note: str) -> Solution:

@@ -135,7 +135,7 @@ class NodeAdaptiveConv(LazyWeight):
             return checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
         if weights.has_edge_weights:
             raise InputError("weights is an edge design: a node design (one weight per node) is expected.")
-        if weights.fit is not None and not np.all(weights.fit == 1):
+        if weights.data_weight is not None and not np.all(weights.data_weight == 1):
             raise InputError("weights were designed with fit=..., which the layer does not have: design without fit.")
         penalty = sp.coo_array(weights.penalty)
         self._designed = (torch.as_tensor(np.stack(penalty.coords)).long(), torch.tensor(penalty.data))

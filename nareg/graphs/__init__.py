@@ -226,8 +226,8 @@ class Field:
         """
         generator = checks.generator(rng)
         z = generator.choice([-1.0, 1.0], size=(self.noise.size, n_probes))
-        fit = 1.0 / self.noise
-        estimate = _solved(denoise(self.graph, self.precision, z / fit[:, None], fit=fit, tol=1e-6))
+        data_weight = 1.0 / self.noise
+        estimate = _solved(denoise(self.graph, self.precision, z / data_weight[:, None], data_weight=data_weight, tol=1e-6))
         errors = np.einsum("ip,ip->p", z, estimate)
         return float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(n_probes))
 
@@ -298,7 +298,7 @@ def heterogeneous_field(
 
 def _smoothed(base: Penalty, k: np.ndarray, white: np.ndarray) -> np.ndarray:
     """``(diag(k) + L)^-1 white``."""
-    return _solved(denoise(base, 1.0, white / k[:, None], fit=k, tol=1e-8))
+    return _solved(denoise(base, 1.0, white / k[:, None], data_weight=k, tol=1e-8))
 
 
 def _solved(answer: Solution) -> np.ndarray:

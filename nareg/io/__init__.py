@@ -21,7 +21,7 @@ are left out. ``strict=True`` refuses to guess.
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.graph_writer import GraphWriter
 from nareg.io._binary import NETCDF as NETCDF
-from nareg.io._columns import read_column, read_fit, read_weights, write_weights
+from nareg.io._columns import read_column, read_data_weight, read_weights, write_weights
 from nareg.io._convert import convert
 from nareg.io._frames import is_xarray as is_xarray
 from nareg.io._graphs import read_adjacency
@@ -44,7 +44,7 @@ __all__ = [
     "convert",
     "read_adjacency",
     "read_column",
-    "read_fit",
+    "read_data_weight",
     "read_readings",
     "read_rows",
     "read_stations",

@@ -84,8 +84,8 @@ def read_weights(path: str | os.PathLike[str], stations: Sequence[str]) -> np.nd
     return read_column(path, stations, "weight")
 
 
-def read_fit(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray | None:
-    """Read the ``fit`` column of a weights file: the weights of the data term.
+def read_data_weight(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray | None:
+    """Read the ``data_weight`` column of a weights file: the weights of the data term.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ def read_fit(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarra
     See :func:`write_weights`.
     """
     header = FileTable(path, Notes(str(path), strict=True)).header
-    return read_column(path, stations, "fit") if "fit" in [name.lower() for name in header] else None
+    return read_column(path, stations, "data_weight") if "data_weight" in [name.lower() for name in header] else None
 
 
 def write_weights(
-    path: str | os.PathLike[str], stations: Sequence[str], weights: np.ndarray, fit: np.ndarray | None = None
+    path: str | os.PathLike[str], stations: Sequence[str], weights: np.ndarray, data_weight: np.ndarray | None = None
 ) -> None:
     """Write one weight per station as CSV, with the data-term weights where the design has them.
 
@@ -117,7 +117,7 @@ def write_weights(
     path : path
     stations : sequence of str
     weights : (N,) array
-    fit : (N,) array, optional
+    data_weight : (N,) array, optional
         Weights of the data term.
 
     Examples
@@ -127,9 +127,9 @@ def write_weights(
     >>> write_weights(path, ["A", "B"], np.array([1.0, 2.0]))
     >>> read_weights(path, ["B", "A"])
     array([2., 1.])
-    >>> read_fit(path, ["A", "B"]) is None
+    >>> read_data_weight(path, ["A", "B"]) is None
     True
     """
-    columns = [weights] if fit is None else [weights, fit]
+    columns = [weights] if data_weight is None else [weights, data_weight]
     rows = ([s, *(repr(float(v)) for v in values)] for s, *values in zip(stations, *columns, strict=True))
-    write_rows(path, ["station", "weight", "fit"][: 1 + len(columns)], rows)
+    write_rows(path, ["station", "weight", "data_weight"][: 1 + len(columns)], rows)

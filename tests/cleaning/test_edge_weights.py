@@ -91,7 +91,7 @@ def test_the_estimate_is_the_filters_on_all_usable_readings(unlike, cleaned):
     offset = model.cycles.at(model.grid.seconds)[model.grid.rows].T * model.unit
     expected = nareg.filters.interpolate(graph, cleaned.edges, usable - offset, np.isfinite(usable)).x + offset
     np.testing.assert_allclose(x, expected, rtol=1e-9, atol=1e-9)
-    S, c = cleaned.edges.matrix.toarray(), cleaned.edges.fit
+    S, c = cleaned.edges.matrix.toarray(), cleaned.edges.data_weight
     for t in range(0, y.shape[1], 7):
         seen = np.isfinite(usable[:, t])
         C = np.where(seen, c, 0.0)
@@ -121,7 +121,7 @@ def test_the_weights_are_the_designs_for_the_anomalies(model):
     found = EdgeWeights(model)
     found.fit()
     expected = nareg.design.edge(
-        model.graph, measurements=np.where(seen, z, 0.0), observed=seen, noise=model.unit_noise, fit="noise"
+        model.graph, measurements=np.where(seen, z, 0.0), observed=seen, noise=model.unit_noise, data_weight="noise"
     )
     np.testing.assert_allclose(found.design.matrix.toarray(), expected.matrix.toarray(), rtol=1e-12)
 
@@ -135,7 +135,7 @@ def test_long_records_are_thinned_evenly(model, monkeypatch):
     part = z[:, np.linspace(0, 79, 25).astype(int)]
     seen = np.isfinite(part)
     expected = nareg.design.edge(
-        model.graph, measurements=np.where(seen, part, 0.0), observed=seen, noise=model.unit_noise, fit="noise"
+        model.graph, measurements=np.where(seen, part, 0.0), observed=seen, noise=model.unit_noise, data_weight="noise"
     )
     np.testing.assert_allclose(found.design.matrix.toarray(), expected.matrix.toarray(), rtol=1e-12)
 

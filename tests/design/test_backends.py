@@ -111,12 +111,12 @@ def test_levels_serve_until_weights_have_moved_far(torch, precision):
 
 
 @pytest.mark.parametrize("kind", DESIGNS)
-@pytest.mark.parametrize("fit", [None, "noise"])
+@pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_designs_have_the_risk_of_those_of_scipy(torch, field, kind, fit, precision):
+def test_designs_have_the_risk_of_those_of_scipy(torch, field, kind, data_weight, precision):
     data = data_of(kind, field)
-    ours = DESIGNS[kind](field.graph, **data, fit=fit, backend=backend_of(torch, precision))
-    theirs = DESIGNS[kind](field.graph, **data, fit=fit, solver="sampled")
+    ours = DESIGNS[kind](field.graph, **data, data_weight=data_weight, backend=backend_of(torch, precision))
+    theirs = DESIGNS[kind](field.graph, **data, data_weight=data_weight, solver="sampled")
     both = [risk(field.graph, d, signals=field.signals, noise=field.noise).mse for d in (ours, theirs)]
     # float32 takes other iterations: the searches end elsewhere within their tolerances
     within = 1e-6 if precision == "float64" else 1e-4
@@ -125,7 +125,7 @@ def test_designs_have_the_risk_of_those_of_scipy(torch, field, kind, fit, precis
     assert ours.objective == pytest.approx(theirs.objective, rel=within)
     assert "[torch, cpu" in ours.certificate.solver
     assert ("float32" in ours.certificate.solver) == (precision == "float32")
-    again = DESIGNS[kind](field.graph, **data, fit=fit, backend=backend_of(torch, precision))
+    again = DESIGNS[kind](field.graph, **data, data_weight=data_weight, backend=backend_of(torch, precision))
     np.testing.assert_array_equal(again.weights, ours.weights)
 
 

@@ -106,12 +106,12 @@ def test_reaches_the_wiener_filter_where_the_precision_lies_on_the_graph(rng, sh
     precision = scale[:, None] * (g.laplacian().toarray() + np.diag(rng.uniform(0.1, 1, 30))) * scale
     R = np.linalg.inv(precision)
     noise = 0.3 if equal else rng.uniform(0.1, 1, 30)
-    d = edge(g, second_moment=R, noise=noise, fit=None if equal else "noise")
+    d = edge(g, second_moment=R, noise=noise, data_weight=None if equal else "noise")
     result = risk(g, d, second_moment=R, noise=noise)
     assert result.nmse == pytest.approx(result.lmmse, rel=1e-8)
     assert d.status.name == "CONVERGED"
     assert d.certificate.gradient_norm < 1e-4
-    likely = edge(g, second_moment=R, noise=noise, fit=None if equal else "noise", criterion="likelihood")
+    likely = edge(g, second_moment=R, noise=noise, data_weight=None if equal else "noise", criterion="likelihood")
     assert risk(g, likely, second_moment=R, noise=noise).nmse == pytest.approx(result.lmmse, rel=1e-8)
 
 
@@ -132,7 +132,7 @@ def test_stations_without_a_data_term_leave_the_scale_of_the_likelihood_alone(rn
     g = nareg.graphs.grid((5, 6))
     precision = g.laplacian().toarray() + np.diag(rng.uniform(0.1, 1, 30))
     silent = (np.arange(30) % 2).astype(float)
-    d = edge(g, second_moment=np.linalg.inv(precision), noise=noise, fit=silent, criterion="likelihood")
+    d = edge(g, second_moment=np.linalg.inv(precision), noise=noise, data_weight=silent, criterion="likelihood")
     np.testing.assert_allclose(d.matrix.toarray(), noise * precision, rtol=1e-5, atol=1e-8)
 
 
@@ -149,17 +149,17 @@ def test_never_worse_than_one_weight_on_the_training_signals(rng, structure, noi
     g = nareg.graphs.sensor(40, k=5, rng=rng)
     X = field(g, 60, rng)
     Sigma = {"equal": 0.5, "unequal": rng.uniform(0.1, 2, 40), "full": covariance(40, rng), "zero fit": 0.5}[noise]
-    fit = {"unequal": "noise", "zero fit": np.arange(40) % 3 > 0}.get(noise)
-    fit = fit.astype(float) if isinstance(fit, np.ndarray) else fit
+    data_weight = {"unequal": "noise", "zero fit": np.arange(40) % 3 > 0}.get(noise)
+    data_weight = data_weight.astype(float) if isinstance(data_weight, np.ndarray) else data_weight
     for shrink in ("auto", 0.1, None):
-        d = edge(g, signals=X, noise=Sigma, fit=fit, structure=structure, shrink=shrink)
+        d = edge(g, signals=X, noise=Sigma, data_weight=data_weight, structure=structure, shrink=shrink)
         result = risk(g, d, signals=X, noise=Sigma).mse
         assert result == pytest.approx(d.objective, rel=1e-9)
         assert result <= d.certificate.details["best_scalar_risk"]
         assert d.certificate.details["smallest_eigenvalue_K"] > 0
         assert d.weights.size == 40 + g.n_edges
     if noise != "zero fit":
-        one = node_invariant(g, rule="oracle", signals=X, noise=Sigma, fit=fit)
+        one = node_invariant(g, rule="oracle", signals=X, noise=Sigma, data_weight=data_weight)
         assert d.certificate.details["best_scalar_risk"] == pytest.approx(one.objective, rel=1e-6)
 
 
@@ -171,13 +171,13 @@ def test_shrink_one_is_the_best_single_weight(rng):
     np.testing.assert_allclose(d.matrix.toarray(), one.matrix.toarray(), rtol=1e-3)
 
 
-@pytest.mark.parametrize("fit", [None, "noise", "odd"])
-def test_shrinkage_has_the_single_weight_as_its_limit(rng, fit):
+@pytest.mark.parametrize("data_weight", [None, "noise", "odd"])
+def test_shrinkage_has_the_single_weight_as_its_limit(rng, data_weight):
     g = nareg.graphs.sensor(30, k=5, rng=rng)
     noise = rng.uniform(0.1, 2, 30)
-    fit = rng.uniform(0.5, 2, 30) if fit == "odd" else fit
+    data_weight = rng.uniform(0.5, 2, 30) if data_weight == "odd" else data_weight
     X = field(g, 50, rng)
-    designs = [edge(g, signals=X, noise=noise, fit=fit, shrink=a) for a in (0.9999, 1.0)]
+    designs = [edge(g, signals=X, noise=noise, data_weight=data_weight, shrink=a) for a in (0.9999, 1.0)]
     np.testing.assert_allclose(designs[0].weights, designs[1].weights, rtol=0.05, atol=0.02 * designs[1].weights.max())
 
 
@@ -211,12 +211,12 @@ def test_signals_that_one_weight_suits_fall_back_to_it():
     assert fallen >= 5
 
 
-@pytest.mark.parametrize("fit", [None, "noise"])
-def test_laplacian_structure_allows_every_solver(rng, fit):
+@pytest.mark.parametrize("data_weight", [None, "noise"])
+def test_laplacian_structure_allows_every_solver(rng, data_weight):
     g = nareg.graphs.sensor(60, k=5, rng=rng)
     noise = rng.uniform(0.1, 2, 60)
     X = field(g, 100, rng)
-    d = edge(g, signals=X, noise=noise, fit=fit, structure="laplacian", shrink=0.02)
+    d = edge(g, signals=X, noise=noise, data_weight=data_weight, structure="laplacian", shrink=0.02)
     assert d.status.name == "CONVERGED"
     S = d.matrix.toarray()
     assert S.sum(axis=1).min() > -1e-9
@@ -241,7 +241,7 @@ def test_the_physical_unit_does_not_matter(rng, unit, shrink):
 def test_save_load_and_denoise(rng, tmp_path):
     g = nareg.graphs.sensor(30, k=4, rng=rng)
     X, noise = field(g, 80, rng), rng.uniform(0.1, 1, 30)
-    d = edge(g, signals=X, noise=noise, fit="noise")
+    d = edge(g, signals=X, noise=noise, data_weight="noise")
     d.save(tmp_path / "edge.npz")
     again = nareg.design.load(tmp_path / "edge.npz")
     np.testing.assert_array_equal(again.weights, d.weights)
@@ -327,7 +327,7 @@ def test_edge_for_interpolation_counts_what_singular_data_leave(data_root):
     train, power = train - train.mean(), np.mean((X - train.mean()) ** 2)
     observed = np.zeros(17, dtype=bool)
     observed[np.random.default_rng([10, 17, 0]).permutation(17)[:8]] = True
-    result = nareg.design.edge(network.graph, signals=train, noise=power, fit=observed.astype(float))
+    result = nareg.design.edge(network.graph, signals=train, noise=power, data_weight=observed.astype(float))
     details = result.certificate.details
     assert 0 < details["effective_degrees_of_freedom"] <= details["degrees_of_freedom"]
     H = nareg.filters.interpolate(network.graph, result, np.eye(17), observed, method="direct").x * observed

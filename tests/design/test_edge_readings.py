@@ -191,7 +191,7 @@ def test_unequal_noise_enters_the_data_term(field, rng):
     n = g.n_nodes
     variance = 10 ** rng.uniform(-1, 1, n)
     Y = clean[:, :120] + np.sqrt(variance)[:, None] * rng.standard_normal((n, 120))
-    design = nareg.design.edge(g, measurements=Y, noise=variance, fit="noise")
+    design = nareg.design.edge(g, measurements=Y, noise=variance, data_weight="noise")
     H = np.linalg.solve(np.diag(1 / variance) + design.matrix.toarray(), np.diag(1 / variance))
     wiener = np.linalg.solve(np.diag(1 / variance) + truth, np.diag(1 / variance))
 
@@ -230,7 +230,7 @@ def test_ctrl_c_keeps_the_best_so_far(field):
         ({"noise": 1e9}, InputError, "no more power than noise"),
         ({"backend": "torch"}, InputError, "sparse factors"),
         ({"measurements": None, "observed": np.ones((30, 2), bool), "signals": np.ones((30, 2))}, InputError, "without measur"),
-        ({"fit": -np.ones(30)}, InputError, "negative"),
+        ({"data_weight": -np.ones(30)}, InputError, "negative"),
     ],
 )
 def test_what_cannot_be_designed_is_refused(change, error, words, field):

@@ -17,9 +17,9 @@ def measured(us, seed, db, *, T=None, two_decades=False, **settings):
         train = train[:, :T]
     shape = 10 ** rng.uniform(-1, 1, 140) if two_decades else np.ones(140)
     noise = np.mean(train**2) / 10 ** (db / 10) * shape / shape.mean()
-    fit = "noise" if two_decades else None
-    d = edge(us.graph, signals=train, noise=noise, fit=fit, **settings)
-    one = node_invariant(us.graph, rule="oracle", signals=train, noise=noise, fit=fit)
+    data_weight = "noise" if two_decades else None
+    d = edge(us.graph, signals=train, noise=noise, data_weight=data_weight, **settings)
+    one = node_invariant(us.graph, rule="oracle", signals=train, noise=noise, data_weight=data_weight)
     R = train @ train.T / train.shape[1]
     wiener = sum(dense_risk(R @ np.linalg.inv(R + np.diag(noise)), test @ test.T / test.shape[1], np.diag(noise)))
     result, scalar = (risk(us.graph, w, signals=test, noise=noise).mse for w in (d, one))

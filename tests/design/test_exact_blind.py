@@ -55,8 +55,8 @@ def test_us_network_with_unequal_noise_the_weighted_fit_wins(split):
     shape = 10 ** rng.uniform(-1, 1, 140)
     noise = power * shape / shape.mean()
     plain = exact(g, signals=train, noise=noise)
-    one = node_invariant(g, rule="oracle", signals=train, noise=noise, fit="noise")
-    best = exact(g, signals=train, noise=noise, fit="noise")
+    one = node_invariant(g, rule="oracle", signals=train, noise=noise, data_weight="noise")
+    best = exact(g, signals=train, noise=noise, data_weight="noise")
     values = [risk(g, d, signals=test, noise=noise).nmse for d in (best, one, plain)]
     assert values == sorted(values)
     assert values[1] < 0.8 * values[2]
@@ -76,9 +76,9 @@ def test_exact_with_unobserved_nodes_in_the_fit(split):
     g, train, _, power, _ = split
     c = np.ones(140)
     c[::4] = 0.0
-    d = exact(g, signals=train, noise=power, fit=c)
+    d = exact(g, signals=train, noise=power, data_weight=c)
     scalar = node_invariant(g, rule="oracle", signals=train, noise=power)
-    assert d.objective < risk(g, scalar, signals=train, noise=power, fit=c).mse
+    assert d.objective < risk(g, scalar, signals=train, noise=power, data_weight=c).mse
 
 
 def test_interrupt_keeps_the_best_weights(split):

@@ -27,9 +27,9 @@ def hard_case(n, rng):
 def test_the_hessian_is_the_gradients_derivative(rng, correlated):
     g = nareg.graphs.sensor(15, rng=rng)
     root = rng.standard_normal((15, 15))
-    fit = rng.uniform(0.1, 2, 15) * (np.arange(15) != 3)  # a node without a data term
+    data_weight = rng.uniform(0.1, 2, 15) * (np.arange(15) != 3)  # a node without a data term
     noise = root @ root.T if correlated else rng.uniform(0.1, 1, 15)
-    task = problem(g, signals=rng.standard_normal((15, 4)), noise=noise, fit=fit, needs="test")
+    task = problem(g, signals=rng.standard_normal((15, 4)), noise=noise, data_weight=data_weight, needs="test")
     w = rng.standard_normal(15)
     numeric = [(task.mse_and_gradient(w + 1e-5 * e)[1] - task.mse_and_gradient(w - 1e-5 * e)[1]) / 2e-5 for e in np.eye(15)]
     hessian = mse_hessian(task, w)

@@ -210,7 +210,7 @@ def test_noise_of_stations_with_an_offset_and_a_constant_one(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"solver": "sampled"}, {"fit": "noise"}, {"groups": np.arange(24) // 4}])
+@pytest.mark.parametrize("options", [{}, {"solver": "sampled"}, {"data_weight": "noise"}, {"groups": np.arange(24) // 4}])
 def test_a_station_that_never_reads_is_left_out_named_and_filled(options, recwarn):
     g, _, Y, seen = field(6, 24, 80, 0.1)
     named = nareg.Graph(g.adjacency, coordinates=g.coordinates, names=[f"S{i}" for i in range(24)])
@@ -227,8 +227,8 @@ def test_a_station_that_never_reads_is_left_out_named_and_filled(options, recwar
     assert solution.status.ok
     dead = solution.x[[3, 11]]
     assert np.sqrt(np.mean((dead - Y[[3, 11]]) ** 2)) < np.sqrt(np.mean(Y[[3, 11]] ** 2))
-    if options.get("fit") == "noise":
-        np.testing.assert_allclose(design.fit, 1.0)
+    if options.get("data_weight") == "noise":
+        np.testing.assert_allclose(design.data_weight, 1.0)
     live = np.flatnonzero(seen.any(axis=1))
     reduced, _ = kron_reduction(g.laplacian().toarray(), seen.any(axis=1))
     alone = blind(reduced, measurements=mask_with_nan(Y, seen)[live], observed=seen[live], noise=1.0, **{

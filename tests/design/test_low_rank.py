@@ -128,11 +128,13 @@ def test_eigenvalues_and_sparse_factor_prove_the_same(monkeypatch):
 
 
 @pytest.mark.parametrize(("n", "T", "kind"), [(20, 30, "sensor"), (24, 6, "random")])
-@pytest.mark.parametrize("fit", [None, "noise"])
-def test_the_optimum_of_prony_is_clarabels_and_the_bound_is_below(n, T, kind, fit):
+@pytest.mark.parametrize("data_weight", [None, "noise"])
+def test_the_optimum_of_prony_is_clarabels_and_the_bound_is_below(n, T, kind, data_weight):
     g, X = network(n, T, kind)
     noise = np.linspace(0.5, 2.0, n)
-    fast, sdp = (prony(g, signals=X, noise=noise, fit=fit, solver=s, scale="bound") for s in ("low-rank", "clarabel"))
+    fast, sdp = (
+        prony(g, signals=X, noise=noise, data_weight=data_weight, solver=s, scale="bound") for s in ("low-rank", "clarabel")
+    )
     value = sdp.certificate.relaxed_objective
     details = fast.certificate.details
     assert details["low_rank_objective"] == pytest.approx(value, rel=1e-3)
@@ -201,13 +203,13 @@ def test_the_fit_by_sparse_products_equals_the_dense_criterion(rng):
 # -- the designs ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fit", [None, "noise"])
-def test_with_and_without_dense_matrices_prony_is_the_same(monkeypatch, fit):
+@pytest.mark.parametrize("data_weight", [None, "noise"])
+def test_with_and_without_dense_matrices_prony_is_the_same(monkeypatch, data_weight):
     g, X = network(150, 40)
     noise = np.linspace(0.5, 2.0, 150)
-    dense = prony(g, signals=X, noise=noise, fit=fit)
+    dense = prony(g, signals=X, noise=noise, data_weight=data_weight)
     monkeypatch.setattr(_prony, "DENSE_NODES", 10)
-    sparse = prony(g, signals=X, noise=noise, fit=fit)
+    sparse = prony(g, signals=X, noise=noise, data_weight=data_weight)
     assert sparse.settings["lower"] == pytest.approx(dense.settings["lower"], rel=1e-6)
     for name in ("low_rank_objective", "objective_before_scaling"):
         assert sparse.certificate.details[name] == pytest.approx(dense.certificate.details[name], rel=1e-3)
@@ -215,13 +217,13 @@ def test_with_and_without_dense_matrices_prony_is_the_same(monkeypatch, fit):
     assert risks[1] == pytest.approx(risks[0], rel=0.02)  # the scale is chosen by a sampled risk
 
 
-@pytest.mark.parametrize("fit", [None, "noise"])
-def test_with_and_without_dense_matrices_the_relaxation_is_the_same(monkeypatch, fit):
+@pytest.mark.parametrize("data_weight", [None, "noise"])
+def test_with_and_without_dense_matrices_the_relaxation_is_the_same(monkeypatch, data_weight):
     g, X = network(150, 40)
-    noise = 0.5 if fit is None else np.linspace(0.5, 2.0, 150)
-    dense = relaxation(g, signals=X, noise=noise, fit=fit)
+    noise = 0.5 if data_weight is None else np.linspace(0.5, 2.0, 150)
+    dense = relaxation(g, signals=X, noise=noise, data_weight=data_weight)
     monkeypatch.setattr(_relaxation, "DENSE_NODES", 10)
-    sparse = relaxation(g, signals=X, noise=noise, fit=fit)
+    sparse = relaxation(g, signals=X, noise=noise, data_weight=data_weight)
     assert sparse.certificate.details["symmetric_limit"] == pytest.approx(dense.certificate.details["symmetric_limit"])
     assert sparse.objective == pytest.approx(dense.objective, rel=1e-4)
     assert sparse.certificate.relaxed_objective == pytest.approx(dense.certificate.relaxed_objective, rel=1e-3)
@@ -230,7 +232,7 @@ def test_with_and_without_dense_matrices_the_relaxation_is_the_same(monkeypatch,
 @pytest.mark.slow
 def test_two_thousand_nodes_without_any_dense_matrix():
     g, X = network(2000, 30)
-    task = _sparse.sparse_problem(nareg._solvers.system.penalty(g), signals=X, noise=0.5, fit=None, needs="test")
+    task = _sparse.sparse_problem(nareg._solvers.system.penalty(g), signals=X, noise=0.5, data_weight=None, needs="test")
     dense = _problem.problem(g, signals=X, noise=0.5, needs="test")
     assert task.published_strength == pytest.approx(dense.published_strength, rel=1e-6)
     d = prony(g, signals=X, noise=0.5)
@@ -243,11 +245,11 @@ def test_two_thousand_nodes_without_any_dense_matrix():
 
 
 @pytest.mark.parametrize("unit", [1e-8, 1e8])
-@pytest.mark.parametrize("fit", [None, "noise"])
-def test_prony_does_not_depend_on_the_unit(unit, fit):
+@pytest.mark.parametrize("data_weight", [None, "noise"])
+def test_prony_does_not_depend_on_the_unit(unit, data_weight):
     g, X = network(30, 50)
     noise = np.linspace(0.5, 2.0, 30)
-    a, b = (prony(g, signals=s * X, noise=s**2 * noise, fit=fit) for s in (1.0, unit))
+    a, b = (prony(g, signals=s * X, noise=s**2 * noise, data_weight=data_weight) for s in (1.0, unit))
     risks = [nareg.design.risk(g, d, signals=s * X, noise=s**2 * noise).nmse for d, s in ((a, 1.0), (b, unit))]
     assert risks[1] == pytest.approx(risks[0], rel=1e-3)
     assert b.certificate.details["gap"] < 1e-3
@@ -272,11 +274,11 @@ def test_groups_share_a_weight_and_the_bound_holds_for_them(design):
 def test_tied_weights_stay_tied_inside_a_weighted_data_term(design):
     g, X = network(40, 60)
     labels, noise = np.arange(40) // 4, np.geomspace(0.05, 5.0, 40)
-    free, tied = (design(g, signals=X, noise=noise, fit="noise", groups=groups) for groups in (None, labels))
+    free, tied = (design(g, signals=X, noise=noise, data_weight="noise", groups=groups) for groups in (None, labels))
     assert all(np.ptp(tied.weights[labels == label]) == pytest.approx(0, abs=1e-9) for label in range(10))
     assert [d.certificate.details["degrees_of_freedom"] for d in (free, tied)] == [40, 10]
     # one group a node is no tie: the same program in other coordinates
-    alone = design(g, signals=X, noise=noise, fit="noise", groups=np.arange(40))
+    alone = design(g, signals=X, noise=noise, data_weight="noise", groups=np.arange(40))
     for bound, value in ((free, alone), (alone, free), (free, tied)):
         details = value.certificate.details
         before = value.objective if design is relaxation else details["objective_before_scaling"]
@@ -340,10 +342,10 @@ def test_large_networks_are_refused_where_h_is_dense_with_the_remedy():
     g = nareg.graphs.grid((60, 60))
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3600, 4))
-    with pytest.raises(TooLargeError, match="fit='noise'"):
+    with pytest.raises(TooLargeError, match="data_weight='noise'"):
         relaxation(g, signals=X, noise=np.linspace(1, 2, 3600))
     with pytest.raises(InputError, match="positive data term"):
-        prony(g, signals=X, noise=1.0, fit=np.r_[0.0, np.ones(3599)])
+        prony(g, signals=X, noise=1.0, data_weight=np.r_[0.0, np.ones(3599)])
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -37,7 +37,7 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
     c = np.linspace(0.5, 2, 8)
     uncertainty = over(name, smoothness=0.4 * roughness(g, vertices(low, high)).max(), radius=2.0)
     bounds = {"signal_low": None, "signal_high": None} if name == "ball" else {"signal_low": low, "signal_high": high}
-    task = _problem.problem(g, signals=np.column_stack([low, high]), noise=0.2, fit=c, needs="test")
+    task = _problem.problem(g, signals=np.column_stack([low, high]), noise=0.2, data_weight=c, needs="test")
     U = _worst.signal_set(uncertainty, task.base.L, **bounds)
     white, root = task.whitened(), np.sqrt(c)
     solved = _program.bound_program(white, U, c, np.full(8, 0.3) / c, "CLARABEL", criterion=criterion)
@@ -106,21 +106,21 @@ def test_a_set_symmetric_about_zero_asks_prony_for_the_smallest_weights(options)
     """The modified error only grows with every weight: no solver may find less than the lower bound gives."""
     g, _, _ = sensor_case(5, 12)
     lower = np.random.default_rng(5).uniform(0.2, 1.0, 12)
-    auto = minmax(g, lower=lower, fit=np.linspace(1, 3, 12), **options)
+    auto = minmax(g, lower=lower, data_weight=np.linspace(1, 3, 12), **options)
     np.testing.assert_allclose(np.abs(auto.weights), np.sqrt(lower))
     for solver in ("sdp", "first-order"):
-        other = minmax(g, lower=lower, fit=np.linspace(1, 3, 12), solver=solver, **options)
+        other = minmax(g, lower=lower, data_weight=np.linspace(1, 3, 12), solver=solver, **options)
         assert other.objective >= auto.objective * (1 - 1e-3)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         w = np.sqrt(lower * (1 + rng.random(12))) * rng.choice([-1, 1], 12)
-        result = worst_case(g, w, criterion="prony", fit=np.linspace(1, 3, 12), **options)
+        result = worst_case(g, w, criterion="prony", data_weight=np.linspace(1, 3, 12), **options)
         assert result.upper >= auto.certificate.details["worst_case_lower"] * (1 - 1e-9)
 
 
 def test_a_design_is_saved_with_its_worst_case(tmp_path):
     g, low, high = sensor_case(1, 12)
-    d = minmax(g, signal_low=low, signal_high=high, noise=0.2, uncertainty="box", solver="first-order", fit="noise")
+    d = minmax(g, signal_low=low, signal_high=high, noise=0.2, uncertainty="box", solver="first-order", data_weight="noise")
     d.save(tmp_path / "design.npz")
     loaded = nareg.design.load(tmp_path / "design.npz")
     assert loaded.certificate.details == d.certificate.details
@@ -135,7 +135,7 @@ def test_nodes_of_a_group_share_a_weight(criterion, name):
     labels, noise = np.arange(12) // 3, np.geomspace(0.05, 1.0, 12)
     more = {} if name == "ball" else {"signal_low": low, "signal_high": high}
     more["uncertainty"] = over(name, smoothness=0.5 * float(roughness(g, vertices(low, high)).mean()), radius=3.0)
-    options = {"criterion": criterion, "noise": noise, "fit": "noise", "lower": 0.01, **more}
+    options = {"criterion": criterion, "noise": noise, "data_weight": "noise", "lower": 0.01, **more}
     d = minmax(g, groups=labels, **options)
     assert all(np.ptp(d.weights[labels == label]) == pytest.approx(0, abs=1e-9) for label in range(4))
     assert (d.weights**2 >= 0.01 * (1 - 1e-9)).all()

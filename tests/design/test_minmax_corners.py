@@ -19,19 +19,19 @@ def corners(n, seed):
     return g, {"signal_low": low, "signal_high": high}
 
 
-def values(d, graph, bounds, fit=1.0):
+def values(d, graph, bounds, data_weight=1.0):
     """``||C^-1/2 S x||^2`` at both corners."""
     L = graph.laplacian().toarray()
     S = d.weights[:, None] * L * d.weights
-    return [float(np.sum((S @ x) ** 2 / fit)) for x in bounds.values()]
+    return [float(np.sum((S @ x) ** 2 / data_weight)) for x in bounds.values()]
 
 
 @pytest.mark.parametrize(("n", "seed"), [(8, 0), (14, 1), (30, 2), pytest.param(80, 3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_optimum_is_clarabels_and_the_bound_is_below(n, seed, weighted):
     g, bounds = corners(n, seed)
-    fit = np.linspace(0.5, 2, n) if weighted else np.ones(n)
-    options = {**bounds, "noise": 0.3, "fit": fit}
+    data_weight = np.linspace(0.5, 2, n) if weighted else np.ones(n)
+    options = {**bounds, "noise": 0.3, "data_weight": data_weight}
     ours, reference = minmax(g, **options), minmax(g, **options, solver="clarabel")
     details, optimum = ours.certificate.details, reference.certificate.relaxed_objective
     assert ours.status is Status.CONVERGED
@@ -41,8 +41,8 @@ def test_the_optimum_is_clarabels_and_the_bound_is_below(n, seed, weighted):
     assert details["gap"] <= 5e-4
     assert ours.certificate.relaxed_objective == details["dual_bound"] <= ours.objective
     assert ours.objective <= reference.objective * (1 + 1e-9)
-    assert ours.objective == pytest.approx(max(values(ours, g, bounds, fit)))
-    L, root = g.laplacian().toarray(), np.sqrt(fit)
+    assert ours.objective == pytest.approx(max(values(ours, g, bounds, data_weight)))
+    L, root = g.laplacian().toarray(), np.sqrt(data_weight)
     omega = ours.omega / root[:, None] / root
     S = omega * L
     extremes = root[:, None] * np.column_stack(list(bounds.values()))
@@ -66,7 +66,7 @@ def test_weights_are_a_stationary_point_of_the_larger_corner():
 
 def test_without_dense_matrices_the_design_is_the_same(monkeypatch):
     g, bounds = corners(60, 5)
-    options = {**bounds, "noise": 0.2, "fit": np.linspace(1, 3, 60)}
+    options = {**bounds, "noise": 0.2, "data_weight": np.linspace(1, 3, 60)}
     dense = minmax(g, **options)
     monkeypatch.setattr(_minmax, "DENSE_NODES", 10)
     sparse = minmax(g, **options)
@@ -110,7 +110,7 @@ def test_one_corner_may_decide_alone():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_groups_get_a_proven_bound_of_their_own(weighted):
     g, bounds = corners(24, 7)
-    options = {**bounds, "lower": 0.5, "fit": np.linspace(0.5, 2, 24) if weighted else None}
+    options = {**bounds, "lower": 0.5, "data_weight": np.linspace(0.5, 2, 24) if weighted else None}
     labels = np.arange(24) // 4
     tied, free = minmax(g, groups=labels, **options), minmax(g, **options)
     details = tied.certificate.details

@@ -27,7 +27,7 @@ def problem(rng):
 
 def test_each_node_is_the_best_given_those_before(problem):
     g, w, S, c = problem
-    result = placement(g, w, count=6, fit=c, noise=0.3)
+    result = placement(g, w, count=6, data_weight=c, noise=0.3)
     assert np.isinf(result.mse[0])
     for k in range(6):
         before = list(result.nodes[:k])
@@ -40,7 +40,7 @@ def test_each_node_is_the_best_given_those_before(problem):
 def test_greedy_is_near_the_best_of_all_sets_and_beats_random_ones(problem, rng):
     g, w, S, c = problem
     for count in (2, 3, 4):
-        reached = placement(g, w, count=count, fit=c).mse[-1]
+        reached = placement(g, w, count=count, data_weight=c).mse[-1]
         assert reached <= 1.1 * min(error(S, c, nodes) for nodes in combinations(range(14), count))
     large = nareg.graphs.sensor(120, rng=rng)
     L, ones = large.laplacian().toarray(), np.ones(120)
@@ -64,7 +64,7 @@ def test_simulated_errors_are_those_expected(rng):
 
 def test_parts_and_nodes_that_are_measured_already(problem):
     g, w, S, c = problem
-    result = placement(g, w, count=2, fit=c, observed=[3, 5], candidates=[1, 2, 3, 8])
+    result = placement(g, w, count=2, data_weight=c, observed=[3, 5], candidates=[1, 2, 3, 8])
     assert set(result.nodes) <= {1, 2, 8}
     assert result.mse[0] == pytest.approx(error(S, c, [3, 5]))
     assert result.mse[2] == pytest.approx(error(S, c, [3, 5, *result.nodes]))

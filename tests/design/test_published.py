@@ -232,13 +232,16 @@ def test_designs_inside_the_noise_weighted_fit_are_whitened_designs(small, rng):
     """With c = 1 / variance the relaxed H of step one is the LMMSE filter, whatever the noise."""
     g, X = small
     noise = 10 ** rng.uniform(-1, 1, 14)
-    task = _problem.problem(g, signals=X, noise=noise, fit="noise", needs="test")
+    task = _problem.problem(g, signals=X, noise=noise, data_weight="noise", needs="test")
     root = np.sqrt(1 / noise)
     H = _filter_fit.dense_step_one(task.whitened()).matrix / root[:, None] * root
     R = X @ X.T / 5
     np.testing.assert_allclose(H, R @ np.linalg.inv(R + np.diag(noise)), atol=1e-8)
-    for d in (relaxation(g, signals=X, noise=noise, fit="noise"), prony(g, signals=X, noise=noise, fit="noise")):
-        np.testing.assert_allclose(d.fit, 1 / noise)
+    for d in (
+        relaxation(g, signals=X, noise=noise, data_weight="noise"),
+        prony(g, signals=X, noise=noise, data_weight="noise"),
+    ):
+        np.testing.assert_allclose(d.data_weight, 1 / noise)
         assert d.certificate.violation <= 1e-9
 
 
@@ -293,7 +296,7 @@ def test_oracle_prony_by_sdp_reaches_the_same(seed):
         ({"lower": np.ones(3)}, "lower has shape"),
         ({"upper": np.nan}, "upper is nan"),
         ({"noise": -0.1}, "noise"),
-        ({"fit": "noise", "noise": 0.0}, r"noise\[0\] is 0"),
+        ({"data_weight": "noise", "noise": 0.0}, r"noise\[0\] is 0"),
         ({"signals": np.ones(13)}, "signals has shape"),
         ({"signals": np.full(14, np.inf)}, r"signals\[0\] is inf"),
         ({"signals": np.ones(14, bool)}, "signals is boolean"),

@@ -92,7 +92,7 @@ def test_molene_with_unequal_noise(rng):
     noise = np.mean(X**2) * 10 ** rng.uniform(-1, 1, net.n_nodes)
     Y = X + np.sqrt(noise)[:, None] * rng.standard_normal(X.shape)
     for design, data in ((exact, {"signals": X}), (blind, {"measurements": Y}), (edge, {"signals": X})):
-        d = design(net.graph, **data, noise=noise, fit="noise", rate=0.8)
+        d = design(net.graph, **data, noise=noise, data_weight="noise", rate=0.8)
         assert_promised(net.graph, d, Y, 0.8)
         assert factor(d.matrix, 1 / noise) <= 0.8
 
@@ -156,7 +156,7 @@ def test_bounds_groups_and_nodes_without_data_are_as_good_as_brute_force(seed):
     g, R, noise = small_problem(seed + 10, n)
     L = g.laplacian().toarray()
     labels, c = np.array([0, 0, 1, 2]), np.array([1.0, 2.0, 1.0, 0.0])
-    d = exact(g, second_moment=R, noise=noise, fit=c, groups=labels, lower=0.01, upper=0.5, rate=rate)
+    d = exact(g, second_moment=R, noise=noise, data_weight=c, groups=labels, lower=0.01, upper=0.5, rate=rate)
 
     def S(v):
         w = v[labels]
@@ -268,7 +268,7 @@ X9 = np.ones((9, 20)) + np.eye(9, 20)
             "rate is 0.3: .*lower allows.*smaller lower",
         ),
         (
-            lambda g: exact(g, signals=X9, noise=1.0, rate=0.3, fit=np.r_[1.0, np.zeros(8)]),
+            lambda g: exact(g, signals=X9, noise=1.0, rate=0.3, data_weight=np.r_[1.0, np.zeros(8)]),
             InputError,
             "rate is 0.3: nodes without a data term.*larger rate",
         ),

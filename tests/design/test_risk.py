@@ -27,7 +27,7 @@ def test_risk_is_the_dense_formula_and_above_lmmse(seed, weighted):
     rng, g, X, Sigma = random_case(seed)
     w = rng.standard_normal(9)
     c = 10 ** rng.uniform(-1, 1, 9) if weighted else None
-    result = nareg.design.risk(g, w, fit=c, signals=X, noise=Sigma)
+    result = nareg.design.risk(g, w, data_weight=c, signals=X, noise=Sigma)
     R = X @ X.T / 4
     bias, variance = dense_risk(dense_filter(g, w, c), R, Sigma)
     assert result.bias == pytest.approx(bias, rel=1e-9)
@@ -55,7 +55,7 @@ def test_gradients_against_finite_differences(seed, which):
     rng, g, X, Sigma = random_case(seed)
     noise = Sigma if which == "mse, full covariance" else np.diag(Sigma)
     c = 10 ** rng.uniform(-1, 1, 9) if which == "mse, weighted fit" else None
-    task = _problem.problem(g, signals=X, noise=noise, fit=c, needs="test")
+    task = _problem.problem(g, signals=X, noise=noise, data_weight=c, needs="test")
     function = {
         "prony": lambda: _corners.square_criterion(task.L, _problem.root(task.R).T),
         "fit": lambda: _filter_fit.fit_criterion(task.L, _filter_fit.dense_step_one(task).matrix),
@@ -70,7 +70,7 @@ def test_gradients_against_finite_differences(seed, which):
 def test_whitening_changes_coordinates_and_nothing_else(rng):
     _, g, X, Sigma = random_case(3)
     c = 10 ** rng.uniform(-1, 1, 9)
-    task = _problem.problem(g, signals=X, noise=Sigma, fit=c, needs="test")
+    task = _problem.problem(g, signals=X, noise=Sigma, data_weight=c, needs="test")
     w = rng.standard_normal(9)
     H, H_white = task.filter_matrix(w)[1], task.whitened().filter_matrix(w / np.sqrt(c))[1]
     root = np.sqrt(c)

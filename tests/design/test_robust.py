@@ -47,7 +47,7 @@ def test_bad_stations_are_found_and_good_ones_kept(network, loss):
     assert good.mean() > 0.95
     assert (result.reliability > 0).all()
     assert (result.reliability <= 1).all()
-    np.testing.assert_array_equal(result.fit, result.reliability)
+    np.testing.assert_array_equal(result.data_weight, result.reliability)
     if loss == "scale":
         assert set(result.suspects()) == {DRIFTING, SPIKING}
         assert list(result.suspects()) == sorted(result.suspects(), key=lambda i: result.reliability[i])
@@ -63,7 +63,7 @@ def test_estimates_of_the_neighbors_are_better(network):
         first = node_invariant(g, rule="sure", measurements=readings, noise=variance)
         error[name] = np.mean((nareg.filters.denoise(g, first, readings).x - X) ** 2)
     result = robust_fit(g, first, bad, noise=variance)
-    again = node_invariant(g, rule="sure", measurements=bad, noise=result.noise, fit=result.fit)
+    again = node_invariant(g, rule="sure", measurements=bad, noise=result.noise, data_weight=result.data_weight)
     good = result.reliability == 1
     np.testing.assert_array_equal(result.noise[good], variance[good])
     power = np.mean((bad - X) ** 2, axis=1)
@@ -99,7 +99,9 @@ def test_single_spikes_are_moved_back(network, rng):
     clean = np.mean((nareg.filters.denoise(g, 1.0, Y).x - X) ** 2)
     assert plain > 3 * clean
     assert np.mean((result.estimate - X) ** 2) < 1.15 * clean
-    np.testing.assert_allclose(result.estimate, nareg.filters.denoise(g, 1.0, result.readings, fit=result.fit).x, rtol=1e-9)
+    np.testing.assert_allclose(
+        result.estimate, nareg.filters.denoise(g, 1.0, result.readings, data_weight=result.data_weight).x, rtol=1e-9
+    )
     moved = np.abs(result.readings - bad) > 1e-6
     assert (moved & spikes).sum() == spikes.sum()
 
@@ -117,13 +119,20 @@ def test_order_of_stations_and_readings_does_not_matter(network, rng, options):
 
 
 @pytest.mark.parametrize("unit", [1e-6, 10.0, 1e6])
-@pytest.mark.parametrize("fit", [None, "noise"])
-def test_unit_of_the_readings_does_not_matter(network, unit, fit):
+@pytest.mark.parametrize("data_weight", [None, "noise"])
+def test_unit_of_the_readings_does_not_matter(network, unit, data_weight):
     g, _, Y, variance = network
     bad = spoilt(Y, variance)
-    weights = 1.0 if fit is None else 1.5
-    one = robust_fit(g, weights, bad, noise=variance, fit=fit, per_reading=True)
-    other = robust_fit(g, weights / (unit if fit else 1.0), unit * bad, noise=unit**2 * variance, fit=fit, per_reading=True)
+    weights = 1.0 if data_weight is None else 1.5
+    one = robust_fit(g, weights, bad, noise=variance, data_weight=data_weight, per_reading=True)
+    other = robust_fit(
+        g,
+        weights / (unit if data_weight else 1.0),
+        unit * bad,
+        noise=unit**2 * variance,
+        data_weight=data_weight,
+        per_reading=True,
+    )
     np.testing.assert_allclose(other.reliability, one.reliability, rtol=1e-6)
     np.testing.assert_allclose(other.estimate, unit * one.estimate, rtol=1e-5, atol=1e-6 * unit)
 
@@ -163,9 +172,9 @@ def test_stations_without_neighbors_or_data_are_not_judged(network):
     w[5] = 0.0
     bad = Y.copy()
     bad[[3, 5]] += 100
-    result = robust_fit(g, w, bad, noise=variance, fit=c, per_reading=True)
+    result = robust_fit(g, w, bad, noise=variance, data_weight=c, per_reading=True)
     np.testing.assert_array_equal(result.reliability[[3, 5]], 1.0)
-    assert result.fit[3] == 0
+    assert result.data_weight[3] == 0
     np.testing.assert_array_equal(result.readings[[3, 5]], bad[[3, 5]])
     with pytest.raises(InputError, match="every station without neighbors"):
         robust_fit(g, 0.0, Y, noise=variance)
@@ -191,10 +200,10 @@ def test_a_round_limit_is_reported(network):
 
 def test_designs_take_the_fit(network):
     g, _, Y, variance = network
-    first = nareg.design.blind(g, measurements=Y, noise=variance, fit="noise", sampling=nareg.design.Sampling(folds=2))
+    first = nareg.design.blind(g, measurements=Y, noise=variance, data_weight="noise", sampling=nareg.design.Sampling(folds=2))
     result = robust_fit(g, first, Y, noise=variance)
-    np.testing.assert_allclose(result.fit, result.reliability / variance)
-    nareg.filters.denoise(g, first, Y, fit=result.fit)
+    np.testing.assert_allclose(result.data_weight, result.reliability / variance)
+    nareg.filters.denoise(g, first, Y, data_weight=result.data_weight)
 
 
 def test_thousands_of_nodes_without_dense_matrices(rng, monkeypatch):
@@ -224,8 +233,8 @@ def test_thousands_of_nodes_without_dense_matrices(rng, monkeypatch):
         ({"max_rounds": 0}, "max_rounds is 0"),
         ({"sampling": {"n_probes": 1}}, "n_probes is 1"),
         ({"sampling": {"rng": 3}}, "rng is 3"),
-        ({"fit": [1, 1, 1, -1]}, r"fit\[3\] is -1"),
-        ({"fit": "weights"}, "fit is 'weights'"),
+        ({"data_weight": [1, 1, 1, -1]}, r"data_weight\[3\] is -1"),
+        ({"data_weight": "weights"}, "data_weight is 'weights'"),
     ],
 )
 def test_bad_arguments_are_named(options, words):
@@ -264,17 +273,17 @@ def test_drift_on_a_real_network(us):
     stations = rng.choice(140, 7, replace=False)
     bad[stations] += np.linspace(0, 5, X.shape[1]) * sd
 
-    def error(Y, noise=sd**2, fit=None):
-        d = node_invariant(us.graph, rule="sure", measurements=Y, noise=noise, fit=fit)
+    def error(Y, noise=sd**2, data_weight=None):
+        d = node_invariant(us.graph, rule="sure", measurements=Y, noise=noise, data_weight=data_weight)
         return d, np.mean((nareg.filters.denoise(us.graph, d, Y).x - X) ** 2)
 
     (_, without), (first, plain) = error(clean), error(bad)
     result = robust_fit(us.graph, first, bad, noise=sd**2)
     assert set(result.suspects()) == set(stations)
     assert plain > 2 * without
-    assert error(bad, result.noise, result.fit)[1] < 1.1 * without
+    assert error(bad, result.noise, result.data_weight)[1] < 1.1 * without
     untouched = robust_fit(us.graph, first, clean, noise=sd**2)
-    assert error(clean, untouched.noise, untouched.fit)[1] < 1.02 * without
+    assert error(clean, untouched.noise, untouched.data_weight)[1] < 1.02 * without
 
 
 def test_a_gross_spike_does_not_drag_its_neighbors_along(rng):

@@ -29,16 +29,16 @@ def field():
     return heterogeneous(600, 96, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("fit", [None, "noise"])
+@pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("operator", ["combinatorial", "normalized", "squared"])
 @pytest.mark.parametrize("kind", ["oracle", "blind"])
-def test_risk_and_gradient_equal_the_dense_formulas(fit, operator, kind):
+def test_risk_and_gradient_equal_the_dense_formulas(data_weight, operator, kind):
     """With the identity as probes the trace is exact."""
     rng = np.random.default_rng(2)
     f = heterogeneous(40, 12, rng)
     L = {"combinatorial": f.graph.laplacian(), "normalized": f.graph.laplacian("normalized")}.get(operator)
     base = penalty(sp.csr_array(f.graph.laplacian() @ f.graph.laplacian()) if L is None else L)
-    c = np.ones(40) if fit is None else 1 / f.noise
+    c = np.ones(40) if data_weight is None else 1 / f.noise
     w = rng.standard_normal(40)
     w[3] = 0.0
     sampled = SampledRisk(base, c)
@@ -46,10 +46,10 @@ def test_risk_and_gradient_equal_the_dense_formulas(fit, operator, kind):
     identity = np.sqrt(40) * np.eye(40)
     if kind == "oracle":
         columns = oracle_columns(f.signals, f.noise, identity)
-        task = problem(base, signals=f.signals, noise=f.noise, fit=fit, needs="test")
+        task = problem(base, signals=f.signals, noise=f.noise, data_weight=data_weight, needs="test")
     else:
         columns = blind_columns(f.signals, f.noise, c, identity)
-        task = problem(base, signals=f.signals, noise=f.noise, fit=fit, needs="test")
+        task = problem(base, signals=f.signals, noise=f.noise, data_weight=data_weight, needs="test")
         task = replace(task, R=task.R - np.diag(f.noise))
     value, gradient = sampled.value_and_gradient(w, sampled.arranged(columns))
     reference, slope = task.mse_and_gradient(w)
@@ -115,16 +115,16 @@ def test_spread_probes_estimate_the_variance_better_than_random_signs(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fit", [None, "noise"])
-def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(fit):
+@pytest.mark.parametrize("data_weight", [None, "noise"])
+def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(data_weight):
     f = heterogeneous(250, 64, np.random.default_rng(5))
     X, R = f.signals, np.linalg.inv(f.precision.toarray())
     values = {}
     for solver in ("sampled", "dense"):
-        d = exact(f.graph, signals=X, noise=f.noise, fit=fit, solver=solver)
+        d = exact(f.graph, signals=X, noise=f.noise, data_weight=data_weight, solver=solver)
         values[solver] = risk(f.graph, d, second_moment=R, noise=f.noise).mse
         assert d.status.ok, solver
-    one = node_invariant(f.graph, rule="oracle", signals=X, noise=f.noise, fit=fit)
+    one = node_invariant(f.graph, rule="oracle", signals=X, noise=f.noise, data_weight=data_weight)
     single = risk(f.graph, one, second_moment=R, noise=f.noise).mse
     assert values["sampled"] < 1.01 * values["dense"]
     assert values["sampled"] < 0.95 * single
@@ -276,7 +276,7 @@ def test_bad_redesigns_are_named(field, arguments, words):
         ({"starts": np.ones((1, 600))}, "starts are for"),
         ({"signals": np.zeros((600, 10))}, "zero everywhere"),
         ({"sampling": {"hold_out": True}, "signals": np.ones((600, 3))}, "at least 8"),
-        ({"fit": np.zeros(600)}, "fit is zero"),
+        ({"data_weight": np.zeros(600)}, "data_weight is zero"),
     ],
 )
 def test_bad_arguments_are_named(field, arguments, words):
@@ -321,10 +321,12 @@ def test_twenty_thousand_nodes(rng):
     """Unseen signals, against the single weight and the limit of every estimator."""
     f = heterogeneous(20_000, 40, rng)
     X, test = f.signals[:, :24], f.signals[:, 24:]
-    d = exact(f.graph, signals=X, noise=f.noise, fit="noise")
+    d = exact(f.graph, signals=X, noise=f.noise, data_weight="noise")
     y = f.measure(test, rng=rng)
     error = np.sum((nareg.filters.denoise(f.graph, d, y).x - test) ** 2)
-    one = np.sum((nareg.filters.denoise(f.graph, d.certificate.details["best_scalar"], y, fit=d.fit).x - test) ** 2)
+    one = np.sum(
+        (nareg.filters.denoise(f.graph, d.certificate.details["best_scalar"], y, data_weight=d.data_weight).x - test) ** 2
+    )
     assert d.status.ok
     assert f.lmmse(rng=rng)[0] * 16 < error < 0.96 * one
 
@@ -345,8 +347,8 @@ def test_groups_stay_together_where_bounds_differ_within_them(design, rng):
 def test_redesign_refuses_what_it_would_ruin(rng):
     g = nareg.graphs.grid((5, 5))
     X, noise = rng.standard_normal((25, 20)), np.geomspace(0.1, 10, 25)
-    weighted = nareg.design.exact(g, signals=X, noise=noise, fit="noise")
-    with pytest.raises(InputError, match="fit is None but previous has a data term"):
+    weighted = nareg.design.exact(g, signals=X, noise=noise, data_weight="noise")
+    with pytest.raises(InputError, match="data_weight is None but previous has a data term"):
         nareg.design.redesign(g, weighted, old_index=np.arange(25), signals=X, noise=noise)
 
 

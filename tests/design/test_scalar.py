@@ -24,11 +24,11 @@ def brute_force(criterion):
     return grid[int(np.argmin(values))], min(values)
 
 
-@pytest.mark.parametrize("fit", [None, "noise"])
+@pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv"])
-def test_rules_minimize_their_dense_criterion(problem, rule, fit):
+def test_rules_minimize_their_dense_criterion(problem, rule, data_weight):
     g, X, Y, noise = problem
-    c = np.ones(40) if fit is None else 1 / noise
+    c = np.ones(40) if data_weight is None else 1 / noise
     R, S, T = X @ X.T / 60, Y @ Y.T / 60, np.diag(noise)
     root = np.sqrt(c)
 
@@ -42,7 +42,9 @@ def test_rules_minimize_their_dense_criterion(problem, rule, fit):
         weighted = root[:, None] * residual
         return (np.trace(weighted @ S @ weighted.T) / 40) / (1 - np.trace(H) / 40) ** 2
 
-    d = node_invariant(g, rule=rule, signals=X if rule == "oracle" else None, measurements=Y, noise=noise, fit=fit)
+    d = node_invariant(
+        g, rule=rule, signals=X if rule == "oracle" else None, measurements=Y, noise=noise, data_weight=data_weight
+    )
     w0, best = brute_force(criterion)
     assert d.objective == pytest.approx(criterion(d.certificate.details["strength"]), rel=1e-8)
     assert d.objective <= best * (1 + 1e-9)
@@ -122,12 +124,12 @@ def test_no_design_depends_on_the_physical_unit(problem, unit):
         "exact": lambda s, **o: nareg.design.exact(g, signals=s * X, **o),
     }
     for name, design in designs.items():
-        for fit in (None, "noise"):
+        for data_weight in (None, "noise"):
             risks = []
             for s in (1.0, unit):
-                result = design(s, noise=s**2 * noise, fit=fit)
+                result = design(s, noise=s**2 * noise, data_weight=data_weight)
                 risks.append(nareg.design.risk(g, result, signals=s * X, noise=s**2 * noise).nmse)
-            assert risks[1] == pytest.approx(risks[0], rel=1e-3), (name, fit)
+            assert risks[1] == pytest.approx(risks[0], rel=1e-3), (name, data_weight)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +141,9 @@ def test_no_design_depends_on_the_physical_unit(problem, unit):
         ({"rule": "oracle", "noise": 1.0}, "exactly one of signals"),
         ({"rule": "chen-liu", "measurements": np.zeros((4, 2)), "noise": 1.0}, "no more power than noise"),
         ({"rule": "l-curve", "measurements": np.ones(4)}, "constant on every component"),
-        ({"rule": "oracle", "signals": np.ones(4), "noise": 1.0, "fit": [1, 1, 1, 0]}, r"fit\[3\] is 0"),
-        ({"rule": "oracle", "signals": np.ones(4), "noise": [1, 0, 1, 1], "fit": "noise"}, r"noise\[1\] is 0"),
-        ({"rule": "oracle", "signals": np.ones(4), "noise": 1.0, "fit": "weights"}, "fit is 'weights'"),
+        ({"rule": "oracle", "signals": np.ones(4), "noise": 1.0, "data_weight": [1, 1, 1, 0]}, r"data_weight\[3\] is 0"),
+        ({"rule": "oracle", "signals": np.ones(4), "noise": [1, 0, 1, 1], "data_weight": "noise"}, r"noise\[1\] is 0"),
+        ({"rule": "oracle", "signals": np.ones(4), "noise": 1.0, "data_weight": "weights"}, "data_weight is 'weights'"),
     ],
 )
 def test_bad_arguments_are_named(arguments, words):

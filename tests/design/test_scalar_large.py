@@ -29,27 +29,27 @@ def arguments(rule, X, Y, variance):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fit", [None, "noise"])
+@pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv", "discrepancy"])
 @pytest.mark.parametrize("n", [200, 900])
-def test_agrees_with_the_dense_rule(n, rule, fit):
+def test_agrees_with_the_dense_rule(n, rule, data_weight):
     g, X, Y, variance = smooth_problem(n, 40, 3)
-    dense = node_invariant(g, rule=rule, **{**arguments(rule, X, Y, variance), "noise": variance}, fit=fit)
+    dense = node_invariant(g, rule=rule, **{**arguments(rule, X, Y, variance), "noise": variance}, data_weight=data_weight)
     data = X if rule == "oracle" else Y
-    large = node_invariant_large(penalty(g), rule, data, variance, fit, 200, np.random.default_rng(0))
+    large = node_invariant_large(penalty(g), rule, data, variance, data_weight, 200, np.random.default_rng(0))
     assert large.certificate.details["strength"] == pytest.approx(dense.certificate.details["strength"], rel=0.01)
     assert large.objective == pytest.approx(dense.objective, rel=1e-3)
     assert large.method == dense.method
     assert large.graph_hash == dense.graph_hash
-    if fit is not None:
-        np.testing.assert_array_equal(large.fit, dense.fit)
+    if data_weight is not None:
+        np.testing.assert_array_equal(large.data_weight, dense.data_weight)
 
 
 @pytest.mark.slow
 def test_one_column_and_weighted_data_term():
     g, _, Y, variance = smooth_problem(900, 1, 4)
     c = np.random.default_rng(0).uniform(0.5, 2, 900)
-    dense = node_invariant(g, rule="sure", measurements=Y[:, 0], noise=variance, fit=c)
+    dense = node_invariant(g, rule="sure", measurements=Y[:, 0], noise=variance, data_weight=c)
     large = node_invariant_large(penalty(g), "sure", Y, variance, c, 200, np.random.default_rng(0))
     assert large.certificate.details["strength"] == pytest.approx(dense.certificate.details["strength"], rel=0.01)
 
@@ -106,9 +106,13 @@ def test_extremes_end_at_the_limits():
         ({"rule": "oracle", "noise": 1.0}, InputError, "rule='oracle' needs signals"),
         ({"rule": "sure", "noise": 1.0}, InputError, "needs measurements"),
         ({"rule": "sure", "measurements": 1}, InputError, "needs noise"),
-        ({"rule": "gcv", "measurements": 1, "fit": "noise"}, InputError, "fit='noise' needs noise"),
+        ({"rule": "gcv", "measurements": 1, "data_weight": "noise"}, InputError, "data_weight='noise' needs noise"),
         ({"rule": "gcv", "measurements": 1, "n_probes": 0}, InputError, "n_probes is 0"),
-        ({"rule": "gcv", "measurements": 1, "fit": np.arange(3025.0)}, InputError, r"fit\[0\] is 0: a single weight"),
+        (
+            {"rule": "gcv", "measurements": 1, "data_weight": np.arange(3025.0)},
+            InputError,
+            r"data_weight\[0\] is 0: a single weight",
+        ),
     ],
 )
 def test_what_cannot_work_names_the_argument(options, error, words):

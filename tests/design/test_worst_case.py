@@ -48,7 +48,9 @@ def test_enumeration_lies_between_the_bounds(seed):
         "mse": np.sum((H @ X - X) ** 2, axis=0) + np.sum(H**2 * noise),
     }
     for criterion, values in errors.items():
-        result = worst_case(g, w, uncertainty="box", criterion=criterion, signal_low=low, signal_high=high, noise=noise, fit=c)
+        result = worst_case(
+            g, w, uncertainty="box", criterion=criterion, signal_low=low, signal_high=high, noise=noise, data_weight=c
+        )
         worst = values.max()
         assert worst * (1 - 0.02) <= result.lower <= worst * (1 + 1e-9) <= result.upper * (1 + 2e-9)
         assert result.upper <= 1.05 * worst
@@ -89,16 +91,16 @@ def test_ball_is_the_largest_singular_value():
     prony = worst_case(g, w, uncertainty=Ball(3.0), criterion="prony")
     assert prony.lower == pytest.approx(9 * np.linalg.eigvalsh(S)[-1] ** 2)
     assert prony.upper == pytest.approx(prony.lower)
-    mse = worst_case(g, w, uncertainty=Ball(3.0), noise=noise, fit=c)
+    mse = worst_case(g, w, uncertainty=Ball(3.0), noise=noise, data_weight=c)
     assert mse.upper == pytest.approx(9 * np.linalg.norm(H - np.eye(8), 2) ** 2 + np.sum(H**2 * noise))
     assert mse.lower <= mse.upper
 
 
 def test_any_design_can_be_examined():
     g, low, high = sensor_case(0)
-    d = nareg.design.node_invariant(g, signals=(low + high) / 2, noise=0.1, fit="noise")
+    d = nareg.design.node_invariant(g, signals=(low + high) / 2, noise=0.1, data_weight="noise")
     options = {"uncertainty": "box", "signal_low": low, "signal_high": high, "noise": 0.1}
-    result, same = worst_case(g, d, **options), worst_case(g, d.weights, fit=d.fit, **options)
+    result, same = worst_case(g, d, **options), worst_case(g, d.weights, data_weight=d.data_weight, **options)
     assert result.upper == pytest.approx(same.upper)
     assert result.upper != pytest.approx(worst_case(g, d.weights, **options).upper)  # the design's own fit was used
 
@@ -127,7 +129,7 @@ def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorization(monk
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
 def test_gradient_of_the_smooth_maximum(criterion, rng):
     g, w, low, high, c, noise = random_case(2)
-    task = _problem.problem(g, signals=np.column_stack([low, high]), noise=noise, fit=c, needs="test")
+    task = _problem.problem(g, signals=np.column_stack([low, high]), noise=noise, data_weight=c, needs="test")
     made = (_criteria.prony_criterion if criterion == "prony" else _criteria.mse_criterion)(task)
     moments = [rng.standard_normal((8, k)) for k in (1, 3, 2)]
     function, direction = made.smooth_maximum(moments), rng.standard_normal(8)

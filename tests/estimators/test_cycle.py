@@ -170,7 +170,7 @@ def test_adjusted_hands_times_and_a_clean_field_on(network, clean, noisy):
     np.testing.assert_array_equal(smoother.estimator_.model_.times, noisy.index[:200].to_numpy())
     exact = SeasonallyAdjusted(NodeAdaptiveDenoiser(network.graph, design="exact")).fit(noisy, clean)
     assert exact.estimator_.design_.method.startswith("exact")
-    np.testing.assert_allclose(1 / exact.estimator_.design_.fit, ((noisy - clean) ** 2).mean(), rtol=1e-6)
+    np.testing.assert_allclose(1 / exact.estimator_.design_.data_weight, ((noisy - clean) ** 2).mean(), rtol=1e-6)
 
 
 def test_a_pipeline_scores_in_its_own_unit(network, noisy):

@@ -15,7 +15,7 @@ from nareg.estimators import EdgeDenoiser, NodeAdaptiveDenoiser
 def dense_filter(denoiser, X: np.ndarray) -> np.ndarray:
     """``(C + S)^-1 C`` on what is left of the station means, by dense matrices."""
     S = denoiser.design_.matrix.toarray()
-    c = np.ones(len(S)) if denoiser.design_.fit is None else denoiser.design_.fit
+    c = np.ones(len(S)) if denoiser.design_.data_weight is None else denoiser.design_.data_weight
     means = denoiser.means_[:, None]
     return (np.linalg.solve(np.diag(c) + S, c[:, None] * (X.T - means)) + means).T
 
@@ -33,16 +33,16 @@ def test_transform_is_the_dense_filter(denoiser, grid, waves, rng):
 
 def test_the_weights_are_those_of_the_functions(grid, waves):
     Y = waves.T - waves.mean(axis=0)[:, None]
-    blind = nareg.design.blind(grid, measurements=Y, noise=0.25, fit="noise")
+    blind = nareg.design.blind(grid, measurements=Y, noise=0.25, data_weight="noise")
     np.testing.assert_allclose(NodeAdaptiveDenoiser(grid, noise=0.25).fit(waves).design_.weights, blind.weights)
-    edge = nareg.design.edge(grid, measurements=Y, noise=0.25, fit="noise")
+    edge = nareg.design.edge(grid, measurements=Y, noise=0.25, data_weight="noise")
     np.testing.assert_allclose(EdgeDenoiser(grid, noise=0.25).fit(waves).design_.weights, edge.weights)
 
 
 def test_noise_is_estimated_per_station(grid, waves):
     fitted = NodeAdaptiveDenoiser(grid).fit(waves).design_
     estimated = nareg.design.estimate_noise(grid, waves.T - waves.mean(axis=0)[:, None])
-    np.testing.assert_allclose(fitted.fit, 1 / estimated)
+    np.testing.assert_allclose(fitted.data_weight, 1 / estimated)
 
 
 def test_stations_of_unequal_quality_are_weighed(grid, rng):
@@ -68,7 +68,7 @@ def test_exact_learns_from_the_clean_field(grid, rng):
     X = clean + rng.standard_normal(clean.shape)
     pair = NodeAdaptiveDenoiser(grid, design="exact").fit(X, clean)
     assert pair.design_.method.startswith("exact")
-    np.testing.assert_allclose(1 / pair.design_.fit, np.mean((X - clean) ** 2, axis=0))
+    np.testing.assert_allclose(1 / pair.design_.data_weight, np.mean((X - clean) ** 2, axis=0))
     alone = NodeAdaptiveDenoiser(grid, design="exact", noise=1.0).fit(clean)
     assert pair.score(X, clean) > -0.5
     assert alone.score(X, clean) > -0.5

@@ -66,7 +66,7 @@ def test_a_weight_of_zero_does_not_cut_a_gap_off(grid, waves):
     denoiser = NodeAdaptiveDenoiser(grid, noise=0.25).fit(waves)
     weights = np.full(9, 5.0)
     weights[4] = 0.0
-    denoiser.design_ = replace(denoiser.design_, weights=weights, fit=None)
+    denoiser.design_ = replace(denoiser.design_, weights=weights, data_weight=None)
     X = waves.copy()
     X[:, 4] = np.nan
     rest = X - denoiser.means_

@@ -52,7 +52,7 @@ def test_methods_agree_with_weights_over_three_decades(name, method, request, rn
 def test_methods_agree_with_unequal_data_terms(us, method, rng):
     w, c = three_decades(us.n_nodes, rng), 10 ** rng.uniform(-1, 1, us.n_nodes)
     y = rng.standard_normal((us.n_nodes, 3))
-    solution = denoise(us.graph, w, y, fit=c, method=method)
+    solution = denoise(us.graph, w, y, data_weight=c, method=method)
     assert solution.status.ok
     assert relative_error(solution.x, dense_filter(us.graph, w, c) @ y) < TOLERANCE
 

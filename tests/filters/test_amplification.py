@@ -16,9 +16,9 @@ from nareg.filters import interpolate
 from nareg.filters.apply import LARGEST_AMPLIFICATION
 
 
-def dense_rows(graph, w, fit, observed):
+def dense_rows(graph, w, data_weight, observed):
     """Row sums of |H| at the nodes that are not observed, by dense inversion."""
-    c = fit * observed
+    c = data_weight * observed
     H = np.linalg.inv(np.diag(c) + w[:, None] * graph.laplacian().toarray() * w) * c
     return np.where(observed, 0.0, np.abs(H).sum(axis=1)), H
 
@@ -36,18 +36,18 @@ def case(seed):
     return graph, w, 10 ** rng.uniform(-1, 1, 9), observed
 
 
-def told_and_matrix(graph, w, fit, observed):
+def told_and_matrix(graph, w, data_weight, observed):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        solution = interpolate(graph, w, np.eye(9), observed, fit=fit, method="direct")
+        solution = interpolate(graph, w, np.eye(9), observed, data_weight=data_weight, method="direct")
     return [c.message for c in caught], solution.x * observed, solution
 
 
 @given(st.integers(0, 100_000))
 def test_warning_is_the_largest_row_sum_of_the_given_filter(seed):
-    graph, w, fit, observed = case(seed)
-    rows, _ = dense_rows(graph, w, fit, observed)
-    stated, *_ = told_and_matrix(graph, w, fit, observed)
+    graph, w, data_weight, observed = case(seed)
+    rows, _ = dense_rows(graph, w, data_weight, observed)
+    stated, *_ = told_and_matrix(graph, w, data_weight, observed)
     if rows.max() > LARGEST_AMPLIFICATION * (1 + 1e-6):
         (message,) = stated
         assert message.amplification == pytest.approx(rows.max(), rel=1e-2)
@@ -59,15 +59,15 @@ def test_warning_is_the_largest_row_sum_of_the_given_filter(seed):
 
 @given(st.integers(0, 100_000))
 def test_what_is_warned_of_is_never_returned(seed):
-    graph, w, fit, observed = case(seed)
-    _, given_filter = dense_rows(graph, w, fit, observed)
-    stated, H, solution = told_and_matrix(graph, w, fit, observed)
+    graph, w, data_weight, observed = case(seed)
+    _, given_filter = dense_rows(graph, w, data_weight, observed)
+    stated, H, solution = told_and_matrix(graph, w, data_weight, observed)
     assert np.abs(H[~observed]).sum(axis=1).max(initial=0.0) <= LARGEST_AMPLIFICATION * (1 + 1e-6)
     if not stated:
         assert "; " not in solution.method
         np.testing.assert_allclose(H, given_filter, atol=1e-8 * np.abs(given_filter).max())
     elif "one weight" in solution.method:
-        alone, _ = dense_rows(graph, np.full(9, np.exp(np.mean(np.log(np.abs(w))))), fit, observed)
+        alone, _ = dense_rows(graph, np.full(9, np.exp(np.mean(np.log(np.abs(w))))), data_weight, observed)
         np.testing.assert_allclose(np.abs(H[~observed]).sum(axis=1), alone[~observed], rtol=1e-8)
     else:  # where there was a reading nothing changes
         np.testing.assert_allclose(H[observed], given_filter[observed], atol=1e-8 * np.abs(given_filter[observed]).max())
@@ -77,11 +77,11 @@ def test_an_observed_node_that_its_neighbors_inflate_leads_to_one_weight():
     star = np.zeros((6, 6))
     star[0, 1:] = star[1:, 0] = 1.0
     graph, w = nareg.Graph(star), np.array([0.3, 3.0, 3.0, 3.0, 3.0, 0.01])
-    y, fit = np.array([0.5, 2.0, 1.0, 1.0, 1.0, np.nan]), np.array([0.01, 1.0, 1.0, 1.0, 1.0, 1.0])
+    y, data_weight = np.array([0.5, 2.0, 1.0, 1.0, 1.0, np.nan]), np.array([0.01, 1.0, 1.0, 1.0, 1.0, 1.0])
     with pytest.warns(AmplificationWarning, match="one weight for all nodes in 1 of 1 signals"):
-        result = interpolate(graph, w, y, np.isfinite(y), fit=fit)
+        result = interpolate(graph, w, y, np.isfinite(y), data_weight=data_weight)
     one = np.exp(np.log(w).mean())
-    np.testing.assert_allclose(result.x, interpolate(graph, one, y, np.isfinite(y), fit=fit).x)
+    np.testing.assert_allclose(result.x, interpolate(graph, one, y, np.isfinite(y), data_weight=data_weight).x)
     assert "one weight for all nodes" in result.method
 
 
@@ -110,7 +110,7 @@ def test_large_networks_are_repaired_alike(rng):
     with pytest.warns(AmplificationWarning):
         x = interpolate(g, w, y, observed).x
     c = observed.astype(float)
-    as_given = nareg.filters.denoise(g, w, np.where(observed, y, 0.0), fit=c).x
+    as_given = nareg.filters.denoise(g, w, np.where(observed, y, 0.0), data_weight=c).x
     assert np.abs(as_given).max() > 5 * np.nanmax(np.abs(y))
     assert np.abs(x).max() < 2 * np.nanmax(np.abs(y))
     np.testing.assert_allclose(x[observed], as_given[observed], atol=1e-5)
@@ -136,7 +136,7 @@ def test_gaps_of_the_weather_network_after_designs_for_denoising():
         with pytest.warns(AmplificationWarning):
             assert error(design) < 3.0
     as_given = [
-        nareg.filters.denoise(network.graph, exact, np.nan_to_num(Y[:, t]), fit=seen[:, t].astype(float)).x
+        nareg.filters.denoise(network.graph, exact, np.nan_to_num(Y[:, t]), data_weight=seen[:, t].astype(float)).x
         for t in range(0, X.shape[1], 7)
     ]
     test = (network.observed & hidden)[:, ::7]
@@ -158,10 +158,10 @@ def test_a_design_for_the_subset_is_safe_where_one_for_denoising_is_not(recwarn)
         H = interpolate(network.graph, design, np.eye(n), observed, method="direct").x * observed
         return (np.sum((H @ test - test) ** 2) / test.shape[1] + np.sum(H**2 * noise)) / np.mean(np.sum(test**2, axis=0))
 
-    one = error(nareg.design.node_invariant(network.graph, rule="oracle", signals=train, noise=noise, fit="noise"))
-    subset = error(nareg.design.exact(network.graph, signals=train, noise=noise, fit=observed / noise))
+    one = error(nareg.design.node_invariant(network.graph, rule="oracle", signals=train, noise=noise, data_weight="noise"))
+    subset = error(nareg.design.exact(network.graph, signals=train, noise=noise, data_weight=observed / noise))
     assert not recwarn
     assert subset < 0.95 * one
-    design = nareg.design.exact(network.graph, signals=train, noise=noise, fit="noise")
+    design = nareg.design.exact(network.graph, signals=train, noise=noise, data_weight="noise")
     with pytest.warns(AmplificationWarning):
         assert error(design) < 1.1 * one

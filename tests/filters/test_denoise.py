@@ -92,10 +92,10 @@ def test_indefinite_matrix_is_reported_and_not_called_converged(us, rng):
 def test_published_recursion_refuses_before_iterating(us, rng):
     calls = []
     with pytest.raises(DivergentMethodError, match=r"\|\|S\|\| = .*use method='jacobi' or 'chebyshev'"):
-        denoise(us.graph, 3.0, np.ones(us.n_nodes), method="recursion", callback=lambda *a: calls.append(a))
+        denoise(us.graph, 3.0, np.ones(us.n_nodes), method="recursion", progress=calls.append)
     assert not calls
     with pytest.raises(DivergentMethodError, match="data-term"):
-        denoise(us.graph, 0.1, np.ones(us.n_nodes), fit=np.full(us.n_nodes, 2.0), method="recursion")
+        denoise(us.graph, 0.1, np.ones(us.n_nodes), data_weight=np.full(us.n_nodes, 2.0), method="recursion")
 
 
 def test_published_recursion_would_indeed_diverge(us, rng):
@@ -119,9 +119,9 @@ def test_rounds_and_messages_are_counted(us, rng):
 
 def test_history_ends_at_the_recomputed_residual(us, rng):
     y = rng.standard_normal((us.n_nodes, 4))
-    seen: list[tuple[int, float]] = []
-    solution = denoise(us.graph, 2.0, y, method="cg", tol=1e-9, callback=lambda i, r: seen.append((i, r)))
-    assert [r for _, r in seen] == solution.residuals.tolist()
+    seen: list[nareg.progress.Progress] = []
+    solution = denoise(us.graph, 2.0, y, method="cg", tol=1e-9, progress=seen.append)
+    assert [report.values["residual"] for report in seen] == solution.residuals.tolist()
     K = np.eye(us.n_nodes) + 4.0 * us.graph.laplacian().toarray()
     true = np.max(np.linalg.norm(y - K @ solution.x, axis=0) / np.linalg.norm(y, axis=0))
     assert solution.residual == pytest.approx(true, rel=1e-6)
@@ -212,10 +212,12 @@ def test_design_of_another_graph_is_refused(us, rng):
 
 def test_design_carries_its_fit(us):
     noise = np.linspace(1, 9, us.n_nodes)
-    d = nareg.design.node_invariant(us.graph, rule="oracle", signals=us.signals - us.signals.mean(), noise=noise, fit="noise")
+    d = nareg.design.node_invariant(
+        us.graph, rule="oracle", signals=us.signals - us.signals.mean(), noise=noise, data_weight="noise"
+    )
     y = us.signals[:, 0]
-    np.testing.assert_allclose(denoise(us.graph, d, y).x, denoise(us.graph, d.weights, y, fit=1 / noise).x)
-    np.testing.assert_allclose(denoise(us.graph, d, y, fit=np.ones(us.n_nodes)).x, denoise(us.graph, d.weights, y).x)
+    np.testing.assert_allclose(denoise(us.graph, d, y).x, denoise(us.graph, d.weights, y, data_weight=1 / noise).x)
+    np.testing.assert_allclose(denoise(us.graph, d, y, data_weight=np.ones(us.n_nodes)).x, denoise(us.graph, d.weights, y).x)
 
 
 @pytest.mark.parametrize("weight", [1e-2, 1e-4, 1e-5])

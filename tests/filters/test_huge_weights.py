@@ -79,7 +79,7 @@ def test_node_weights_over_many_decades(seed, decades, n):
     A = connected(n, rng, 2.0)
     w = 10 ** rng.uniform(-decades / 3, decades, n) * rng.choice([-1.0, 1.0], n)
     c, y = 10 ** rng.uniform(-2, 2, n), rng.standard_normal(n)
-    solution = denoise(nareg.Graph(A), w, y, fit=c, method="direct")
+    solution = denoise(nareg.Graph(A), w, y, data_weight=c, method="direct")
     assert solution.status is Status.CONVERGED
     # an entry is a sum of signed parts, each right to rounding
     size = exact_solution(A, np.abs(w), c, np.abs(y))

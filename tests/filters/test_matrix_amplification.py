@@ -66,7 +66,7 @@ def test_small_networks_are_told_the_largest_row(seed):
         assert rows[message.node] == pytest.approx(rows.max(), rel=1e-6)
         assert message.nodes == (rows > LARGEST_AMPLIFICATION).sum()
         assert "criterion='likelihood'" in str(message)
-        assert "fit=observed.astype(float)" in str(message)
+        assert "data_weight=observed.astype(float)" in str(message)
     elif rows.max() < LARGEST_AMPLIFICATION * (1 - 1e-6):
         assert not messages
     if sensitivity[~observed].max(initial=0.0) < LARGEST_SENSITIVITY:  # what the weights determine is returned

@@ -100,7 +100,7 @@ def test_small_systems_match_the_dense_solve(columns, rng):
     w = 10 ** rng.uniform(-1, 2, 72)
     c = rng.random(72)
     y = rng.standard_normal((72, columns))
-    solution = nareg.filters.denoise(graph, w, y, fit=c, method="multigrid", tol=1e-12)
+    solution = nareg.filters.denoise(graph, w, y, data_weight=c, method="multigrid", tol=1e-12)
     np.testing.assert_allclose(solution.x, dense_filter(graph, w, c) @ y, atol=1e-8)
 
 

@@ -25,16 +25,16 @@ def smooth_weights(graph):
 @pytest.mark.parametrize("method", engines.METHODS)
 def test_every_call_gives_what_denoise_gives(grid, rng, method):
     w = np.full(grid.n_nodes, 0.3) if method == "recursion" else rng.random(grid.n_nodes) + 0.2
-    fit = None if method == "recursion" else rng.random(grid.n_nodes) + 0.1
-    denoiser = prepare(grid, w, fit=fit, method=method, tol=1e-10)
+    data_weight = None if method == "recursion" else rng.random(grid.n_nodes) + 0.1
+    denoiser = prepare(grid, w, data_weight=data_weight, method=method, tol=1e-10)
     for shape in ((grid.n_nodes,), (grid.n_nodes, 3)):
         y = rng.standard_normal(shape)
-        once = nareg.filters.denoise(grid, w, y, fit=fit, method=method, tol=1e-10)
+        once = nareg.filters.denoise(grid, w, y, data_weight=data_weight, method=method, tol=1e-10)
         for _ in range(2):
             solution = denoiser.denoise(y)
             np.testing.assert_allclose(solution.x, once.x, rtol=0, atol=1e-9)
             assert solution.status is Status.CONVERGED
-        np.testing.assert_allclose(solution.x, dense_filter(grid, w, fit) @ y, atol=1e-8)
+        np.testing.assert_allclose(solution.x, dense_filter(grid, w, data_weight) @ y, atol=1e-8)
 
 
 def counted(monkeypatch, owner, name):
@@ -143,15 +143,15 @@ def test_what_cannot_work_is_refused_at_once(grid):
         ({"method": "lu"}, "choose one of"),
         ({"tol": 0.0}, "tol is 0"),
         ({"max_iterations": 0}, "max_iterations is 0"),
-        ({"fit": np.zeros(grid.n_nodes)}, "fit is zero everywhere"),
+        ({"data_weight": np.zeros(grid.n_nodes)}, "data_weight is zero everywhere"),
     ):
         with pytest.raises(InputError, match=words):
             prepare(grid, 1.0, **arguments)
     denoiser = prepare(grid, 1.0)
     with pytest.raises(InputError, match="y has shape"):
         denoiser.denoise(np.ones(5))
-    with pytest.raises(InputError, match="fit is zero on every observed node"):
-        prepare(grid, 1.0, fit=(np.arange(grid.n_nodes) == 0).astype(float)).interpolate(
+    with pytest.raises(InputError, match="data_weight is zero on every observed node"):
+        prepare(grid, 1.0, data_weight=(np.arange(grid.n_nodes) == 0).astype(float)).interpolate(
             np.ones(grid.n_nodes), np.arange(grid.n_nodes) > 0
         )
     two = nareg.Graph([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])

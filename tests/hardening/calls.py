@@ -248,7 +248,14 @@ def robust_program(p: Problem) -> design.programs.Program:
 def worst(p: Problem) -> dict[str, Value]:
     low, high = p.signals.min(axis=1), p.signals.max(axis=1)
     found = design.worst_case(
-        p.graph, p.weights, uncertainty="box", criterion="mse", signal_low=low, signal_high=high, noise=p.noise, fit=p.fit
+        p.graph,
+        p.weights,
+        uncertainty="box",
+        criterion="mse",
+        signal_low=low,
+        signal_high=high,
+        noise=p.noise,
+        data_weight=p.data_weight,
     )
     return {"lower": number(found.lower, 2), "variance": number(found.variance, 2)}
 
@@ -260,12 +267,12 @@ def redesigned(p: Problem) -> dict[str, Value]:
 
 def robust(p: Problem) -> dict[str, Value]:
     found = design.robust_fit(p.graph, p.weights, p.readings, noise=p.noise)
-    return {"fit": nodes(found.fit), "noise": nodes(found.noise, 2), "estimate": nodes(found.estimate, 1)}
+    return {"data_weight": nodes(found.data_weight), "noise": nodes(found.noise, 2), "estimate": nodes(found.estimate, 1)}
 
 
 def measured(p: Problem) -> dict[str, Value]:
     """Chosen nodes by their number in the relabeled graph are other numbers: the errors that they reach are equal."""
-    chosen = design.placement(p.graph, p.weights, count=3, fit=p.fit)
+    chosen = design.placement(p.graph, p.weights, count=3, data_weight=p.data_weight)
     return {"mse": number(chosen.mse[1:]), "std": nodes(chosen.std)}
 
 
@@ -290,16 +297,20 @@ CALLS: dict[str, Call] = {
     "Graph": Call(graph_parts),
     # filters
     "filters.denoise": Call(
-        lambda p: {"x": nodes(filters.denoise(p.graph, p.weights, p.readings, fit=p.fit).x, 1)}, keeps_dtype=True
+        lambda p: {"x": nodes(filters.denoise(p.graph, p.weights, p.readings, data_weight=p.data_weight).x, 1)},
+        keeps_dtype=True,
     ),
     "filters.interpolate": Call(
-        lambda p: {"x": nodes(filters.interpolate(p.graph, p.weights, p.readings, p.observed, fit=p.fit).x, 1)},
+        lambda p: {"x": nodes(filters.interpolate(p.graph, p.weights, p.readings, p.observed, data_weight=p.data_weight).x, 1)},
         keeps_dtype=True,
     ),
     "filters.prepare": Call(
-        lambda p: {"x": nodes(filters.prepare(p.graph, p.weights, fit=p.fit).denoise(p.readings).x, 1)}, keeps_dtype=True
+        lambda p: {"x": nodes(filters.prepare(p.graph, p.weights, data_weight=p.data_weight).denoise(p.readings).x, 1)},
+        keeps_dtype=True,
     ),
-    "filters.uncertainty": Call(lambda p: {"std": nodes(filters.uncertainty(p.graph, p.weights, noise=p.noise, fit=p.fit), 1)}),
+    "filters.uncertainty": Call(
+        lambda p: {"std": nodes(filters.uncertainty(p.graph, p.weights, noise=p.noise, data_weight=p.data_weight), 1)}
+    ),
     # baselines
     "baselines.bandlimited": Call(
         lambda p: {"x": nodes(baselines.bandlimited(p.graph, p.readings, n_frequencies=3), 1)}, keeps_dtype=True
@@ -365,7 +376,9 @@ CALLS: dict[str, Call] = {
         lambda p: searched(p, design.relaxation(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-3, costly=True
     ),
     "design.risk": Call(
-        lambda p: {"mse": number(design.risk(p.graph, p.weights, fit=p.fit, signals=p.signals, noise=p.noise).mse, 2)}
+        lambda p: {
+            "mse": number(design.risk(p.graph, p.weights, data_weight=p.data_weight, signals=p.signals, noise=p.noise).mse, 2)
+        }
     ),
     "design.robust_fit": Call(robust, rtol=1e-6),
     "design.worst_case": Call(worst, rtol=1e-2),

@@ -21,7 +21,7 @@ class Problem:
     noise: np.ndarray  # (N,) variances
     observed: np.ndarray  # (N, T) booleans
     weights: np.ndarray  # (N,) node weights
-    fit: np.ndarray  # (N,) data term
+    data_weight: np.ndarray  # (N,) data term
     labels: np.ndarray  # (N,) three classes
     train: np.ndarray  # (N,) booleans, every class among them
     features: np.ndarray  # (N, 4)
@@ -73,7 +73,7 @@ def problem(seed: int, n: int, T: int, *, unit: float = 1.0) -> Problem:
         noise=unit**2 * noise,
         observed=observed,
         weights=0.3 + rng.random(n),
-        fit=0.5 + rng.random(n),
+        data_weight=0.5 + rng.random(n),
         labels=labels,
         train=train,
         features=rng.random((n, 4)),

@@ -96,7 +96,7 @@ def readings_npz(path: Path) -> None:
 
 def saved_design(path: Path) -> None:
     X = RNG(2).standard_normal((5, 8)) + 1
-    design.exact(GRAPH, signals=X, noise=0.5, fit="noise").save(path)
+    design.exact(GRAPH, signals=X, noise=0.5, data_weight="noise").save(path)
 
 
 def saved_edges(path: Path) -> None:
@@ -296,7 +296,9 @@ READERS = [
         lambda path: io.read_weights(path, NAMES),
     ),
     Reader(
-        "fit.csv", lambda path: io.write_weights(path, NAMES, np.ones(5), np.ones(5)), lambda path: io.read_fit(path, NAMES)
+        "fit.csv",
+        lambda path: io.write_weights(path, NAMES, np.ones(5), np.ones(5)),
+        lambda path: io.read_data_weight(path, NAMES),
     ),
     Reader("column.csv", stations, lambda path: io.read_column(path, NAMES, "altitude")),
     Reader("rows.csv", stations, io.read_rows),

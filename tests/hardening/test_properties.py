@@ -107,7 +107,7 @@ OTHERS = {
         "io.convert",
         "io.read_adjacency",
         "io.read_column",
-        "io.read_fit",
+        "io.read_data_weight",
         "io.read_readings",
         "io.read_rows",
         "io.read_stations",

@@ -38,20 +38,20 @@ PROGRESS = 0.3
 
 
 def denoise(
-    graph: StoredGraph, weights: Any, y: Any, out: str | os.PathLike[str], *, fit: Any, tol: float,
+    graph: StoredGraph, weights: Any, y: Any, out: str | os.PathLike[str], *, data_weight: Any, tol: float,
     max_iterations: int, memory: int | None, callback: Callback | None,
 ) -> Solution:  # fmt: skip
     """What :func:`nareg.filters.denoise` does with a graph on disk, for ``method="cg"``: edges are never all in memory."""
     started = time.perf_counter()
     n = graph.n_nodes
-    refuse_output(out, y, weights, fit)
+    refuse_output(out, y, weights, data_weight)
     source = SignalFile("y", y, n)
     blocks, on_disk = column_blocks(
-        source.n_columns, in_memory=24 * n, on_disk=4 * n, fixed=(20 if fit is None else 28) * n,
+        source.n_columns, in_memory=24 * n, on_disk=4 * n, fixed=(20 if data_weight is None else 28) * n,
         data=graph.n_bytes + source.n_bytes, memory=memory,
     )  # fmt: skip
     folder = Path(out).resolve().parent if on_disk else None
-    checked = system(graph, weights, fit)
+    checked = system(graph, weights, data_weight)
     results, steps = [], count(1)
 
     def report(residual: float) -> None:

@@ -58,16 +58,18 @@ class StoredSystem:
         return left
 
 
-def system(graph: StoredGraph, weights: Any, fit: Any) -> StoredSystem:
+def system(graph: StoredGraph, weights: Any, data_weight: Any) -> StoredSystem:
     """Check weights and data term; one pass over the edges for the degrees, and one more where nodes have no data."""
     n = graph.n_nodes
     if isinstance(weights, WeightDesign):
-        raise InputError("weights is a design: pass design.weights, and fit=design.fit, for the graph that it was made for.")
+        raise InputError(
+            "weights is a design: pass design.weights, and data_weight=design.data_weight, for the graph that it was made for."
+        )
     w = _vector("weights", weights, n)
-    c = np.broadcast_to(1.0, n) if fit is None else _vector("fit", fit, n)
+    c = np.broadcast_to(1.0, n) if data_weight is None else _vector("data_weight", data_weight, n)
     if (c < 0).any():
         i = int((c < 0).argmax())
-        raise InputError(f"fit[{i}] is {c[i]:g}, negative: pass weights of at least 0, where 0 means not observed.")
+        raise InputError(f"data_weight[{i}] is {c[i]:g}, negative: pass weights of at least 0, where 0 means not observed.")
     edges = EdgeStream(graph)
     diagonal = edges.degrees()
     with np.errstate(over="ignore"):
@@ -103,8 +105,8 @@ def refuse_without_data(edges: EdgeStream, coupled: np.ndarray, observed: np.nda
     node = int(_without_data(parent, observed))
     if node >= 0:
         raise SingularSystemError(
-            f"fit is zero on the whole connected part of the graph that holds node {node}: observe one of its nodes, connect "
-            "it with non-zero weights, or drop it."
+            f"data_weight is zero on the whole connected part of the graph that holds node {node}: observe one of its nodes, "
+            "connect it with non-zero weights, or drop it."
         )
 
 

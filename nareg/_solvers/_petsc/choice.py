@@ -113,7 +113,11 @@ class PetscEngines:
         L, S = system.penalty.L, system.S
         refuse_different(
             load().comm,
-            {"graph": (L.shape, L.indptr, L.indices, L.data), "weights": (S.indptr, S.indices, S.data), "fit": system.c},
+            {
+                "graph": (L.shape, L.indptr, L.indices, L.data),
+                "weights": (S.indptr, S.indices, S.data),
+                "data_weight": system.c,
+            },
         )
 
     @cached_property

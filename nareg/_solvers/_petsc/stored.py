@@ -27,8 +27,8 @@ from nareg.results import Solution, Status
 
 
 def denoise(
-    graph: StoredGraph | str | os.PathLike[str], weights: Any, y: Any, out: str | os.PathLike[str], *, fit: Any, method: str,
-    options: Petsc, tol: float, max_iterations: int | None, callback: Callback | None,
+    graph: StoredGraph | str | os.PathLike[str], weights: Any, y: Any, out: str | os.PathLike[str], *, data_weight: Any,
+    method: str, options: Petsc, tol: float, max_iterations: int | None, callback: Callback | None,
 ) -> Solution:  # fmt: skip
     """What :func:`nareg.filters.denoise` does with a graph on disk by all ranks: each reads and writes its rows."""
     started = time.perf_counter()
@@ -42,7 +42,7 @@ def denoise(
                 max_iterations = checks.integer("max_iterations", max_iterations, low=1)
             stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
             n = stored.n_nodes
-            refuse_output(out, y, weights, fit)
+            refuse_output(out, y, weights, data_weight)
             source = SignalFile("y", y, n)
             compared["graph"] = (n, stored.n_edges)
             compared["y"] = (source.shape, source.dtype.str)
@@ -51,10 +51,12 @@ def denoise(
         place = slice(first, last)
         with agreed(comm):
             w = vector_rows("weights", weights, n, place)
-            c = np.ones(last - first) if fit is None else vector_rows("fit", fit, n, place)
+            c = np.ones(last - first) if data_weight is None else vector_rows("data_weight", data_weight, n, place)
             if (c <= 0).any():
                 i = int((c <= 0).argmax())
-                raise SingularSystemError(f"fit[{first + i}] is {c[i]:g}: in files every node needs a data term above 0.")
+                raise SingularSystemError(
+                    f"data_weight[{first + i}] is {c[i]:g}: in files every node needs a data term above 0."
+                )
             readings = source.rows(place, slice(0, source.n_columns)).astype(np.float64)
             rhs = c[:, None] * readings
             del readings

@@ -30,7 +30,7 @@ class PetscSystems(LevelSequence):
         super().__init__(may_cycle=base.is_laplacian and mesh_like, tol=tol)
         self._comm, self._structure = load().comm, load().PETSc.Mat.Structure.SAME_NONZERO_PATTERN
         L, n = base.L, c.size
-        roll_call(self._comm, {"graph": (L.shape, L.indptr, L.indices, L.data), "fit": c})
+        roll_call(self._comm, {"graph": (L.shape, L.indptr, L.indices, L.data), "data_weight": c})
         self.label = " [PETSc]" if self._comm.size == 1 else f" [PETSc on {self._comm.size} ranks]"
         self._own = slice(*local_range(n))
         self._c = c[self._own]

@@ -30,17 +30,17 @@ SHORT = (torch.float32, torch.float16, torch.bfloat16)
 class TorchEngines:
     """A system, and its solver on every device that was asked for.
 
-    In the CPU's memory a tensor is an array: ``host`` solves, by SciPy and our compiled loops. ``weights`` and ``fit`` are
-    the user's tensors, if they are tensors: gradients flow into them.
+    In the CPU's memory a tensor is an array: ``host`` solves, by SciPy and our compiled loops. ``weights`` and ``data_weight``
+    are the user's tensors, if they are tensors: gradients flow into them.
     """
 
-    def __init__(self, host: Engines, options: Torch, *, weights: Any = None, fit: Any = None) -> None:
+    def __init__(self, host: Engines, options: Torch, *, weights: Any = None, data_weight: Any = None) -> None:
         self.system, self._host, self._options = host.system, host, options
         self._device = None if options.device is None else resolve(options.device)
         self._dtype = floating(options.dtype)
         if options.generator is not None and not isinstance(options.generator, torch.Generator):
             raise InputError(f"generator is {options.generator!r}: pass a torch.Generator.")
-        self._weights, self._fit = weights, fit
+        self._weights, self._fit = weights, data_weight
         self._versions = self._current()
         self._solvers: dict[torch.device, Solver] = {}
         self._laplacians: dict[torch.device, torch.Tensor] = {}
@@ -58,15 +58,15 @@ class TorchEngines:
 
     def observed(self, system: FilterSystem, pattern: np.ndarray) -> TorchEngines:
         """The system of the observed nodes, whose gradients flow into the same tensors."""
-        weights, fit = self._weights, self._fit
+        weights, data_weight = self._weights, self._fit
         if weights is not None and weights.requires_grad and not np.array_equal(system.w, self.system.w):  # type: ignore[arg-type]
             raise InputError(
                 "weights ask for a gradient, but some would inflate estimates at unobserved nodes and are replaced there: pass "
                 "weights.detach(), or larger weights at these nodes."
             )
-        if fit is not None:
-            fit = fit * on_device(pattern, fit.device)
-        return TorchEngines(self._host.near(system), self._options, weights=weights, fit=fit)
+        if data_weight is not None:
+            data_weight = data_weight * on_device(pattern, data_weight.device)
+        return TorchEngines(self._host.near(system), self._options, weights=weights, data_weight=data_weight)
 
     def solver(self, device: torch.device) -> Solver:
         """That of a device, made when first needed."""
@@ -111,7 +111,7 @@ class TorchEngines:
 
     def readings(self, y: Any) -> torch.Tensor:
         """The readings as a tensor, on the one device of all tensors."""
-        tensors = {"y": y if is_tensor(y) else None, "weights": self._weights, "fit": self._fit}
+        tensors = {"y": y if is_tensor(y) else None, "weights": self._weights, "data_weight": self._fit}
         devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
         (first, device), *others = devices.items()
         for name, other in others:
@@ -123,7 +123,7 @@ class TorchEngines:
             raise InputError(f"{first} is on {device} but the backend's device is {self._device}: move it, or omit device.")
         resolve(device)
         if self._versions != self._current():
-            raise InputError("weights or fit changed after the filter was prepared: prepare it again.")
+            raise InputError("weights or data_weight changed after the filter was prepared: prepare it again.")
         return (
             y
             if is_tensor(y)
@@ -137,7 +137,7 @@ class TorchEngines:
         return torch.where(mask, tensor if tensor.is_floating_point() else tensor.double(), 0.0)
 
     def denoise(self, y: Any, stop: Stop) -> Solution:
-        """Denoise tensors, or arrays where weights or fit are tensors."""
+        """Denoise tensors, or arrays where weights or data_weight are tensors."""
         return self.filtered(signals("y", self.readings(y), self.system.n_nodes), stop)
 
     def filtered(self, y: torch.Tensor, stop: Stop) -> Solution:
@@ -162,10 +162,10 @@ class TorchEngines:
             return torch.where(finite, reached.x, torch.nan)
 
         weights = vector(self._weights, n)
-        fit = vector(self._fit, n)
-        c = on_device(self.system.c, device) if fit is None else fit
+        data_weight = vector(self._fit, n)
+        c = on_device(self.system.c, device) if data_weight is None else data_weight
         columns = y.reshape(n, -1).to(torch.float64)
-        x = Inverse.apply(c[:, None] * columns, weights, fit, lambda: self._laplacian(device), forward, backward)
+        x = Inverse.apply(c[:, None] * columns, weights, data_weight, lambda: self._laplacian(device), forward, backward)
         ((reached, label, residuals),) = outcome
         rounds = self._rounds(stop.method, reached)
         return Solution(

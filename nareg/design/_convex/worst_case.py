@@ -42,7 +42,7 @@ from nareg.design._convex.signal_sets import (
     signal_set,
 )
 from nareg.design._convex.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
-from nareg.design._risk.problem import fit_weights, positive_fit
+from nareg.design._risk.problem import data_weights, positive_data_weight
 from nareg.errors import InputError, TooLargeError
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
@@ -192,7 +192,7 @@ def worst_case(
     signal_low: ArrayLike | None = None,
     signal_high: ArrayLike | None = None,
     noise: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     rng: np.random.Generator | None = None,
 ) -> WorstCase:
     """Largest error of a filter over a set of signals, between two bounds.
@@ -210,7 +210,7 @@ def worst_case(
         Lowest and highest value of the signal at each node; not for a :class:`Ball`.
     noise : number, (N,) or (N, N) array
         Noise variance(s) or covariance, for ``"mse"``.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term; by default that of the design.
     rng : numpy Generator, optional
         For the starts of the local search; a fixed seed by default.
@@ -234,11 +234,12 @@ def worst_case(
         raise InputError("noise is None: criterion='mse' needs its variance; pass it, or use criterion='prony'.")
     U = signal_set(checked_uncertainty(uncertainty, corners=False), base.L, signal_low=signal_low, signal_high=signal_high)
     Sigma = None if noise is None else checks.noise("noise", noise, n)
-    if fit is None:
-        fit = weights.fit if isinstance(weights, WeightDesign) else None
-    system = build(base, weights, fit_weights(fit, Sigma, n))
+    if data_weight is None:
+        data_weight = weights.data_weight if isinstance(weights, WeightDesign) else None
+    system = build(base, weights, data_weights(data_weight, Sigma, n))
     if criterion == "prony":
-        return examine(sp.csr_array(sp.diags_array(positive_fit(system.c, "criterion='prony'") ** -0.5) @ system.S), U, rng=rng)
+        scale = positive_data_weight(system.c, "criterion='prony'") ** -0.5
+        return examine(sp.csr_array(sp.diags_array(scale) @ system.S), U, rng=rng)
     filter_size(n)
     assert Sigma is not None
     H = filter_matrix(system, what="the worst case")

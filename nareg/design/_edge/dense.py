@@ -413,10 +413,10 @@ class DenseDesign:
 
 
 def design(
-    base: Penalty, support: Support, *, signals: Any, second_moment: Any, noise: Any, fit: Any, options: EdgeOptions
+    base: Penalty, support: Support, *, signals: Any, second_moment: Any, noise: Any, data_weight: Any, options: EdgeOptions
 ) -> tuple[EdgeOutcome, np.ndarray]:
     """Outcome and data term."""
-    task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="edge")
+    task = problem(base, signals=signals, second_moment=second_moment, noise=noise, data_weight=data_weight, needs="edge")
     if not np.trace(task.R) > 0:
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
     X = None if signals is None else checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)

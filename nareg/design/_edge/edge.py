@@ -44,7 +44,7 @@ def edge(
     criterion: Literal["risk", "likelihood"] | None = None,
     structure: Literal["symmetric", "laplacian"] = "symmetric",
     shrink: float | Literal["auto"] | None = "auto",
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     groups: ArrayLike | None = None,
     rate: float | None = None,
     rng: np.random.Generator | None = None,
@@ -71,14 +71,14 @@ def edge(
         The mean squared error (11), by default for clean signals. Or the Gaussian likelihood of the precision matrix Theta on
         the graph: of clean signals, a convex problem that needs no noise level, or of measurements. Its design is
         ``S = mean(c sigma^2) Theta``, the mean over nodes with a data term; without noise ``S = Theta``, to be used with
-        ``fit=1 / variance`` in :func:`nareg.filters.denoise`.
+        ``data_weight=1 / variance`` in :func:`nareg.filters.denoise`.
     structure : {"symmetric", "laplacian"}
         ``"laplacian"`` keeps edge weights and the diagonal's excess over them non-negative.
     shrink : "auto", number in [0, 1] or None
         How far to shrink to the best single weight: 0 or None not at all, 1 entirely. ``"auto"`` chooses by the risk
         on held-out signals, and returns the single weight where the gain is at most its standard error. With ``second_moment``
         nothing is held out or shrunk. See Notes.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term for which to design.
     groups : (N,) array of labels, optional
         Nodes with the same label share a row sum of S, and edges between the same two groups (or inside one) a factor that
@@ -185,11 +185,11 @@ def edge(
             "network (graph.subgraph)."
         )
     options = EdgeOptions(by_risk, laplacian, amount, generator, backend, progress, rate)
-    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "data_weight": data_weight}
     with few_threads(base.n_nodes):
         if blind:
             outcome, c = from_readings.design(
-                base, support, measurements, observed, noise, fit, dense=not large, options=options
+                base, support, measurements, observed, noise, data_weight, dense=not large, options=options
             )
         elif large:
             outcome, c = sparse.design(base, support, **data, options=options)
@@ -198,7 +198,7 @@ def edge(
     settings: dict[str, Any] = {"criterion": criterion, "structure": structure, "shrink": "auto" if amount is None else amount}
     if rate is not None:
         settings["rate"] = rate
-    return pack(outcome, base, support, c, None if fit is None else c, settings, started)
+    return pack(outcome, base, support, c, None if data_weight is None else c, settings, started)
 
 
 def _refuse_rate(rate: float, by_risk: bool, large: bool, unknowns: int) -> None:

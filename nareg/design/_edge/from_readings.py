@@ -28,7 +28,7 @@ from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.problem import STATIONARY, DesignEnd, checked_fit
+from nareg.design._risk.problem import STATIONARY, DesignEnd, checked_data_weight
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
@@ -207,7 +207,7 @@ class FromReadings:
 
 
 def design(
-    base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, dense: bool,
+    base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, data_weight: Any, *, dense: bool,
     options: EdgeOptions,
 ) -> tuple[EdgeOutcome, np.ndarray]:  # fmt: skip
     """Outcome and data term."""
@@ -226,7 +226,7 @@ def design(
     counts = np.full(n, Y.shape[1]) if seen is None else seen.sum(axis=1)
     if float(np.sum(Y**2)) <= float(variance @ counts):
         raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    c = checked_fit(base, fit, variance)
+    c = checked_data_weight(base, data_weight, variance)
     unit = float(variance.mean())
     likelihood: Callable[[list[EqualGaps]], Marginal]
     if dense:

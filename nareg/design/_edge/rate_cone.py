@@ -172,7 +172,9 @@ def barrier(objective: ConeObjective, cone: RateCone, start: np.ndarray, part: f
     """The objective with a barrier that costs about this part of its size at the start."""
     point = objective.at(start)
     if point is None:
-        raise SolverError("the design's start makes C + S singular in float64: check that noise and fit are not extreme.")
+        raise SolverError(
+            "the design's start makes C + S singular in float64: check that noise and data_weight are not extreme."
+        )
     return Barrier(objective, cone, part * point.size / (2 * cone.support.n))
 
 

@@ -53,8 +53,8 @@ class EdgeOutcome:
 
 
 def pack(
-    outcome: EdgeOutcome, base: Penalty, support: Support, c: np.ndarray, fit: np.ndarray | None, settings: dict[str, Any],
-    started: float,
+    outcome: EdgeOutcome, base: Penalty, support: Support, c: np.ndarray, data_weight: np.ndarray | None,
+    settings: dict[str, Any], started: float,
 ) -> WeightDesign:  # fmt: skip
     """The design as a :class:`WeightDesign`."""
     S = symmetric_from_entries(outcome.entries, support.i, support.j)
@@ -62,7 +62,8 @@ def pack(
     end = outcome.reported({"smallest_eigenvalue_K": smallest}).end
     return packed(
         base, outcome.entries, outcome.objective, end,
-        smallest=relative, method="edge", fit=fit, timings={"total": time.perf_counter() - started}, settings=settings,
+        smallest=relative, method="edge", data_weight=data_weight,
+        timings={"total": time.perf_counter() - started}, settings=settings,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES, EdgeRisk
 from nareg.design._edge.support import Support
 from nareg.design._risk.descent import report
-from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, checked_fit, moment
+from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, checked_data_weight, moment
 from nareg.design._risk.sampled import SampleColumns, clean_and_noise, probes
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
@@ -81,13 +81,13 @@ class Samples:
 
 @one_blas_thread
 def design(
-    base: Penalty, support: Support, *, signals: Any, second_moment: Any, noise: Any, fit: Any, options: EdgeOptions
+    base: Penalty, support: Support, *, signals: Any, second_moment: Any, noise: Any, data_weight: Any, options: EdgeOptions
 ) -> tuple[EdgeOutcome, np.ndarray]:
     """Outcome and data term."""
     n = base.n_nodes
     X, Sigma = _signal_columns(signals, second_moment, n), None if noise is None else checks.noise("noise", noise, n)
     checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
-    c = checked_fit(base, fit, Sigma)
+    c = checked_data_weight(base, data_weight, Sigma)
     if not X.any():
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
     root = None if Sigma is None or not options.by_risk else np.sqrt(Sigma) if Sigma.ndim == 1 else _root(Sigma)

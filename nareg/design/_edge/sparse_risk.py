@@ -195,7 +195,7 @@ class EdgeRisk(ColumnRisk):
         if solve is not None:
             U, V = self.filtered(solve, columns), solve(self.systems.keep(Z / np.sqrt(Z.shape[1])))
         if U is None or V is None:
-            raise SolverError("the best single weight's system cannot be solved accurately: check fit and noise.")
+            raise SolverError("the best single weight's system cannot be solved accurately: check data_weight and noise.")
         U, V = self.systems.given_back(U), self.systems.given_back(V)
         return 2.0 * self.support.column_product_diagonal(U, V)
 

@@ -32,7 +32,7 @@ from nareg.design._node.selection import (
     signal_fold,
 )  # fmt: skip
 from nareg.design._risk.descent import Groups
-from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_fit
+from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_data_weight
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.errors import InputError
@@ -52,7 +52,7 @@ def blind(
     noise: ArrayLike | None = None,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     groups: ArrayLike | None = None,
     rate: float | None = None,
     solver: Literal["auto", "dense", "sampled"] = "auto",
@@ -72,7 +72,7 @@ def blind(
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance. Default: estimated per station by
         :func:`nareg.design.estimate_noise`, and reported.
-    lower, upper, fit, groups, backend, progress
+    lower, upper, data_weight, groups, backend, progress
         As in :func:`exact`.
     rate : number between 0 and 1, optional
         As in :func:`exact`; it holds where all readings are there.
@@ -127,7 +127,7 @@ def blind(
                     f"rate is {rate:g} and {int((~live).sum())} stations have no reading at all: leave them out "
                     "(graph.subgraph), or pass rate=None."
                 )
-            given = checked_per_node(n, noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
+            given = checked_per_node(n, noise=noise, data_weight=data_weight, lower=lower, upper=upper, groups=groups)
             same = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
             return without_silent(blind, base, Y, seen, given, same)
     independent = noise is None or np.ndim(noise) < 2
@@ -149,11 +149,13 @@ def blind(
     if seen is not None:
         details |= gap_details(base, seen)
     if sampled:
-        return blind_sampled(base, Y, Sigma, fit, options, details, completion)
-    c = checked_fit(base, fit, Sigma)
+        return blind_sampled(base, Y, Sigma, data_weight, options, details, completion)
+    c = checked_data_weight(base, data_weight, Sigma)
 
     def task_for(R: np.ndarray) -> DesignProblem:
-        return DesignProblem(base=base, R=R - checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
+        return DesignProblem(
+            base=base, R=R - checks.covariance(Sigma), Sigma=Sigma, c=c, data_weight=None if data_weight is None else c
+        )
 
     def moment(columns: np.ndarray) -> np.ndarray:
         return Y[:, columns] @ Y[:, columns].T / columns.size if completion is None else completion.moment(columns)
@@ -178,12 +180,12 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 
 
 def blind_sampled(
-    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, options: NodeOptions, details: DesignDetails,
+    base: Penalty, Y: np.ndarray, variance: np.ndarray, data_weight: Any, options: NodeOptions, details: DesignDetails,
     completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
     T = Y.shape[1] if completion is None else completion.n_times
-    task = checked_problem(base, variance, fit, options.sampling, T)
+    task = checked_problem(base, variance, data_weight, options.sampling, T)
 
     def columns(times: np.ndarray, Z: np.ndarray) -> SampleColumns:
         readings = Y[:, times] if completion is None else completion.draw(options.sampling.generator, times)

@@ -60,7 +60,7 @@ def exact(
     noise: ArrayLike,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     starts: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     rate: float | None = None,
@@ -82,7 +82,7 @@ def exact(
         Noise variance(s) or covariance.
     lower, upper : number or (N,) array, optional
         Bounds on ``w_i^2``. Default: none below, ``1e8 / lambda_max(L)`` above.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term for which to design; entries may be zero (unobserved nodes).
     starts : (k, N) array, optional
         Further starting weights, for example those of other designs (dense solver).
@@ -116,7 +116,7 @@ def exact(
     rest of it. Neighbors then compute the filter in a number of rounds that is known beforehand.
     ``certificate.details["jacobi_factor"]`` is a proven bound on that radius. ``["jacobi_rounds"]`` has the rounds after which
     the relative residual is below 1e-3, 1e-6 and 1e-8 (the ``tol`` of :func:`nareg.filters.denoise`), whatever the readings.
-    Where ``fit`` of ``denoise`` is another than the design's, or readings are missing, the promise does not hold.
+    Where ``data_weight`` of ``denoise`` is another than the design's, or readings are missing, the promise does not hold.
 
     Examples
     --------
@@ -144,8 +144,8 @@ def exact(
     if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
-        return exact_sampled(base, signals, noise, fit, options)
-    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+        return exact_sampled(base, signals, noise, data_weight, options)
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "data_weight": data_weight}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
     )
@@ -251,12 +251,12 @@ def _holds_out(wanted: bool | None, X: np.ndarray | None, n: int) -> bool:
     return wanted
 
 
-def exact_sampled(base: Penalty, signals: Any, noise: Any, fit: Any, options: NodeOptions) -> WeightDesign:
+def exact_sampled(base: Penalty, signals: Any, noise: Any, data_weight: Any, options: NodeOptions) -> WeightDesign:
     """The design from sample columns."""
     n = base.n_nodes
     X = checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
     variance = checks.noise("noise", noise, n)
-    task = checked_problem(base, variance, fit, options.sampling, X.shape[1])
+    task = checked_problem(base, variance, data_weight, options.sampling, X.shape[1])
     if not X.any():
         raise InputError("signals are zero everywhere: there is no signal to design for.")
 

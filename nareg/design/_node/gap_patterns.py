@@ -147,11 +147,13 @@ def gap_details(base: Penalty, seen: np.ndarray) -> DesignDetails:
     }
 
 
-def checked_per_node(n: int, *, noise: Any, fit: Any, lower: Any, upper: Any, groups: Any) -> dict[str, Any]:
+def checked_per_node(n: int, *, noise: Any, data_weight: Any, lower: Any, upper: Any, groups: Any) -> dict[str, Any]:
     """Arguments with an entry per node as arrays of N entries (noise perhaps (N, N)), None, or the name of a data term."""
-    given: dict[str, Any] = {"noise": None if noise is None else checks.noise("noise", noise, n), "fit": fit}
-    if fit is not None and not isinstance(fit, str):
-        given["fit"] = checks.nonnegative_vector("fit", fit, n, why="it weighs the data term, 0 means not observed")
+    given: dict[str, Any] = {"noise": None if noise is None else checks.noise("noise", noise, n), "data_weight": data_weight}
+    if data_weight is not None and not isinstance(data_weight, str):
+        given["data_weight"] = checks.nonnegative_vector(
+            "data_weight", data_weight, n, why="it weighs the data term, 0 means not observed"
+        )
     for name, value in (("lower", lower), ("upper", upper)):
         free = value is None or (np.ndim(value) == 0 and value == np.inf)
         given[name] = value if free else checks.nonnegative_vector(name, value, n, why="it bounds w_i^2")
@@ -177,13 +179,13 @@ def without_silent(
     w = np.where(
         live, w, feasible(w, np.zeros(w.size) if low is None else low, np.full(w.size, np.inf) if high is None else high)
     )
-    fit = extended.fit
-    if isinstance(arguments["fit"], np.ndarray):
-        fit = arguments["fit"]
-    elif fit is not None and arguments["noise"] is not None:
+    data_weight = extended.data_weight
+    if isinstance(arguments["data_weight"], np.ndarray):
+        data_weight = arguments["data_weight"]
+    elif data_weight is not None and arguments["noise"] is not None:
         variance = arguments["noise"] if arguments["noise"].ndim == 1 else np.diag(arguments["noise"])
-        fit = np.divide(1.0, variance, out=fit.copy(), where=variance > 0)
-    return replace(extended, weights=w, fit=fit)
+        data_weight = np.divide(1.0, variance, out=data_weight.copy(), where=variance > 0)
+    return replace(extended, weights=w, data_weight=data_weight)
 
 
 def for_all_stations(reduced: WeightDesign, base: Penalty, extension: np.ndarray, seen: np.ndarray) -> WeightDesign:
@@ -196,7 +198,7 @@ def for_all_stations(reduced: WeightDesign, base: Penalty, extension: np.ndarray
         gap_details(base, seen),
         weights=extended_weights(reduced.weights, extension, live),
         penalty=base.L,
-        fit=None if reduced.fit is None else _all_nodes(reduced.fit, live),
+        data_weight=None if reduced.data_weight is None else _all_nodes(reduced.data_weight, live),
         omega=None,
         graph_hash=operator_hash(base.L),
         settings=bounds,

@@ -17,7 +17,7 @@ from nareg._solvers.system import penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import Pattern, gap_details, kron_reduction, patterns
 from nareg.design._risk.descent import minimize_scale, minimize_widely
-from nareg.design._risk.problem import DesignEnd, DesignProblem, extreme_frequencies, fit_weights, moment, positive_fit
+from nareg.design._risk.problem import DesignEnd, DesignProblem, data_weights, extreme_frequencies, moment, positive_data_weight
 from nareg.errors import InputError
 from nareg.io import takes_tables
 from nareg.results import DesignDetails, Status, WeightDesign
@@ -36,7 +36,7 @@ def node_invariant(
     measurements: ArrayLike | None = None,
     observed: ArrayLike | None = None,
     noise: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     n_probes: int = 64,
     rng: np.random.Generator | None = None,
 ) -> WeightDesign:
@@ -69,7 +69,7 @@ def node_invariant(
         True where a reading was taken, for rules "gcv" and "sure"; measurements may hold anything elsewhere. See Notes.
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term, see :func:`nareg.filters.denoise`.
     n_probes : int
         Random probes for the traces above 3,000 nodes.
@@ -133,7 +133,7 @@ def node_invariant(
     if large and seen is None:
         data = Y if rule != "oracle" else _signals(signals, n)
         assert data is not None
-        return node_invariant_large.node_invariant_large(base, rule, data, Sigma, fit, n_probes, generator)
+        return node_invariant_large.node_invariant_large(base, rule, data, Sigma, data_weight, n_probes, generator)
     if Y is not None:
         checks.squares_survive("measurements", Y)
     R = np.zeros((n, n))
@@ -145,8 +145,8 @@ def node_invariant(
         R = Y @ Y.T / Y.shape[1] - checks.covariance(Sigma)
         if np.trace(R) <= 0:
             raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    c = positive_fit(fit_weights(fit, Sigma, n), "a single weight")
-    task = DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    c = positive_data_weight(data_weights(data_weight, Sigma, n), "a single weight")
+    task = DesignProblem(base=base, R=R, Sigma=Sigma, c=c, data_weight=None if data_weight is None else c)
     strength, objective, at_bound = _choose(task, rule, Y, seen, generator)
     details: DesignDetails = {"strength": strength, "at_search_bound": at_bound}
     if seen is not None:

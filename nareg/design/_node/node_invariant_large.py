@@ -18,7 +18,7 @@ from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.selection import ARRAYS
 from nareg.design._risk.descent import minimize_between
-from nareg.design._risk.problem import CheckedProblem, DesignEnd, fit_weights, positive_fit
+from nareg.design._risk.problem import CheckedProblem, DesignEnd, data_weights, positive_data_weight
 from nareg.design._risk.sampled import SINGLE_RANGE, SampleColumns, SampledRisk, blind_columns, oracle_columns, probes
 from nareg.errors import InputError
 from nareg.results import DesignDetails, Status, WeightDesign
@@ -66,12 +66,18 @@ class _Residual(SampledRisk):
 
 @one_blas_thread
 def node_invariant_large(
-    base: Penalty, rule: str, data: np.ndarray, variance: np.ndarray | None, fit: Any, n_probes: int, rng: np.random.Generator
+    base: Penalty,
+    rule: str,
+    data: np.ndarray,
+    variance: np.ndarray | None,
+    data_weight: Any,
+    n_probes: int,
+    rng: np.random.Generator,
 ) -> WeightDesign:
     """The rule's weight from (N, T) signals ("oracle") or readings (the others), without dense matrices."""
     n = base.n_nodes
-    c = positive_fit(fit_weights(fit, variance, n), "a single weight")
-    task = CheckedProblem(base, variance, c, None if fit is None else c)
+    c = positive_data_weight(data_weights(data_weight, variance, n), "a single weight")
+    task = CheckedProblem(base, variance, c, None if data_weight is None else c)
     if not base.L.nnz:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
     less = "pass fewer signals or measurements, fewer probes (n_probes), or a part of the network"

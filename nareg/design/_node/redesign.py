@@ -31,7 +31,7 @@ def redesign(
     signals: ArrayLike | None = None,
     measurements: ArrayLike | None = None,
     noise: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
     sampling: Sampling | None = None,
@@ -55,7 +55,7 @@ def redesign(
         For every node of the new network its index in the old one, or -1 for a new sensor.
     signals, measurements : (N, T) array
         Clean training signals, or noisy readings, on the new network; exactly one of the two.
-    noise, fit, lower, upper, sampling, progress
+    noise, data_weight, lower, upper, sampling, progress
         As in :func:`nareg.design.exact`; measurements without noise have it estimated.
 
     Returns
@@ -92,8 +92,10 @@ def redesign(
         raise InputError("old_index must name at least one old node, and none twice.")
     if (signals is None) == (measurements is None):
         raise InputError("redesign needs exactly one of signals and measurements.")
-    if previous.fit is not None and fit is None:
-        raise InputError("fit is None but previous has a data term of its own: pass fit='noise', or the new network's.")
+    if previous.data_weight is not None and data_weight is None:
+        raise InputError(
+            "data_weight is None but previous has a data term of its own: pass data_weight='noise', or the new network's."
+        )
     details = previous.certificate.details
     weights = one_sign(previous.weights)
     scalar = float(details.get("best_scalar", np.median(weights)))
@@ -103,11 +105,11 @@ def redesign(
     if signals is not None:
         if noise is None:
             raise InputError("noise is None: a redesign from signals needs the noise variances.")
-        return exact_sampled(base, signals, noise, fit, options)
+        return exact_sampled(base, signals, noise, data_weight, options)
     Y = checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     variance = estimate_noise(graph, Y) if noise is None else checks.noise("noise", noise, n)
     noise_details: DesignDetails = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
-    return blind_sampled(base, Y, variance, fit, options, noise_details)
+    return blind_sampled(base, Y, variance, data_weight, options, noise_details)
 
 
 def one_sign(w: np.ndarray) -> np.ndarray:

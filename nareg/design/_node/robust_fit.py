@@ -18,7 +18,7 @@ from nareg._core import checks
 from nareg._solvers.system import Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.estimate_noise import MAD_TO_STD
 from nareg.design._node.selection import Sampling
-from nareg.design._risk.problem import fit_weights
+from nareg.design._risk.problem import data_weights
 from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
@@ -59,8 +59,8 @@ class RobustFit:
 
     Attributes
     ----------
-    fit : (N,) array
-        Data term times reliability: pass it as ``fit=`` to designs and to :func:`nareg.filters.denoise`.
+    data_weight : (N,) array
+        Data term times reliability: pass it as ``data_weight=`` to designs and to :func:`nareg.filters.denoise`.
     noise : (N,) array
         Noise variance, and for stations with a reliability below one what their differences have beyond the
         expected power: pass it as ``noise=`` to designs, which would otherwise bend the filter towards readings that
@@ -72,13 +72,13 @@ class RobustFit:
     readings : (N, T) array
         The readings; with ``per_reading=True`` the spikes are moved to the edge of what is credible.
     estimate : (N, T) array
-        Denoised ``readings``, with ``fit`` and the weights that were given.
+        Denoised ``readings``, with ``data_weight`` and the weights that were given.
     rounds : int
     status : Status
         ``CONVERGED``, or ``MAX_ITERATIONS`` where the reliabilities still moved.
     """
 
-    fit: np.ndarray
+    data_weight: np.ndarray
     noise: np.ndarray
     reliability: np.ndarray
     scale: np.ndarray
@@ -99,7 +99,7 @@ def robust_fit(
     measurements: ArrayLike,
     *,
     noise: ArrayLike,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     threshold: float = 1.345,
     loss: Literal["scale", "huber"] = "scale",
     per_reading: bool = False,
@@ -115,12 +115,12 @@ def robust_fit(
     graph : Graph or (N, N) operator
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Of the filter that predicts stations from each other. A first design from the same readings will do;
-        design again with the fit and the noise that come back, because bad stations spoil that one too.
+        design again with the data weight and the noise that come back, because bad stations spoil that one too.
     measurements : (N,) or (N, T) array
         Noisy readings. A drift shows over time: a few dozen readings are wanted.
     noise : number or (N,) array
         Noise variance(s) of good readings.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term to start from. Default: a design's own, else ones.
     threshold : float
         From how many times the expected size on a difference counts as suspicious.
@@ -180,7 +180,7 @@ def robust_fit(
         raise InputError(
             f"noise[{i}] is {variance[i]:g}: differences are divided by it; give every station a positive variance."
         )
-    c = fit_weights(fit, variance, n) if isinstance(fit, str) else data_term(fit, weights, n)
+    c = data_weights(data_weight, variance, n) if isinstance(data_weight, str) else data_term(data_weight, weights, n)
     limit = checks.number("threshold", threshold, low=0, strict=True)
     checks.choice("loss", loss, ("scale", "huber"))
     max_rounds = checks.integer("max_rounds", max_rounds, low=1)
@@ -273,7 +273,7 @@ class _Rounds:
         return answer[:, :T], np.clip(own, 0.0, 1.0), np.mean(answer[:, T + P :] ** 2, axis=1)
 
     def solve(self, c: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        solution = denoise(self.base, self.weights, columns, fit=c, tol=TOL)
+        solution = denoise(self.base, self.weights, columns, data_weight=c, tol=TOL)
         if not solution.status.ok:
             raise SolverError(f"robust_fit: a solve ended {solution.status.name}: take smaller weights.")
         return solution.x

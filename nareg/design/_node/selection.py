@@ -20,7 +20,7 @@ from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
 from nareg.design._risk.descent import Groups, ValueAndGradient
-from nareg.design._risk.problem import CheckedProblem, DesignEnd, DesignProblem, checked_fit
+from nareg.design._risk.problem import CheckedProblem, DesignEnd, DesignProblem, checked_data_weight
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, probes, squares
 from nareg.errors import InputError
@@ -169,7 +169,7 @@ def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
     return "sampled"
 
 
-def checked_problem(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_times: int) -> CheckedProblem:
+def checked_problem(base: Penalty, variance: np.ndarray, data_weight: Any, sampling: Sampling, n_times: int) -> CheckedProblem:
     """The problem, after a look at the memory that the columns take."""
     n = base.n_nodes
     if variance.ndim == 2:
@@ -178,8 +178,8 @@ def checked_problem(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sam
     columns = (1 + folds) * n_times + (1 + 2 * folds) * sampling.n_probes
     less = "pass fewer signals, fewer probes or folds (Sampling(n_probes=..., folds=1)), or a part of the network"
     checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
-    c = checked_fit(base, fit, variance)
-    return CheckedProblem(base, variance, c, None if fit is None else c)
+    c = checked_data_weight(base, data_weight, variance)
+    return CheckedProblem(base, variance, c, None if data_weight is None else c)
 
 
 def design_on_path(

@@ -93,7 +93,9 @@ def newton(
     """
     point = objective.at(start)
     if point is None:
-        raise SolverError("the design's start makes C + S singular in float64: check that noise and fit are not extreme.")
+        raise SolverError(
+            "the design's start makes C + S singular in float64: check that noise and data_weight are not extreme."
+        )
     damping, norm, count, message = 1e-3, np.inf, 0, "iteration limit"
     try:
         while True:

@@ -50,7 +50,7 @@ def placement(
     weights: WeightsLike,
     *,
     count: int = 1,
-    fit: ArrayLike | None = None,
+    data_weight: ArrayLike | None = None,
     noise: float = 1.0,
     observed: ArrayLike | None = None,
     candidates: ArrayLike | None = None,
@@ -69,15 +69,15 @@ def placement(
         Of the filter.
     count : int
         Number of nodes to choose.
-    fit : (N,) array, optional
+    data_weight : (N,) array, optional
         Weights of the data term that a reading at each node would have, above 0 at candidates. Default: those of the design,
         else ones.
     noise : float
-        Variance of a reading where ``fit`` is 1, above 0. It scales errors and changes no choice.
+        Variance of a reading where ``data_weight`` is 1, above 0. It scales errors and changes no choice.
     observed : (N,) bool array or node numbers, optional
         Nodes that are measured already. Default: none.
     candidates : (N,) bool array or node numbers, optional
-        Nodes that may be chosen. Default: all that are not observed and have ``fit`` above 0.
+        Nodes that may be chosen. Default: all that are not observed and have ``data_weight`` above 0.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per node.
 
@@ -112,7 +112,7 @@ def placement(
     base = penalty(graph)
     n = base.n_nodes
     checks.dense_size("placement", n, copies=3, alternative="choose on a part of the network (graph.subgraph)")
-    c = data_term(fit, weights, n)
+    c = data_term(data_weight, weights, n)
     S = build(base, weights, c).S
     noise = checks.number("noise", noise, low=0, strict=True)
     seen = np.zeros(n, dtype=bool)

@@ -97,7 +97,7 @@ class CheckedProblem:
     base: Penalty
     Sigma: np.ndarray | None  # (N,) or (N, N)
     c: np.ndarray
-    fit: np.ndarray | None
+    data_weight: np.ndarray | None
     started: float = field(default_factory=time.perf_counter, kw_only=True)
 
     @property
@@ -159,7 +159,7 @@ class CheckedProblem:
         status = Status.INACCURATE if violation > 1e-9 and end.status.ok else end.status
         return packed(
             base, w, objective, replace(end, status=status),
-            smallest=smallest, violation=violation, method=method, fit=self.fit, omega=omega,
+            smallest=smallest, violation=violation, method=method, data_weight=self.data_weight, omega=omega,
             timings={**(timings or {}), "total": time.perf_counter() - self.started},
             settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
         )  # fmt: skip
@@ -266,7 +266,7 @@ class DesignProblem(SignalProblem):
         except np.linalg.LinAlgError:
             raise SingularSystemError(
                 "weights reached during the design make C + S singular in float64: pass a smaller upper bound, "
-                "or a data term (fit) at more nodes."
+                "or a data term (data_weight) at more nodes."
             ) from None
         return inverse, inverse * self.c
 
@@ -371,11 +371,11 @@ class DesignProblem(SignalProblem):
         """
         if np.array_equal(self.c, np.ones_like(self.c)):
             return self
-        half = np.sqrt(positive_fit(self.c))
+        half = np.sqrt(positive_data_weight(self.c))
         Sigma = self.Sigma
         if Sigma is not None:
             Sigma = Sigma * self.c if Sigma.ndim == 1 else half[:, None] * Sigma * half
-        return replace(self, R=half[:, None] * self.R * half, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
+        return replace(self, R=half[:, None] * self.R * half, Sigma=Sigma, c=np.ones_like(self.c), data_weight=None)
 
 
 def with_details(
@@ -417,7 +417,7 @@ def problem(
     signals: Any = None,
     second_moment: Any = None,
     noise: Any = None,
-    fit: Any = None,
+    data_weight: Any = None,
     needs: str,
     noise_required: bool = False,
     alternative: str = "design on a part of the network (graph.subgraph) or use one weight for all nodes",
@@ -435,8 +435,8 @@ def problem(
     )
     R = moment(signals, second_moment, n, needs=needs)
     Sigma = None if noise is None else checks.noise("noise", noise, n)
-    c = checked_fit(base, fit, Sigma)
-    return DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    c = checked_data_weight(base, data_weight, Sigma)
+    return DesignProblem(base=base, R=R, Sigma=Sigma, c=c, data_weight=None if data_weight is None else c)
 
 
 def moment(signals: Any, second_moment: Any, n: int, *, needs: str) -> np.ndarray:
@@ -457,38 +457,40 @@ def bare_system(base: Penalty, c: np.ndarray) -> FilterSystem:
     return FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
 
 
-def checked_fit(base: Penalty, fit: Any, Sigma: np.ndarray | None) -> np.ndarray:
-    """:func:`fit_weights`, refused where they leave a part of the graph without data."""
-    c = fit_weights(fit, Sigma, base.n_nodes)
+def checked_data_weight(base: Penalty, data_weight: Any, Sigma: np.ndarray | None) -> np.ndarray:
+    """:func:`data_weights`, refused where they leave a part of the graph without data."""
+    c = data_weights(data_weight, Sigma, base.n_nodes)
     refuse_singular(bare_system(base, c))
     return c
 
 
-def positive_fit(c: np.ndarray, needs: str = "this design") -> np.ndarray:
+def positive_data_weight(c: np.ndarray, needs: str = "this design") -> np.ndarray:
     """The data term, refused where a node has none."""
     if (c <= 0).any():
         i = int(np.argmin(c))
-        raise InputError(f"fit[{i}] is {c[i]:g}: {needs} needs a positive data term at every node.")
+        raise InputError(f"data_weight[{i}] is {c[i]:g}: {needs} needs a positive data term at every node.")
     return c
 
 
-def fit_weights(fit: Any, Sigma: np.ndarray | None, n: int) -> np.ndarray:
+def data_weights(data_weight: Any, Sigma: np.ndarray | None, n: int) -> np.ndarray:
     """Data-term weights c of a design: ones, ``1 / diag(noise)`` for ``"noise"``, or the caller's."""
-    if fit is None:
+    if data_weight is None:
         return np.ones(n)
-    if isinstance(fit, str):
-        if fit != "noise":
-            raise InputError(f"fit is {fit!r}; choose None, 'noise' or an array ({n},).")
+    if isinstance(data_weight, str):
+        if data_weight != "noise":
+            raise InputError(f"data_weight is {data_weight!r}; choose None, 'noise' or an array ({n},).")
         if Sigma is None:
-            raise InputError("fit='noise' needs noise, the variance of each node's readings.")
+            raise InputError("data_weight='noise' needs noise, the variance of each node's readings.")
         variance = Sigma if Sigma.ndim == 1 else np.diag(Sigma)
         if (variance <= 0).any():
             i = int(np.argmin(variance))
-            raise InputError(f"noise[{i}] is {variance[i]:g}: fit='noise' divides by it; give every node a positive variance.")
+            raise InputError(
+                f"noise[{i}] is {variance[i]:g}: data_weight='noise' divides by it; give every node a positive variance."
+            )
         return 1.0 / variance
-    c = checks.nonnegative_vector("fit", fit, n, why="it weighs the data term, 0 means not observed")
+    c = checks.nonnegative_vector("data_weight", data_weight, n, why="it weighs the data term, 0 means not observed")
     if not c.any():
-        raise InputError("fit is zero everywhere: at least one node needs a data term.")
+        raise InputError("data_weight is zero everywhere: at least one node needs a data term.")
     return c
 
 

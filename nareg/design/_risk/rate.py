@@ -90,8 +90,8 @@ class NodeRate:
         without_data = self.estimate(np.where(self.c > 0, 0.0, 1.0))
         if without_data > self.rate * (1 - 2 * MARGIN):
             raise InputError(
-                f"rate is {self.rate:g}: nodes without a data term (fit = 0) have the factor {without_data:.6g} whatever the "
-                "weights; pass a larger rate, or a data term at more nodes."
+                f"rate is {self.rate:g}: nodes without a data term (data_weight = 0) have the factor {without_data:.6g} "
+                "whatever the weights; pass a larger rate, or a data term at more nodes."
             )
         raise InputError(
             f"rate is {self.rate:g}: the smallest weights that lower allows have the factor {least:.6g}; pass a larger rate, "

@@ -51,7 +51,7 @@ def risk(
     graph: GraphLike,
     weights: WeightsLike,
     *,
-    fit: ArrayLike | None = None,
+    data_weight: ArrayLike | None = None,
     signals: ArrayLike | None = None,
     second_moment: ArrayLike | None = None,
     noise: ArrayLike,
@@ -62,7 +62,7 @@ def risk(
     ----------
     graph : Graph or (N, N) operator
     weights : (N,) array, number, WeightDesign or (N, N) S
-    fit : (N,) array, optional
+    data_weight : (N,) array, optional
         Data-term weights; default the design's own, else ones.
     signals : (N,) or (N, T) array, optional
         Clean signals; their second moment ``X X^T / T`` is used.
@@ -88,7 +88,7 @@ def risk(
     checks.dense_size("risk", n, copies=4)
     R = moment(signals, second_moment, n, needs="risk")
     Sigma = checks.noise("noise", noise, n)
-    H = filter_matrix(build(base, weights, data_term(fit, weights, n)), what="risk")
+    H = filter_matrix(build(base, weights, data_term(data_weight, weights, n)), what="risk")
     bias, variance = risk_parts(H, R, Sigma)
     power = float(np.trace(R))
     if power == 0:

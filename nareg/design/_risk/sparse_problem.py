@@ -22,7 +22,7 @@ from nareg._solvers.factorization import factorize
 from nareg._solvers.system import Penalty, scale_symmetric
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._risk.descent import descend_in_steps
-from nareg.design._risk.problem import SignalProblem, checked_fit, positive_fit
+from nareg.design._risk.problem import SignalProblem, checked_data_weight, positive_data_weight
 from nareg.design._risk.sampled import SINGLE_COLUMNS, SampleColumns, SampledRisk, oracle_columns, probes
 from nareg.errors import InputError
 
@@ -89,14 +89,14 @@ class SparseProblem(SignalProblem):
         return risk.best_single(columns, low, high, largest)
 
 
-def sparse_problem(base: Penalty, *, signals: Any, noise: Any, fit: Any, needs: str) -> SparseProblem:
+def sparse_problem(base: Penalty, *, signals: Any, noise: Any, data_weight: Any, needs: str) -> SparseProblem:
     """Check a design's arguments, where signals are given and noise is variances or None."""
     n = base.n_nodes
     X = checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
     checks.memory(f"the {needs} design", 8 * n * X.shape[1] * 4, alternative="pass fewer signals, or a part of the network")
     Sigma = None if noise is None else checks.noise("noise", noise, n)
-    c = positive_fit(checked_fit(base, fit, Sigma))
-    return SparseProblem(base=base, X=X, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    c = positive_data_weight(checked_data_weight(base, data_weight, Sigma))
+    return SparseProblem(base=base, X=X, Sigma=Sigma, c=c, data_weight=None if data_weight is None else c)
 
 
 def principal_direction(A: np.ndarray) -> np.ndarray:

@@ -199,7 +199,7 @@ class Program(ABC):
         try:
             self.task = self._checked()
             if not np.array_equal(self.task.c, before[2].c):
-                raise InputError("fit: the data term is part of the program: build another for this one.")
+                raise InputError("data_weight: the data term is part of the program: build another for this one.")
             if ("upper" in self.parameters) != (self._bounds["upper"] is not None):
                 raise InputError("upper: the program was built with or without this bound: build another.")
             self.lower, self.upper = self._squared_bounds()

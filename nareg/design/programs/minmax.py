@@ -31,7 +31,7 @@ def minmax(
     criterion: str = "prony",
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     cone: str = "cliques",
 ) -> Program:
     """Build the corner min-max program as a cvxpy problem.
@@ -48,7 +48,7 @@ def minmax(
         Noise variance(s) or covariance; required for ``criterion="mse"``.
     criterion : {"prony", "mse"}
         The modified error (32), or the true error.
-    lower, upper, fit, cone
+    lower, upper, data_weight, cone
         As in :func:`prony`.
 
     Returns
@@ -71,15 +71,15 @@ def minmax(
     checks.choice("criterion", criterion, ("prony", "mse"))
     if criterion == "mse" and noise is None:
         raise InputError("criterion='mse' needs noise: pass its variance, or use criterion='prony'.")
-    make = partial(_corner_problem, penalty(graph), fit=fit)
+    make = partial(_corner_problem, penalty(graph), data_weight=data_weight)
     data = {"signal_low": signal_low, "signal_high": signal_high, "noise": noise}
     kind = CornerProgram if criterion == "prony" else CornerFilterProgram
     return kind(make, data, lower, upper, cone)
 
 
-def _corner_problem(base: Any, *, signal_low: Any, signal_high: Any, noise: Any, fit: Any) -> DesignProblem:
+def _corner_problem(base: Any, *, signal_low: Any, signal_high: Any, noise: Any, data_weight: Any) -> DesignProblem:
     corners = np.column_stack(box_bounds(signal_low, signal_high, base.n_nodes))
-    return problem(base, signals=corners, noise=noise, fit=fit, needs="minmax")
+    return problem(base, signals=corners, noise=noise, data_weight=data_weight, needs="minmax")
 
 
 def _corners(program: Program) -> np.ndarray:

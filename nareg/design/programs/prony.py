@@ -25,7 +25,7 @@ def prony(
     noise: ArrayLike | None = None,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     cone: str = "cliques",
 ) -> Program:
     """Build Prony's program (25) as a cvxpy problem.
@@ -45,7 +45,7 @@ def prony(
     lower, upper : number or (N,) array, optional
         Bounds on ``Omega_ii``. Default below: the paper's ``w0*`` of Lemma 1 (14) where the noise is known, else 0; above:
         none in the program, ``1e8 / lambda_max(L)`` for the weights.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term c; the criterion is then ``tr(S C^-1 S R)``.
     cone : {"cliques", "dense"}
         Omega by its entries on the graph, PSD over cliques of a chordal completion, or as an N x N variable.
@@ -67,7 +67,7 @@ def prony(
     >>> bool(np.sum(design.weights**2) <= 12 + 1e-6)
     True
     """
-    make = partial(problem, penalty(graph), fit=fit, needs="prony")
+    make = partial(problem, penalty(graph), data_weight=data_weight, needs="prony")
     data = {"signals": signals, "second_moment": second_moment, "noise": noise}
     return PronyProgram(make, data, lower, upper, cone)
 

@@ -28,7 +28,7 @@ def filter_step(
     noise: ArrayLike,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     cone: str = "cliques",
 ) -> Program:
     """Build the semidefinite relaxation of the true error (29) as a cvxpy problem.
@@ -41,7 +41,7 @@ def filter_step(
     ----------
     graph, signals, second_moment, noise, lower, upper
         As in :func:`prony`; the noise is needed.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term c; the criterion is then the sum of ``c_i error_i``.
     cone : {"cliques", "dense"}
         Omega by its entries on the graph, or as an N x N variable. The inequality of 2 N rows is dense in both.
@@ -63,7 +63,7 @@ def filter_step(
     >>> sorted(program.variables)
     ['H', 'S', 'error', 'w2']
     """
-    make = partial(problem, penalty(graph), fit=fit, needs="relaxation", noise_required=True)
+    make = partial(problem, penalty(graph), data_weight=data_weight, needs="relaxation", noise_required=True)
     data = {"signals": signals, "second_moment": second_moment, "noise": noise}
     return FilterProgram(make, data, lower, upper, cone)
 
@@ -140,7 +140,7 @@ def fit(
     noise: ArrayLike,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
-    fit: ArrayLike | Literal["noise"] | None = None,
+    data_weight: ArrayLike | Literal["noise"] | None = None,
     cone: str = "cliques",
 ) -> Program:
     """Build the fit (30) of weights to a filter as a cvxpy problem.
@@ -154,7 +154,7 @@ def fit(
         The symmetric filter H to come close to.
     signals, second_moment, noise, lower, upper, cone
         As in :func:`prony`; the noise is needed. Where (30) leaves the scale of the weights open, the signals' error decides.
-    fit : None, "noise" or (N,) array
+    data_weight : None, "noise" or (N,) array
         Data term c; the target is then a filter of the coordinates ``C^1/2 x``.
 
     Returns
@@ -174,7 +174,7 @@ def fit(
     >>> nareg.design.programs.fit(g, target=H, signals=x, noise=0.5).solve().status.name
     'CONVERGED'
     """
-    make = partial(_problem_with_target, penalty(graph), fit=fit)
+    make = partial(_problem_with_target, penalty(graph), data_weight=data_weight)
     data = {"signals": signals, "second_moment": second_moment, "noise": noise, "target": target}
     return FitProgram(make, data, lower, upper, cone)
 

@@ -141,28 +141,28 @@ def test_the_dual_value_is_proven_by_eigenvalues(name):
         assert bound is not None
 
 
-@pytest.mark.parametrize("fit", ["noise", np.linspace(0.5, 2, 7)])
-def test_a_data_term_changes_coordinates_only(fit):
+@pytest.mark.parametrize("data_weight", ["noise", np.linspace(0.5, 2, 7)])
+def test_a_data_term_changes_coordinates_only(data_weight):
     """With C the criterion is that of C^1/2 x: the program without C on C^-1/2 L C^-1/2 has the same optimum."""
     g, X, noise = case(4)
-    c = 1 / noise if isinstance(fit, str) else fit
+    c = 1 / noise if isinstance(data_weight, str) else data_weight
     L = g.laplacian().toarray() / np.sqrt(np.outer(c, c))
     omega = cp.Variable((7, 7), PSD=True)
     white = np.sqrt(c)[:, None] * X / 2
     reference = optimum(cp.sum_squares(cp.multiply(L, omega) @ white), [cp.diag(omega) >= 0.4], "CLARABEL")
-    program = programs.prony(g, signals=X, noise=noise, lower=0.4, fit=fit)
+    program = programs.prony(g, signals=X, noise=noise, lower=0.4, data_weight=data_weight)
     assert program.optimum("CLARABEL", **TIGHT).value == pytest.approx(reference, rel=1e-6)
 
 
 def test_a_filter_program_has_the_error_of_its_filter():
     g, X, noise = case(5)
-    fit = np.linspace(0.5, 2, 7)
-    program = programs.filter_step(g, signals=X, noise=noise, fit=fit)
+    data_weight = np.linspace(0.5, 2, 7)
+    program = programs.filter_step(g, signals=X, noise=noise, data_weight=data_weight)
     program.optimum()
     H, R = program.H.value, X @ X.T / 4
     error = np.sum(((H - np.eye(7)) @ R) * (H - np.eye(7)), axis=1) + np.sum(H**2 * noise, axis=1)
     np.testing.assert_allclose(program.error.value, error, rtol=1e-6)
-    assert program.problem.value * program.unit == pytest.approx(fit @ error, rel=1e-6)
+    assert program.problem.value * program.unit == pytest.approx(data_weight @ error, rel=1e-6)
 
 
 def test_solve_returns_a_design_like_the_function():

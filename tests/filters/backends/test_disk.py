@@ -89,11 +89,11 @@ def test_the_estimate_equals_a_dense_solve(graph, rng, tmp_path, memory, dtype, 
     graph.save(tmp_path / "g.graph")
     np.save(tmp_path / "y.npy", y)
     solution = denoise(
-        tmp_path / "g.graph", w, tmp_path / "y.npy", tmp_path / "x.npy", fit=c, tol=1e-10, memory=memory(per_node)
+        tmp_path / "g.graph", w, tmp_path / "y.npy", tmp_path / "x.npy", data_weight=c, tol=1e-10, memory=memory(per_node)
     )
-    fit, spread = np.broadcast_to(1.0 if c is None else c, N), np.broadcast_to(w, N)
-    K = np.diag(fit) + spread[:, None] * graph.laplacian().toarray() * spread
-    exact = np.linalg.solve(K, fit[:, None] * y.astype(float))
+    data_weight, spread = np.broadcast_to(1.0 if c is None else c, N), np.broadcast_to(w, N)
+    K = np.diag(data_weight) + spread[:, None] * graph.laplacian().toarray() * spread
+    exact = np.linalg.solve(K, data_weight[:, None] * y.astype(float))
     assert solution.status is nareg.results.Status.CONVERGED
     assert solution.residual <= 1e-10
     assert len(solution.residuals) == solution.iterations + 1
@@ -116,12 +116,12 @@ def test_unobserved_nodes_are_filled_in_where_a_dense_solve_can(data, tmp_path_f
     y = rng.standard_normal((n, 2))
 
     def solve():
-        return denoise(folder / "g.graph", w, y, folder / "x.npy", fit=c, tol=1e-12)
+        return denoise(folder / "g.graph", w, y, folder / "x.npy", data_weight=c, tol=1e-12)
 
     try:
-        nareg.filters.denoise(graph, w, y, fit=c)
+        nareg.filters.denoise(graph, w, y, data_weight=c)
     except InputError:
-        with pytest.raises(InputError, match="fit is zero on"):
+        with pytest.raises(InputError, match="data_weight is zero on"):
             solve()
         return
     solution = solve()
@@ -145,8 +145,10 @@ def test_weights_and_fit_may_be_files(rng, tmp_path):
     w, c, y = rng.random(30), rng.random(30) + 0.5, rng.standard_normal((30, 2))
     for name, array in (("w", w), ("c", c), ("y", y)):
         np.save(tmp_path / f"{name}.npy", array)
-    solution = denoise(tmp_path / "g.graph", tmp_path / "w.npy", tmp_path / "y.npy", tmp_path / "x.npy", fit=tmp_path / "c.npy")
-    assert np.allclose(solution.x, nareg.filters.denoise(graph, w, y, fit=c).x, atol=1e-7)
+    solution = denoise(
+        tmp_path / "g.graph", tmp_path / "w.npy", tmp_path / "y.npy", tmp_path / "x.npy", data_weight=tmp_path / "c.npy"
+    )
+    assert np.allclose(solution.x, nareg.filters.denoise(graph, w, y, data_weight=c).x, atol=1e-7)
 
 
 def test_too_few_iterations_are_reported(rng, tmp_path):
@@ -158,7 +160,7 @@ def test_too_few_iterations_are_reported(rng, tmp_path):
         rng.standard_normal((N, 2)),
         tmp_path / "x.npy",
         max_iterations=5,
-        callback=lambda *report: seen.append(report),
+        progress=seen.append,
     )
     assert solution.status is nareg.results.Status.MAX_ITERATIONS
     assert solution.iterations == len(seen) == 5
@@ -180,7 +182,7 @@ def test_an_interrupted_solve_leaves_the_older_result_and_no_scratch_files(rng, 
             rng.standard_normal((N, 2)),
             tmp_path / "x.npy",
             memory=memory(36),
-            callback=lambda step, _: interrupt(step),
+            progress=lambda report: interrupt(report.step),
         ),
         lambda: propagate(
             tmp_path / "g.graph",
@@ -208,10 +210,10 @@ def test_an_interrupted_solve_leaves_the_older_result_and_no_scratch_files(rng, 
         ({"weights": np.ones(5)}, "weights"),
         ({"weights": np.inf}, "finite"),
         ({"weights": 1e200}, "too large"),
-        ({"fit": -np.ones(6)}, r"fit\[0\] is -1, negative"),
-        ({"fit": np.zeros(6)}, "holds node 0"),
-        ({"fit": [1, 1, 1, 0, 0, 0], "weights": [1, 1, 1, 0, 1, 1]}, "holds node 3"),
-        ({"fit": [1, 1, 1, 1, 0, 0], "weights": [1, 1, 1, 0, 1, 1]}, "holds node 4"),
+        ({"data_weight": -np.ones(6)}, r"data_weight\[0\] is -1, negative"),
+        ({"data_weight": np.zeros(6)}, "holds node 0"),
+        ({"data_weight": [1, 1, 1, 0, 0, 0], "weights": [1, 1, 1, 0, 1, 1]}, "holds node 3"),
+        ({"data_weight": [1, 1, 1, 1, 0, 0], "weights": [1, 1, 1, 0, 1, 1]}, "holds node 4"),
         ({"tol": 0}, "tol"),
         ({"graph": "absent.graph"}, "is not a graph folder"),
     ],

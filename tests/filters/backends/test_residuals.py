@@ -29,14 +29,18 @@ def in_memory(method: str, backend: object):
             chosen = backend
         steps = 300 if method in ("jacobi", "chebyshev", "cg") else None
         graph = nareg.Graph(system.A)
-        return denoise(graph, system.w, system.y, fit=system.c, method=method, backend=chosen, tol=TOL, max_iterations=steps)
+        return denoise(
+            graph, system.w, system.y, data_weight=system.c, method=method, backend=chosen, tol=TOL, max_iterations=steps
+        )
 
     return solve
 
 
 def on_disk(system: ExactSystem, tmp_path) -> Solution:
     nareg.Graph(system.A).save(tmp_path / "g.graph")
-    return denoise(tmp_path / "g.graph", system.w, system.y, out=tmp_path / "x.npy", fit=system.c, tol=TOL, max_iterations=300)
+    return denoise(
+        tmp_path / "g.graph", system.w, system.y, out=tmp_path / "x.npy", data_weight=system.c, tol=TOL, max_iterations=300
+    )
 
 
 ENGINES = {

@@ -83,7 +83,7 @@ def test_agrees_with_a_dense_solve(seed, kind, method, where):
     y = {"tensor": torch.tensor(Y), "float32": torch.tensor(Y, dtype=torch.float32)}.get(kind, Y)
     backend = {"np": "torch", "single": Torch(dtype=torch.float32)}.get(kind, "auto")
     with solving_on(where):
-        solution = denoise(g, w, y, fit=c, method=method, backend=backend, tol=1e-9)
+        solution = denoise(g, w, y, data_weight=c, method=method, backend=backend, tol=1e-9)
     assert solution.status is Status.CONVERGED
     x = np.asarray(solution.x, dtype=float)
     reference = dense_filter(g, w, c) @ Y
@@ -153,7 +153,7 @@ class TestGradients:
 
         def function(y, w, c):
             with solving_on(where):
-                return denoise(g, w, y, fit=c, method=method, tol=1e-12, max_iterations=2000).x
+                return denoise(g, w, y, data_weight=c, method=method, tol=1e-12, max_iterations=2000).x
 
         assert torch.autograd.gradcheck(function, (y, w, c))
         if method == "direct":  # the others differ in the solves alone, and take as many rounds for each
@@ -164,7 +164,7 @@ class TestGradients:
         y = torch.tensor(np.where(seen, rng.standard_normal(seen.shape), np.nan))
         strength = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
         c = torch.full((grid.n_nodes,), 0.8, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(lambda w, c: interpolate(grid, w, y, seen, fit=c, tol=1e-12).x, (strength, c))
+        assert torch.autograd.gradcheck(lambda w, c: interpolate(grid, w, y, seen, data_weight=c, tol=1e-12).x, (strength, c))
 
     def test_readings_that_are_not_observed_have_none(self, grid):
         y = torch.ones(grid.n_nodes, dtype=torch.float64, requires_grad=True)
@@ -311,12 +311,14 @@ def test_tensors_on_the_cpu_get_the_choices_of_arrays(rng):
 
 
 @pytest.mark.parametrize("where", ["arrays", "device"])
-def test_the_callback_gets_every_iteration(where, grid, rng, monkeypatch):
+def test_progress_gets_every_iteration(where, grid, rng, monkeypatch):
     monkeypatch.setattr(iterate, "check_every", lambda array: 5)
     seen = []
     y = torch.tensor(rng.standard_normal(grid.n_nodes))
     with solving_on(where):
-        solution = denoise(grid, 1.0, y, method="cg", callback=lambda i, r: seen.append((i, r)))
+        solution = denoise(
+            grid, 1.0, y, method="cg", progress=lambda report: seen.append((report.step, report.values["residual"]))
+        )
     assert seen == list(enumerate(solution.residuals))
 
 

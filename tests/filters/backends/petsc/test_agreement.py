@@ -28,7 +28,7 @@ for trial in range(6):
     K = np.diag(c) + w[:, None] * graph.laplacian().toarray() * w
     expected = np.linalg.solve(K, c[:, None] * y)
     for method in ("auto", "cg", "multigrid", "direct"):
-        s = nareg.filters.denoise(graph, w, y, fit=c, method=method, backend="petsc", tol=1e-11)
+        s = nareg.filters.denoise(graph, w, y, data_weight=c, method=method, backend="petsc", tol=1e-11)
         assert s.status.name == "CONVERGED", (method, s)
         assert ("ranks" in s.method) == (MPI.COMM_WORLD.size > 1)
         # by the residual's own norm: what tol promises
@@ -61,8 +61,8 @@ import numpy as np, nareg
 from nareg._solvers.backends import Petsc
 for partition in ("none", "ptscotch"):
     for method in ("auto", "cg", "multigrid", "direct"):
-        s = nareg.filters.denoise("g.graph", "w.npy", "y.npy", out=f"x-{partition}-{method}.npy", fit="c.npy", method=method,
-                                  backend=Petsc(partition), tol=1e-11)
+        s = nareg.filters.denoise("g.graph", "w.npy", "y.npy", out=f"x-{partition}-{method}.npy", data_weight="c.npy",
+                                  method=method, backend=Petsc(partition), tol=1e-11)
         assert s.status.name == "CONVERGED", (method, s)
     for kind in ("augmented", "normalized"):
         nareg.gnn.propagate("g.graph", "y.npy", out=f"z-{partition}-{kind}.npy", weights=[0.5, 0.3, 0.2, 0.1],

@@ -35,7 +35,7 @@ DISAGREEING = """
 refused(lambda: denoise(graph=nareg.graphs.grid((30, 20)) if rank else nareg.graphs.grid((20, 30))), "ranks 0 and 1", "graph")
 refused(lambda: denoise(w=w + rank), "ranks 0 and 1", "weights")
 refused(lambda: denoise(y=y + rank), "ranks 0 and 1", "y")
-refused(lambda: denoise(fit=1.0 + rank * np.ones(600)), "ranks 0 and 1", "fit")
+refused(lambda: denoise(data_weight=1.0 + rank * np.ones(600)), "ranks 0 and 1", "data_weight")
 refused(lambda: denoise(method="cg" if rank else "direct"), "ranks 0 and 1", "method")
 seen = np.arange(600) % 2 == rank
 refused(lambda: nareg.filters.interpolate(graph, w, y, seen, backend="petsc"), "ranks 0 and 1", "observed")
@@ -55,10 +55,10 @@ def test_ranks_that_disagree_are_refused_on_all(mpirun):
 def test_a_rank_that_raises_ends_all(mpirun, tmp_path):
     """An error that the other rank cannot know of, in the middle of a solve."""
     script = """
-def stop(iteration, residual):
-    if rank == 1 and iteration == 3:
+def stop(report):
+    if rank == 1 and report.step == 3:
         raise RuntimeError("the sensor bus is gone")
-denoise(w=w * 10, callback=stop)
+denoise(w=w * 10, progress=stop)
 print("not reached")
 """
     done = mpirun(2, SETUP + script)
@@ -128,10 +128,10 @@ def test_a_killed_rank_leaves_no_output(mpirun, files):
 import os, signal
 from nareg import filters
 from mpi4py import MPI
-def stop(iteration, residual):
+def stop(report):
     if MPI.COMM_WORLD.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-filters.denoise("g.graph", "w.npy", "y.npy", out="x.npy", backend="petsc", callback=stop)
+filters.denoise("g.graph", "w.npy", "y.npy", out="x.npy", backend="petsc", progress=stop)
 """
     done = mpirun(2, script)
     assert done.returncode != 0

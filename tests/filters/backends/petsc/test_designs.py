@@ -33,7 +33,7 @@ for kind in data:
     for fit in (None, "noise"):
         designs = [
             getattr(nareg.design, kind)(
-                field.graph, **data[kind], noise=field.noise, fit=fit, solver="sampled", backend=backend
+                field.graph, **data[kind], noise=field.noise, data_weight=data_weight, solver="sampled", backend=backend
             )
             for backend in ("petsc", "scipy")
         ]
@@ -96,7 +96,7 @@ print("done")
 
 DISAGREEING = """
 refused(lambda: exact(signals=field.signals + rank), "ranks 0 and 1", "the data of the design")
-refused(lambda: exact(noise=field.noise * (1 + rank), fit="noise"), "ranks 0 and 1", "fit")
+refused(lambda: exact(noise=field.noise * (1 + rank), data_weight="noise"), "ranks 0 and 1", "data_weight")
 refused(lambda: exact(sampling=nareg.design.Sampling(rng=np.random.default_rng(rank))), "ranks 0 and 1")
 # wrong on one rank only: the other does not wait for it
 bad = np.where(rank, np.nan, field.signals)

@@ -21,7 +21,7 @@ for system in LOST + graded_systems(12):
     for method in ("auto", "cg", "multigrid", "direct"):
         try:
             solution = nareg.filters.denoise(
-                graph, system.w, system.y, fit=system.c, method=method, backend="petsc", max_iterations=300
+                graph, system.w, system.y, data_weight=system.c, method=method, backend="petsc", max_iterations=300
             )
         except SingularSystemError:
             continue
@@ -29,8 +29,9 @@ for system in LOST + graded_systems(12):
         judged += 1
         if (system.c > 0).all():
             solution = nareg.filters.denoise(
-                "g.graph", system.w, system.y, out="x.npy", fit=system.c, method=method, backend="petsc", max_iterations=300
-            )
+                "g.graph", system.w, system.y, out="x.npy", data_weight=system.c, method=method, backend="petsc",
+                max_iterations=300,
+            )  # fmt: skip
             system.judge(solution, 1e-8, rounded=False)
     comm.barrier()
 assert judged > 30
