@@ -28,6 +28,7 @@ from nareg.io._graphs import read_adjacency
 from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
+from nareg.io._recipe import Recipe
 from nareg.io._stations import read_stations, stations_from_frame
 from nareg.io._tables import Readings, Stations
 from nareg.io._text import read_rows
@@ -39,6 +40,7 @@ from nareg.io._write import write_readings, write_rows
 __all__ = [
     "GraphWriter",
     "Readings",
+    "Recipe",
     "Stations",
     "StoredGraph",
     "convert",

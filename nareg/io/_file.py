@@ -17,7 +17,7 @@ from nareg.errors import InputError
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
 from nareg.io._text import read_text, rows, unshield
-from nareg.io._vocabulary import SENSOR, STATION, TIME, plain
+from nareg.io._vocabulary import MISSING, SENSOR, STATION, TIME, plain
 
 #: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.
 CAMPBELL = {"TOA5": (1, 2), "TOACI1": (1, 0)}
@@ -49,10 +49,12 @@ class FileTable:
         The file.
     notes : Notes
         Collects the guesses.
+    missing : frozenset of str
+        Cells that mean that there is no reading, beside the usual ones.
     """
 
-    def __init__(self, path: str | os.PathLike[str], notes: Notes) -> None:
-        self.source, self.notes = str(path), notes
+    def __init__(self, path: str | os.PathLike[str], notes: Notes, missing: frozenset[str] = frozenset()) -> None:
+        self.source, self.notes, self.missing = str(path), notes, MISSING | missing
         text = read_text(path, notes)
         self._quotes, self._apostrophes = '"' in text, "'" in text
         self._lines = text.rstrip("\n").split("\n")
@@ -126,7 +128,7 @@ class FileTable:
             return f"line {line}, {self.column(numbers[column])}"
 
         finished = False
-        converter = Numbers(self.notes, where, comma=self.comma, finite=finite, odd=odd)
+        converter = Numbers(self.notes, where, comma=self.comma, finite=finite, odd=odd, missing=self.missing)
         words: list[list[np.ndarray]] = [[] for _ in texts]
         values = []
         every = len(numbers) and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))

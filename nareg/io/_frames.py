@@ -11,7 +11,7 @@ from nareg.errors import InputError
 from nareg.io._file import SAMPLE
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
-from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
+from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, MISSING, SENSOR, STATION, TIME, plain
 
 #: Degrees of latitude and longitude.
 WGS84 = 4326
@@ -187,14 +187,16 @@ class FrameTable:
         The table.
     notes : Notes
         Collects the guesses.
+    missing : frozenset of str
+        Cells that mean that there is no reading, beside the usual ones.
     """
 
     comma = False
 
-    def __init__(self, frame: Any, notes: Notes) -> None:
+    def __init__(self, frame: Any, notes: Notes, missing: frozenset[str] = frozenset()) -> None:
         import pandas as pd
 
-        self.source, self.notes = notes.source, notes
+        self.source, self.notes, self.missing = notes.source, notes, MISSING | missing
         if isinstance(frame, pd.Series):
             frame = frame.to_frame(frame.name if frame.name is not None else "value")
         if not isinstance(frame, pd.DataFrame):
@@ -242,7 +244,14 @@ class FrameTable:
             values = part.to_numpy(dtype=float, na_value=np.nan).copy()
         else:
             values = np.empty((len(self._frame), len(numbers)))
-            converter = Numbers(self.notes, lambda row, j: self.place(row, numbers[j]), comma=False, finite=finite, odd=odd)
+            converter = Numbers(
+                self.notes,
+                lambda row, j: self.place(row, numbers[j]),
+                comma=False,
+                finite=finite,
+                odd=odd,
+                missing=self.missing,
+            )
             for j, index in enumerate(numbers):
                 values[:, j] = self._converted(index, j, converter)
             converter.finish(values)

@@ -14,9 +14,11 @@ from nareg.io._frames import FrameTable
 from nareg.io._missing import is_flag
 from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import looks_numeric, looks_read
+from nareg.io._recipe import Recipe
 from nareg.io._times import parse
 from nareg.io._vocabulary import (
     BESIDE,
+    CALENDAR,
     CLOCK,
     COUNTERS,
     EAST,
@@ -24,6 +26,7 @@ from nareg.io._vocabulary import (
     LONGITUDE,
     MISSING,
     NORTH,
+    NUMBERED,
     POSITION,
     SENSOR,
     STATION,
@@ -44,7 +47,7 @@ HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings.
+    """Columns by number: of the times (date and time of day, or year, month and so on), of station names, of readings.
 
     ``extra`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
     wide table with the column of readings that each is about. ``zone`` names the zone of each time.
@@ -58,15 +61,18 @@ class Layout:
     zone: int | None = None
 
 
-def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Layout:
-    """The layout of a table of readings, by its header and first rows."""
+def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe) -> Layout:
+    """The layout of a table of readings: by the recipe, and where it is silent by header and first rows."""
     if isinstance(table, FileTable):
         _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
-    time = _time(table, words, stations, notes)
+    time = recipe.columns("time", table) or _time(table, words, stations, notes)
     rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
-    station = _station(table, words, rest, stations, notes)
+    station = recipe.column("station", table)
+    chosen = recipe.column("value", table)
+    if station is None:
+        station = _station(table, words, [i for i in rest if i != chosen], stations, notes)
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
@@ -75,7 +81,7 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
         flags = _flags_of(table, rest, stations)
         spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
-    value = _value(table, words, [i for i in rest if i != station], notes)
+    value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
     flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
@@ -103,8 +109,8 @@ def _refuse_words(table: Table, rest: list[int], notes: Notes) -> None:
             continue
         if not looks_read([*words, "0"], comma=table.comma):
             raise InputError(
-                f"{notes.source}: {table.column(i)} holds words ({listed(list(dict.fromkeys(words)))}): name it 'station' if "
-                "it names the stations, and drop it otherwise."
+                f"{notes.source}: {table.column(i)} holds words ({listed(list(dict.fromkeys(words)))}): pass it as "
+                "--station-column (station= of a recipe) if it names the stations, and drop it otherwise."
             )
 
 
@@ -138,6 +144,9 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
 
 def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
     known = {s.strip() for s in stations} if stations is not None else set()
+    parts = tuple(next((i for i, word in enumerate(words) if word in names), -1) for names in CALENDAR)
+    if min(parts[:3]) >= 0:
+        return tuple(i for i in parts[: parts.index(-1) if -1 in parts else len(parts)])
     named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
     if named:
         columns = {TIME[rank]: i for rank, i in reversed(named)}
@@ -196,7 +205,10 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
 
 def _counter(table: Table, index: int, word: str) -> bool:
     """Whether a column only numbers the rows, as pandas writes its index, and loggers their records."""
-    return word in COUNTERS and any(table.head(index)) and all(map(str.isdecimal, table.head(index)))
+    cells = table.head(index)
+    if word not in (*COUNTERS, *NUMBERED) or not any(cells) or not all(map(str.isdecimal, cells)):
+        return False
+    return word in COUNTERS or [int(cell) - int(cells[0]) for cell in cells] == list(range(len(cells)))
 
 
 def _station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None, notes: Notes) -> int | None:
@@ -247,7 +259,7 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
         which = [table.header[i] for i in (numeric or possible or rest)]
         raise InputError(
             f"{notes.source} has a column of stations and so must have one column of readings, not {len(which)} "
-            f"({listed(which)}): keep one, named 'value'."
+            f"({listed(which, 12)}): name the one to read by --value, or value= of a recipe."
         )
     places = [table.header[i] for i in rest if words[i] in POSITION]
     if places:

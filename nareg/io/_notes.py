@@ -32,7 +32,7 @@ class Notes:
         return tuple(self._sentences)
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = LISTED) -> str:
     """The first few names in quotes, and how many more there are."""
     more = len(names) - LISTED
     return ", ".join(map(repr, names[:LISTED])) + (f" and {more} more" if more > 0 else "")

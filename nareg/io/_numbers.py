@@ -46,12 +46,15 @@ class Numbers:
         Refuse infinite values even where guesses are allowed.
     odd : OddCells, optional
         Reads cells that are no numbers. They are refused otherwise.
+    missing : frozenset of str
+        Cells that mean that there is no reading, in lower case.
     """
 
     def __init__(
-        self, notes: Notes, where: Callable[[int, int], str], *, comma: bool, finite: bool = False, odd: OddCells | None = None
-    ) -> None:
-        self.odd = odd
+        self, notes: Notes, where: Callable[[int, int], str], *, comma: bool, finite: bool = False, odd: OddCells | None = None,
+        missing: frozenset[str] = MISSING,
+    ) -> None:  # fmt: skip
+        self.odd, self.missing = odd, missing
         self.notes, self.where, self.comma, self.finite = notes, where, comma, finite or notes.strict
         self.infinite = self.commas = 0
         self._first: dict[str, tuple[str, str]] = {}  # of each kind of cell, its place and text
@@ -79,7 +82,7 @@ class Numbers:
         odd = np.flatnonzero(np.isnan(values))
         for i, raw in zip(odd.tolist(), flat[odd].tolist(), strict=True):
             cell = raw.strip()
-            if not cell or cell.lower() in MISSING:
+            if not cell or cell.lower() in self.missing:
                 continue
             if NUMBER.fullmatch(cell):
                 values[i] = float(cell)  # beside a space that pandas does not know

@@ -19,8 +19,9 @@ from nareg.io._layout import Layout, Table, one_unit, recognize, refuse_mixed_ki
 from nareg.io._missing import marked_bad, remove_sentinels
 from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import LimitCells
+from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
-from nareg.io._times import Times, understand
+from nareg.io._times import Times, joined_date, understand
 from nareg.io._vocabulary import ZONES, absent, match, refuse_repeated
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def read_readings(
     strict: bool = False,
     keep_absent: bool = False,
     own_order: bool = False,
+    recipe: Recipe | None = None,
 ) -> Readings:
     r"""Read readings from a text file (CSV), wide or long, or from Parquet, netCDF or NPZ.
 
@@ -51,6 +53,8 @@ def read_readings(
         Keep stations that the table lacks, with all readings missing. They are left out otherwise, with a note.
     own_order : bool, default False
         Keep the order of the table's columns, or of the first rows of a long table. Not with ``keep_absent``.
+    recipe : Recipe, optional
+        Names columns and cells whose meaning cannot be seen.
 
     Returns
     -------
@@ -74,12 +78,12 @@ def read_readings(
     >>> len(table.notes)
     2
     """
-    request = _Request.of(stations, Notes(str(path), strict), keep_absent=keep_absent, own_order=own_order)
+    request = _Request.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
         return _from_foreign(read_table(path), request)
-    return _from_table(FileTable(path, request.notes), request)
+    return _from_table(FileTable(path, request.notes, request.recipe.words), request)
 
 
 def readings_from_frame(
@@ -89,6 +93,7 @@ def readings_from_frame(
     *,
     keep_absent: bool = False,
     own_order: bool = False,
+    recipe: Recipe | None = None,
 ) -> Readings:
     """Take readings from a pandas or polars frame, wide or long, or from an xarray array.
 
@@ -100,6 +105,7 @@ def readings_from_frame(
     stations : sequence of str or Stations, optional
         The stations to take, in this order unless ``own_order``.
     strict, keep_absent, own_order : bool, default False
+    recipe : Recipe, optional
         As in :func:`read_readings`.
 
     Returns
@@ -115,7 +121,8 @@ def readings_from_frame(
     array(['2024-01-01T00:00:00.000000000', '2024-01-01T00:10:00.000000000'],
           dtype='datetime64[ns]')
     """
-    return _from_foreign(frame, _Request.of(stations, Notes("readings", strict), keep_absent=keep_absent, own_order=own_order))
+    notes = Notes("readings", strict)
+    return _from_foreign(frame, _Request.of(stations, notes, recipe, keep_absent=keep_absent, own_order=own_order))
 
 
 def readings_to_frame(readings: Readings) -> pd.DataFrame:
@@ -151,22 +158,31 @@ class _Request:
 
     stations: tuple[str, ...] | None
     notes: Notes
+    recipe: Recipe
     keep_absent: bool
     own_order: bool
 
     @classmethod
-    def of(cls, stations: Sequence[str] | Stations | None, notes: Notes, *, keep_absent: bool, own_order: bool) -> _Request:
+    def of(
+        cls,
+        stations: Sequence[str] | Stations | None,
+        notes: Notes,
+        recipe: Recipe | None,
+        *,
+        keep_absent: bool,
+        own_order: bool,
+    ) -> _Request:
         if keep_absent and own_order:
             raise InputError(
                 "own_order is True but the table has no place for stations that keep_absent keeps: pass one of the two."
             )
         names = stations.names if isinstance(stations, Stations) else stations
-        return cls(None if names is None else tuple(names), notes, keep_absent, own_order)
+        return cls(None if names is None else tuple(names), notes, recipe or Recipe(), keep_absent, own_order)
 
 
 def _from_foreign(table: Any, request: _Request) -> Readings:
     frame, unit, quantity = readings_frame(table, request.notes)
-    read = _from_table(FrameTable(frame, request.notes), request)
+    read = _from_table(FrameTable(frame, request.notes, request.recipe.words), request)
     return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 
 
@@ -179,7 +195,7 @@ def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, 
 
 
 def _from_table(table: Table, request: _Request) -> Readings:
-    layout = recognize(table, request.stations, request.notes)
+    layout = recognize(table, request.stations, request.notes, request.recipe)
     if layout.station is None:
         return _wide(table, layout, request)
     return _long(table, layout, layout.station, request)
@@ -190,8 +206,9 @@ def _labels(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: in
     if not layout.time:
         return np.array([str(i) for i in range(rows)], dtype=object), ""
     labels = texts[layout.time[0]]
-    if len(layout.time) == 2:
-        labels = np.array([f"{d} {t}".strip() for d, t in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
+    if len(layout.time) > 1:
+        join = joined_date if len(layout.time) > 2 else lambda date, clock: f"{date} {clock}".strip()
+        labels = np.array([join(*parts) for parts in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
     if layout.zone is not None:
         labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
     return labels, table.column(layout.time[0])
@@ -226,6 +243,7 @@ def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
     wanted = [*layout.time, *(flag for flag, _ in flags)]
     loaded, values = table.load(wanted, columns, odd=LimitCells())
+    request.recipe.remove_codes(values)
     if flags:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
     labels, column = _labels(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
@@ -316,6 +334,7 @@ def _long(table: Table, layout: Layout, station: int, request: _Request) -> Read
     unit = one_unit(table, layout, notes)
     wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *([] if layout.zone is None else [layout.zone])]
     loaded, numbers = table.load(wanted, layout.values, odd=LimitCells())
+    request.recipe.remove_codes(numbers)
     texts = dict(zip(wanted, loaded, strict=True))
     for flag, _ in layout.flags:
         _honor(table, [flag], [texts[flag]], numbers, [0], notes)

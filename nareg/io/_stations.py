@@ -16,6 +16,7 @@ from nareg.io._frames import FrameTable, stations_frame
 from nareg.io._layout import Table
 from nareg.io._notes import Notes, count, listed
 from nareg.io._places import Angles, note_far, note_two_decimals, refusal, unpack
+from nareg.io._recipe import Recipe
 from nareg.io._tables import Stations
 from nareg.io._vocabulary import (
     ALTITUDE,
@@ -36,7 +37,7 @@ from nareg.io._vocabulary import (
 FAR = 10.0
 
 
-def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stations:
+def read_stations(path: str | os.PathLike[str], *, strict: bool = False, recipe: Recipe | None = None) -> Stations:
     r"""Read station coordinates from a text file (CSV), Parquet, netCDF, or a map file such as GeoJSON.
 
     Parameters
@@ -47,6 +48,8 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stat
         are no text need the extra ``tables``.
     strict : bool, default False
         Raise an error with a remedy where a guess would otherwise be noted.
+    recipe : Recipe, optional
+        Names columns whose meaning cannot be seen.
 
     Returns
     -------
@@ -68,11 +71,11 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stat
     """
     notes = Notes(str(path), strict)
     if Path(path).suffix.lower() in SUFFIXES:
-        return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes)
-    return _stations(FileTable(path, notes), notes)
+        return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes, recipe or Recipe())
+    return _stations(FileTable(path, notes), notes, recipe or Recipe())
 
 
-def stations_from_frame(frame: Any, strict: bool = False) -> Stations:
+def stations_from_frame(frame: Any, strict: bool = False, *, recipe: Recipe | None = None) -> Stations:
     """Take station coordinates from a pandas or polars frame, geopandas points, or an xarray array.
 
     Parameters
@@ -82,6 +85,8 @@ def stations_from_frame(frame: Any, strict: bool = False) -> Stations:
         reference system. An array has the coordinates latitude and longitude, or x and y, along its stations.
     strict : bool, default False
         Refuse to guess.
+    recipe : Recipe, optional
+        As in :func:`read_stations`.
 
     Returns
     -------
@@ -95,15 +100,17 @@ def stations_from_frame(frame: Any, strict: bool = False) -> Stations:
     ('A', 'B')
     """
     notes = Notes("stations", strict)
-    return _stations(FrameTable(stations_frame(frame, notes.source), notes), notes)
+    return _stations(FrameTable(stations_frame(frame, notes.source), notes), notes, recipe or Recipe())
 
 
-def _stations(table: Table, notes: Notes) -> Stations:
+def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     words = [plain(name) for name in table.header]
     header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
-    name = _first(words, (*STATION, *SENSOR), table)
+    name = recipe.column("station", table)
+    if name is None:
+        name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
-        name = 0
+        name = 0 if _names(table, 0) else _named_by_words(table, notes)
     if name is None:
         if any(word in TIME for word in words):
             raise InputError(
@@ -111,15 +118,23 @@ def _stations(table: Table, notes: Notes) -> Stations:
                 "tables."
             )
         options = " or ".join(map(repr, ("station", "id", "name")))
-        raise InputError(f"{notes.source}: no column {options}; it has {header}. Rename the one that names the stations.")
-    latitude, longitude, x, y = (_first(words, role, table) for role in (LATITUDE, LONGITUDE, EAST, NORTH))
+        raise InputError(
+            f"{notes.source}: no column {options}; it has {header}. Name the one that has the names: --station-column, "
+            "or station= of a recipe."
+        )
+    latitude, longitude = recipe.column("latitude", table), recipe.column("longitude", table)
+    latitude = _first(words, LATITUDE, table) if latitude is None else latitude
+    longitude = _first(words, LONGITUDE, table) if longitude is None else longitude
+    x, y = (_first(words, role, table) for role in (EAST, NORTH))
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
     if len(pair) < 2:
         raise InputError(
-            f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}. Rename those of the positions."
+            f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}. Name those of the "
+            "positions: --latitude-column and --longitude-column, or latitude= and longitude= of a recipe."
         )
-    altitude = _first(words, ALTITUDE, table)
+    altitude = recipe.column("altitude", table)
+    altitude = _first(words, ALTITUDE, table) if altitude is None else altitude
     used = {name, *pair} | ({altitude} if altitude is not None else set())
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
     if extra:
@@ -165,6 +180,22 @@ def _stations(table: Table, notes: Notes) -> Stations:
         None if altitude is None else values[:, 2].copy(),
         notes.sentences,
     )
+
+
+def _names(table: Table, index: int) -> bool:
+    """Whether a column names rows, rather than counting them from 0 or 1."""
+    cells = table.head(index)
+    return cells not in ([str(i) for i in range(len(cells))], [str(i + 1) for i in range(len(cells))])
+
+
+def _named_by_words(table: Table, notes: Notes) -> int:
+    """The first column of distinct words, beside a column that counts rows; the latter where there is none."""
+    for index in range(1, len(table.header)):
+        cells = table.head(index)
+        if len(set(cells)) == len(cells) and all(cell[:1].isalpha() for cell in cells):
+            notes.guess(f"column {table.header[index]!r} has the station names", "name it 'station'")
+            return index
+    return 0
 
 
 def _placeless(places: np.ndarray) -> np.ndarray:

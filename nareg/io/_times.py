@@ -111,6 +111,14 @@ def _date(parts: dict[str, str | None]) -> Date | None:
     return Date(year, month, day, first, second, clock, _offset(parts.get("zone")), parts.get("other"))
 
 
+def joined_date(*parts: str) -> str:
+    """Year, month, day, and perhaps hour, minute and second, as one label; hours may stand as 900 for 9:00."""
+    year, month, day, hour, minute, second = (*(part.split(".")[0] for part in parts), *("0",) * (6 - len(parts)))
+    if len(parts) == 4 and len(hour) > 2:
+        hour, minute = hour[:-2], hour[-2:]
+    return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}:{minute:0>2}:{second:0>2}"
+
+
 def _clock(parts: dict[str, str | None]) -> int | None:
     """Nanoseconds since midnight; 24:00 is the midnight at the end of the day."""
     hour, minute, second = (int(parts.get(key) or 0) for key in "HMS")

@@ -38,6 +38,15 @@ TIME = (
 )  # fmt: skip
 #: Column of the times of day beside one of dates, where hours may stand alone.
 CLOCK = ("time", "timeofday", "hour", "hh", "uhrzeit", "zeit", "stunde", "heure", "hora")
+#: Columns of the parts of a time, the largest first; what is not there is 0.
+CALENDAR = (
+    ("year", "yyyy", "yy", "yr", "jahr", "année", "annee", "año", "jaar", "anno"),
+    ("month", "mo", "mon", "mth", "monat", "mois", "mes", "maand", "mm"),
+    ("day", "dd", "dy", "tag", "jour", "día", "dia", "dag"),
+    ("hour", "hh", "hr", "stunde", "heure", "hora", "uur"),
+    ("minute", "min", "mn", "mi"),
+    ("second", "sec", "ss"),
+)
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
 VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp")
@@ -54,6 +63,8 @@ ZONES = {
 }  # fmt: skip
 #: Columns that only count rows: what spreadsheets do not name, and loggers do.
 COUNTERS = (*UNNAMED, "record", "recnbr")
+#: And what may: it counts where its numbers follow one another. NO is a gas, too.
+NUMBERED = ("no", "nr", "row", "rownumber")
 POSITION = (*LATITUDE, *LONGITUDE, *ALTITUDE, *EAST, *NORTH)
 #: What long tables carry beside time, station and value.
 BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE)

@@ -69,7 +69,7 @@ def test_a_bad_line_of_a_logger_is_named_with_its_number(tmp_path):
         ("USC00411885191201TMAX-9999\nUSC00411885191201TMIN-9999\n", "has one column .*: separate its cells by commas"),
         (
             "time,place,A\n2024-01-01,north,2\n2024-01-02,south,3\n2024-01-03,south,x\n",
-            "'place' holds words .*name it 'station' if",
+            "'place' holds words .*--station-column .* if",
         ),
         (
             "Title,x,\nUser,,\ntime,A,B,C\n2024-01-01,1,2,3\n2024-01-02,1,2,3\n",

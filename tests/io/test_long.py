@@ -62,7 +62,7 @@ def test_of_several_numbers_the_one_named_value_or_none(tmp_path):
     assert "the readings are in column 'temperature'; left out: 'humidity'" in table.notes[0]
     with pytest.raises(InputError, match="keep the columns time, station and value"):
         read(tmp_path, text, strict=True)
-    with pytest.raises(InputError, match="must have one column of readings, not 2 \\('pressure', 'humidity'\\): keep one"):
+    with pytest.raises(InputError, match="must have one column of readings, not 2 \\('pressure', 'humidity'\\): name the one"):
         read(tmp_path, text.replace("temperature", "pressure"))
 
 

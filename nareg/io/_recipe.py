@@ -1,0 +1,155 @@
+"""What the columns of a network's tables mean, where the tables do not say it themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from nareg._storage.files import atomic_write
+from nareg.errors import InputError
+from nareg.io._notes import listed
+
+#: Above every recipe that is written.
+TITLE = "# What the columns of a network's tables mean, for nareg clean --recipe. Delete a line to have it guessed.\n"
+
+
+class Header(Protocol):
+    """A table of which the names of the columns are known."""
+
+    source: str
+    header: list[str]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    r"""Columns by their names, and what else a table does not say. Nothing that is named here is guessed.
+
+    Attributes
+    ----------
+    station : str, optional
+        Column of the station names, in the table of stations and in long tables of readings.
+    time : tuple of str
+        Columns that make up the times: one, date and time of day, or year, month, day, hour and so on.
+    value : str, optional
+        Column of the readings in a long table.
+    latitude, longitude, altitude : str, optional
+        Columns of the positions. Coordinates in the plane are ``x`` and ``y`` of the table.
+    missing : tuple of str
+        Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, nareg
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "readings.csv"
+    >>> _ = path.write_text("Meetpunt,Datum,Uur,Temperatuur,Vocht\nA,2024-01-31,10:00,3.5,80\nB,2024-01-31,10:00,M,81\n")
+    >>> recipe = Recipe(station="Meetpunt", time=("Datum", "Uur"), value="Temperatuur", missing=("M",))
+    >>> nareg.io.read_readings(path, recipe=recipe).values
+    array([[3.5],
+           [nan]])
+    """
+
+    station: str | None = None
+    time: tuple[str, ...] = ()
+    value: str | None = None
+    latitude: str | None = None
+    longitude: str | None = None
+    altitude: str | None = None
+    missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("time", "missing"):
+                names = (value,) if isinstance(value, str) else tuple(value)
+                if not all(isinstance(name, str) for name in names):
+                    raise InputError(f"{field.name} is {value!r}: pass names in quotes.")
+                object.__setattr__(self, field.name, names)
+            elif value is not None and not isinstance(value, str):
+                raise InputError(f"{field.name} is {value!r}: pass the name of a column.")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Recipe:
+        """Read a recipe that :meth:`save` or ``nareg inspect`` wrote, or that was written by hand (TOML).
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        Recipe
+
+        Raises
+        ------
+        InputError
+            If the file is no recipe; the message names the entry.
+        """
+        try:
+            entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} is no recipe (TOML): {error}.") from None
+        known = [field.name for field in fields(cls)]
+        for name in entries:
+            if name not in known:
+                raise InputError(f"{path}: {name!r} is no entry of a recipe: it may have {', '.join(known)}.")
+        try:
+            return cls(**entries)
+        except (InputError, TypeError) as error:
+            raise InputError(f"{path}: {str(error).rstrip('.')}.") from None
+
+    def save(self, path: str | os.PathLike[str], comments: Mapping[str, str] | None = None) -> None:
+        """Write the recipe, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.toml``.
+        comments : mapping of str to str, optional
+            A remark for each entry, such as why it was guessed.
+        """
+        remarks = comments or {}
+        lines = [
+            f"{field.name} = {json.dumps(value, ensure_ascii=False)}"
+            + (f"  # {remarks[field.name]}" if field.name in remarks else "")
+            for field in fields(self)
+            if (value := getattr(self, field.name))
+        ]
+        with atomic_write(path) as handle:
+            handle.write((TITLE + "\n".join(lines) + "\n").encode())
+
+    def columns(self, role: str, table: Header) -> tuple[int, ...]:
+        """The columns of a table that have a role, in the recipe's order; none where it names none."""
+        named = getattr(self, role)
+        names: Sequence[str] = (named,) if isinstance(named, str) else named or ()
+        for name in names:
+            if name not in table.header:
+                raise InputError(
+                    f"{table.source}: {role} is {name!r}, but there is no such column: it has {listed(table.header, 12)}."
+                )
+        return tuple(table.header.index(name) for name in names)
+
+    def column(self, role: str, table: Header) -> int | None:
+        """The column of a table that has a role; None where the recipe names none."""
+        return next(iter(self.columns(role, table)), None)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Cells that mean missing, in lower case."""
+        return frozenset(word.strip().lower() for word in self.missing)
+
+    def remove_codes(self, values: np.ndarray) -> None:
+        """Set to NaN, in place, the numbers that mean missing."""
+        codes = [float(word) for word in self.missing if re.fullmatch(r"\s*[+-]?\d+(\.\d*)?(e[+-]?\d+)?\s*", word.lower())]
+        if codes:
+            values[np.isin(values, codes)] = np.nan
