@@ -15,7 +15,7 @@ from nareg import io
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io import NETCDF, Readings, Stations, is_xarray
+from nareg.io import NETCDF, Readings, Recipe, Stations, is_xarray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,24 +68,25 @@ class StationNetwork:
 
 
 def assemble(
-    readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS
-) -> StationNetwork:
+    readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS,
+    recipe: Recipe | None = None,
+) -> StationNetwork:  # fmt: skip
     """Read both tables and join each station with its nearest neighbors."""
     neighbors = checks.integer("neighbors", neighbors, low=1)
     if stations is None:
-        stations = _with_places(readings)
+        stations = _with_places(readings, strict, recipe)
     graph = _graph(stations)
     if graph is not None:
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
-        table = _readings(readings, names, strict)
+        table = _readings(readings, names, strict, recipe)
         if table.names != names:
             graph = graph.subgraph([names.index(name) for name in table.names])
         graph = graph if graph.names is not None else Graph(
             graph.adjacency, coordinates=graph.coordinates, names=table.names, metric=graph.metric
         )  # fmt: skip
         return _checked(StationNetwork(graph, table, names, table.notes), readings)
-    places = _stations(stations, strict)
-    table = _readings(readings, places.names, strict)
+    places = _stations(stations, strict, recipe)
+    table = _readings(readings, places.names, strict, recipe)
     rows = {name: i for i, name in enumerate(places.names)}
     order = [rows[name] for name in table.names]
     coordinates = places.coordinates[order]
@@ -121,33 +122,38 @@ def _graph(stations: StationsLike) -> Graph | None:
     return None
 
 
-def _with_places(readings: ReadingsLike) -> StationsLike:
-    """The readings themselves, where they can have coordinates."""
+def _with_places(readings: ReadingsLike, strict: bool, recipe: Recipe | None) -> StationsLike:
+    """The readings themselves, where they can have coordinates: in an array's, or in every row."""
     if is_xarray(readings) or (isinstance(readings, (str, os.PathLike)) and Path(readings).suffix.lower() in NETCDF):
         return cast("StationsLike", readings)
-    raise InputError("stations is None: pass a table with station, latitude, longitude, or an xarray array with coordinates.")
+    if isinstance(readings, Readings):
+        raise InputError("stations is None: pass a table with station, latitude, longitude.")
+    try:
+        return _stations(cast("StationsLike", readings), strict, recipe)
+    except InputError as error:
+        raise InputError(f"stations is None, so that the rows of readings must have the positions. {error}") from None
 
 
-def _stations(stations: StationsLike, strict: bool) -> Stations:
+def _stations(stations: StationsLike, strict: bool, recipe: Recipe | None) -> Stations:
     if isinstance(stations, Stations):
         return stations
     if isinstance(stations, (str, os.PathLike)):
-        return io.read_stations(stations, strict=strict)
+        return io.read_stations(stations, strict=strict, recipe=recipe)
     if hasattr(stations, "columns") or is_xarray(stations):
-        return io.stations_from_frame(stations, strict)
+        return io.stations_from_frame(stations, strict, recipe=recipe)
     raise InputError(
         f"stations is a {type(stations).__name__}: pass a frame with columns station, latitude, longitude, a path or a Graph."
     )
 
 
-def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool) -> Readings:
+def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None) -> Readings:
     """The readings of known stations, in their own order: results can be laid over the user's table cell by cell."""
     if isinstance(readings, Readings):
         return _known(readings, names)
     if isinstance(readings, (str, os.PathLike)):
-        return io.read_readings(readings, names, strict=strict, own_order=True)
+        return io.read_readings(readings, names, strict=strict, own_order=True, recipe=recipe)
     if hasattr(readings, "columns") or is_xarray(readings):
-        return io.readings_from_frame(readings, names, strict, own_order=True)
+        return io.readings_from_frame(readings, names, strict, own_order=True, recipe=recipe)
     raise InputError(
         f"readings is a {type(readings).__name__}: pass a frame with a row per time and a column per station, or a path."
     )

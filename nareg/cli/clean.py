@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
-from nareg.cli.inputs import ReadingsFile, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
+from nareg.cli.inputs import Columns, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
 
 if TYPE_CHECKING:
     from nareg.cleaning import Cleaned, CleanSettings, StationNetwork
@@ -101,15 +101,23 @@ class CleanOptions:
 @grouped
 def clean(
     stations: Annotated[
-        Path, typer.Argument(help="CSV with station, latitude, longitude (or x, y), or a MatrixMarket graph (.mtx).")
+        Path,
+        typer.Argument(
+            help="CSV with station, latitude, longitude (or x, y), or a MatrixMarket graph (.mtx). Left out where the rows of "
+            "readings have the positions."
+        ),
     ],
-    readings: ReadingsFile,
+    readings: Annotated[
+        Path | None,
+        typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
     form: Annotated[
         FormatOption, typer.Option("--format", help="Format of the tables. netcdf is one file, clean.nc.")
     ] = FormatOption.csv,
     *,
     options: CleanOptions,
+    columns: Columns,
     strict: Strict = False,
 ) -> None:
     """Denoise readings, fill their gaps and flag bad ones. No option is needed.
@@ -120,10 +128,12 @@ def clean(
     from nareg import cleaning
 
     for name in cleaning.files(form.value):
-        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), stations, readings, *options.files)
+        given = (stations, *([] if readings is None else [readings]), *options.files, *columns.files)
+        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     written: list[str] = []
     try:
-        network = cleaning.assemble(readings, stations, strict=strict, neighbors=options.neighbors)
+        tables = (stations, None) if readings is None else (readings, stations)
+        network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=columns.recipe())
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
         settings = options.settings(network)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -33,7 +33,7 @@ from nareg.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from nareg.graph import Graph
-    from nareg.io import Readings
+    from nareg.io import Readings, Recipe
     from nareg.quality import Quality
 
 #: Lines of suspects that a command prints.
@@ -265,6 +265,43 @@ AllowUnlike = Annotated[
     bool,
     typer.Option("--allow-unlike", help="Accept readings whose level or spread is far from the design's."),
 ]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of untidy tables mean."""
+
+    recipe_file: Annotated[
+        Path | None, typer.Option("--recipe", help="Recipe of `nareg inspect`: names of columns. Options go before it.")
+    ] = None
+    station_column: Annotated[str | None, typer.Option(help="Column of the station names, in both tables.")] = None
+    time_column: Annotated[
+        list[str] | None, typer.Option(help="Column of the times; again for one of the time of day, or year, month, day, hour.")
+    ] = None
+    value: Annotated[str | None, typer.Option(help="Column of the readings, where a long table has several.")] = None
+    latitude_column: Annotated[str | None, typer.Option(help="Column of the latitudes.")] = None
+    longitude_column: Annotated[str | None, typer.Option(help="Column of the longitudes.")] = None
+    altitude_column: Annotated[str | None, typer.Option(help="Column of the altitudes.")] = None
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")
+    ] = None
+
+    @property
+    def files(self) -> list[Path]:
+        """Those that options name."""
+        return [] if self.recipe_file is None else [self.recipe_file]
+
+    def recipe(self) -> Recipe:
+        """The recipe, with what options say in its place."""
+        from nareg.io import Recipe
+
+        said = {
+            "station": self.station_column, "time": tuple(self.time_column or ()), "value": self.value,
+            "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
+            "missing": tuple(self.missing or ()),
+        }  # fmt: skip
+        of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
+        return replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

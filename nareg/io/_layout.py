@@ -83,6 +83,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
     value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
+    if chosen is not None and extra:
+        notes.fact(f"the readings are in column {table.header[chosen]!r}; left out: {listed([table.header[i] for i in extra])}")
     flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
     return Layout(time, station, (value,), extra, flags, zone)

@@ -34,8 +34,8 @@ class Notes:
 
 def listed(names: Sequence[str], most: int = LISTED) -> str:
     """The first few names in quotes, and how many more there are."""
-    more = len(names) - LISTED
-    return ", ".join(map(repr, names[:LISTED])) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(map(repr, names[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def verb(number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from nareg.io._vocabulary import (
 
 #: Degrees from 0, 0 within which another station makes it a place.
 FAR = 10.0
+#: A station whose positions differ by more has several: about a kilometer in degrees.
+MOVED = 0.01
 
 
 def read_stations(path: str | os.PathLike[str], *, strict: bool = False, recipe: Recipe | None = None) -> Stations:
@@ -44,8 +47,8 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False, recipe:
     ----------
     path : path
         A row per station: ``station`` (or ``station_id``, ``id``, ``name``), then ``latitude`` and ``longitude`` in degrees
-        (or ``lat`` and ``lon``, ``lng``, ``long``), or ``x`` and ``y``. ``altitude`` or ``elevation`` may follow. Files that
-        are no text need the extra ``tables``.
+        (or ``lat`` and ``lon``, ``lng``, ``long``), or ``x`` and ``y``. ``altitude`` or ``elevation`` may follow. A long table
+        of readings with positions in its rows serves, too. Files that are no text need the extra ``tables``.
     strict : bool, default False
         Raise an error with a remedy where a guess would otherwise be noted.
     recipe : Recipe, optional
@@ -144,7 +147,10 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     )
     for row in np.flatnonzero(names == "")[:1]:
         raise InputError(f"{notes.source}, {table.line(row)}: the station has no name: fill it in or drop the row.")
-    distinct(notes.source, list(names))
+    if any(word in TIME for word in words):
+        names, values = _once(names, values, notes)
+    else:
+        distinct(notes.source, list(names))
     if degrees:
         values[_placeless(values[:, :2]), :2] = np.nan
         values[:, :2] = unpack(values[:, :2], notes)
@@ -183,19 +189,38 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
 
 
 def _names(table: Table, index: int) -> bool:
-    """Whether a column names rows, rather than counting them from 0 or 1."""
+    """Whether a column names rows: not if its numbers only increase, as those of an index of pandas."""
     cells = table.head(index)
-    return cells not in ([str(i) for i in range(len(cells))], [str(i + 1) for i in range(len(cells))])
+    numbers = [int(cell) for cell in cells if cell.isdecimal()]
+    return len(numbers) < len(cells) or any(later <= sooner for sooner, later in pairwise(numbers))
 
 
 def _named_by_words(table: Table, notes: Notes) -> int:
-    """The first column of distinct words, beside a column that counts rows; the latter where there is none."""
+    """The first column of distinct words, beside one that counts rows; the latter where there is none."""
     for index in range(1, len(table.header)):
         cells = table.head(index)
         if len(set(cells)) == len(cells) and all(cell[:1].isalpha() for cell in cells):
             notes.guess(f"column {table.header[index]!r} has the station names", "name it 'station'")
             return index
     return 0
+
+
+def _once(names: np.ndarray, values: np.ndarray, notes: Notes) -> tuple[np.ndarray, np.ndarray]:
+    """Each station of a table of readings once, at the median of the positions in its rows."""
+    import pandas as pd
+
+    grouped = pd.DataFrame(values).groupby(names, sort=False)
+    places = grouped.median()
+    if len(places) < len(names):
+        notes.fact(f"{count(len(places), 'station')} in {len(names):,} rows, which have the positions")
+    moved = (grouped.max() - grouped.min()).iloc[:, :2].max(axis=1) > MOVED
+    if moved.any():
+        where = listed([str(name) for name in places.index[moved]])
+        notes.guess(
+            f"{count(int(moved.sum()), 'station has', 'stations have')} several positions, and the median is taken: {where}",
+            "give each station one position",
+        )
+    return places.index.to_numpy(dtype=object), np.array(places, dtype=float)
 
 
 def _placeless(places: np.ndarray) -> np.ndarray:

@@ -19,11 +19,11 @@ SENSOR = (
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
-    "coordinates.latitude",
+    "coordinates.latitude", "sitelatitude", "stationlatitude",
 )  # fmt: skip
 LONGITUDE = (
     "longitude", "lon", "lng", "long", "longitud", "länge", "laenge", "längengrad", "laengengrad", "declongva", "gaugelon",
-    "londd", "longdd", "geolaenge", "geolänge", "coordinates.longitude",
+    "londd", "longdd", "geolaenge", "geolänge", "coordinates.longitude", "sitelongitude", "stationlongitude",
 )  # fmt: skip
 ALTITUDE = (
     "altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe", "altva", "stationshoehe",
