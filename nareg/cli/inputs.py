@@ -274,7 +274,9 @@ class Columns:
     recipe_file: Annotated[
         Path | None, typer.Option("--recipe", help="Recipe of `nareg inspect`: names of columns. Options go before it.")
     ] = None
-    station_column: Annotated[str | None, typer.Option(help="Column of the station names, in both tables.")] = None
+    station_column: Annotated[
+        list[str] | None, typer.Option(help="Column of the station names; again where it differs in the other table.")
+    ] = None
     time_column: Annotated[
         list[str] | None, typer.Option(help="Column of the times; again for one of the time of day, or year, month, day, hour.")
     ] = None
@@ -296,7 +298,7 @@ class Columns:
         from nareg.io import Recipe
 
         said = {
-            "station": self.station_column, "time": tuple(self.time_column or ()), "value": self.value,
+            "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()), "value": self.value,
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "missing": tuple(self.missing or ()),
         }  # fmt: skip

@@ -1,6 +1,6 @@
 """The command line, ``nareg COMMAND``.
 
-Commands: clean, explore, demo, design, denoise, interpolate, place, datasets, reproduce, unlearn, convert.
+Commands: clean, inspect, explore, demo, design, denoise, interpolate, place, datasets, reproduce, unlearn, convert.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
@@ -24,6 +24,7 @@ from nareg.cli.datasets import datasets_app
 from nareg.cli.design import design
 from nareg.cli.explore import explore
 from nareg.cli.inputs import console, errors, progress_bar
+from nareg.cli.inspect import inspect
 from nareg.cli.place import place
 from nareg.cli.reproduce import reproduce
 from nareg.cli.unlearn import unlearn_app
@@ -112,6 +113,7 @@ app = typer.Typer(
 #: Commands in the order of the help page, each with an example.
 COMMANDS: dict[Callable[..., None], str] = {
     clean: "nareg clean stations.csv readings.csv --out clean/",
+    inspect: "nareg inspect stations.csv readings.csv --out recipe.toml",
     explore: "nareg explore stations.csv readings.csv --out explore.html",
     demo: "nareg demo --out my-report",
     reproduce: "nareg reproduce fig1 fig2 --quick --report",

@@ -25,6 +25,7 @@ from nareg.io._columns import read_column, read_data_weight, read_weights, write
 from nareg.io._convert import convert
 from nareg.io._frames import is_xarray as is_xarray
 from nareg.io._graphs import read_adjacency
+from nareg.io._inspect import Inspection, inspect
 from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
@@ -39,11 +40,13 @@ from nareg.io._write import write_readings, write_rows
 
 __all__ = [
     "GraphWriter",
+    "Inspection",
     "Readings",
     "Recipe",
     "Stations",
     "StoredGraph",
     "convert",
+    "inspect",
     "read_adjacency",
     "read_column",
     "read_data_weight",

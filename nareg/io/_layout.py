@@ -61,15 +61,18 @@ class Layout:
     zone: int | None = None
 
 
-def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe) -> Layout:
-    """The layout of a table of readings: by the recipe, and where it is silent by header and first rows."""
+def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool = False) -> Layout:
+    """The layout of a table of readings: by the recipe, and where it is silent by header and first rows.
+
+    With ``several`` a long table may have columns of several quantities, which are then the values.
+    """
     if isinstance(table, FileTable):
         _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
     time = recipe.columns("time", table) or _time(table, words, stations, notes)
     rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
-    station = recipe.column("station", table)
+    station = recipe.station_column(table)
     chosen = recipe.column("value", table)
     if station is None:
         station = _station(table, words, [i for i in rest if i != chosen], stations, notes)
@@ -81,6 +84,9 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
         flags = _flags_of(table, rest, stations)
         spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
+    if several and chosen is None:
+        columns = _numeric(table, words, [i for i in rest if i != station])
+        return Layout(time, station, tuple(columns), tuple(i for i in rest if i != station and i not in columns))
     value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
     if chosen is not None and extra:
@@ -248,6 +254,12 @@ def _holds(cells: list[str], loosely_known: set[str]) -> bool:
 def _word(cell: str) -> bool:
     """Whether a cell is a name, not a damaged number, a missing reading or a date."""
     return cell[:1].isalpha() and cell.lower() not in MISSING and parse(cell) is None
+
+
+def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:
+    """Columns of a long table that can be readings: with numbers, and neither positions nor marks."""
+    possible = [i for i in rest if words[i] not in BESIDE and not is_flag(table.header[i])]
+    return [i for i in possible if looks_read(table.head(i), comma=table.comma) and any(table.head(i))]
 
 
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:

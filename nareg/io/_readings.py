@@ -201,7 +201,7 @@ def _from_table(table: Table, request: _Request) -> Readings:
     return _long(table, layout, layout.station, request)
 
 
-def _labels(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: int, notes: Notes) -> tuple[np.ndarray, str]:
+def labels_of(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: int, notes: Notes) -> tuple[np.ndarray, str]:
     """The label of every row and the name of its column; the row numbers where there is none."""
     if not layout.time:
         return np.array([str(i) for i in range(rows)], dtype=object), ""
@@ -246,7 +246,7 @@ def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
     request.recipe.remove_codes(values)
     if flags:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
-    labels, column = _labels(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
+    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
     return _from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
 
 
@@ -338,7 +338,7 @@ def _long(table: Table, layout: Layout, station: int, request: _Request) -> Read
     texts = dict(zip(wanted, loaded, strict=True))
     for flag, _ in layout.flags:
         _honor(table, [flag], [texts[flag]], numbers, [0], notes)
-    labels, column = _labels(table, layout, texts, len(numbers), notes)
+    labels, column = labels_of(table, layout, texts, len(numbers), notes)
     values, sites = numbers[:, 0], texts[station]
     if "" in sites:
         raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")

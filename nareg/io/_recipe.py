@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -34,8 +34,8 @@ class Recipe:
 
     Attributes
     ----------
-    station : str, optional
-        Column of the station names, in the table of stations and in long tables of readings.
+    station : tuple of str
+        Column of the station names: of the table of stations, and of a long table of readings where it differs there.
     time : tuple of str
         Columns that make up the times: one, date and time of day, or year, month, day, hour and so on.
     value : str, optional
@@ -50,13 +50,13 @@ class Recipe:
     >>> import pathlib, tempfile, nareg
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "readings.csv"
     >>> _ = path.write_text("Meetpunt,Datum,Uur,Temperatuur,Vocht\nA,2024-01-31,10:00,3.5,80\nB,2024-01-31,10:00,M,81\n")
-    >>> recipe = Recipe(station="Meetpunt", time=("Datum", "Uur"), value="Temperatuur", missing=("M",))
+    >>> recipe = Recipe(station=("Meetpunt",), time=("Datum", "Uur"), value="Temperatuur", missing=("M",))
     >>> nareg.io.read_readings(path, recipe=recipe).values
     array([[3.5],
            [nan]])
     """
 
-    station: str | None = None
+    station: tuple[str, ...] = ()
     time: tuple[str, ...] = ()
     value: str | None = None
     latitude: str | None = None
@@ -67,7 +67,7 @@ class Recipe:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in ("time", "missing"):
+            if field.name in ("station", "time", "missing"):
                 names = (value,) if isinstance(value, str) else tuple(value)
                 if not all(isinstance(name, str) for name in names):
                     raise InputError(f"{field.name} is {value!r}: pass names in quotes.")
@@ -142,6 +142,13 @@ class Recipe:
     def column(self, role: str, table: Header) -> int | None:
         """The column of a table that has a role; None where the recipe names none."""
         return next(iter(self.columns(role, table)), None)
+
+    def station_column(self, table: Header) -> int | None:
+        """The column of station names: the first of those named that the table has; None where none is named."""
+        there = [name for name in self.station if name in table.header]
+        if self.station and not there:
+            replace(self, station=self.station[:1]).columns("station", table)
+        return table.header.index(there[0]) if there else None
 
     @property
     def words(self) -> frozenset[str]:

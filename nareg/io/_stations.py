@@ -109,7 +109,7 @@ def stations_from_frame(frame: Any, strict: bool = False, *, recipe: Recipe | No
 def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     words = [plain(name) for name in table.header]
     header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
-    name = recipe.column("station", table)
+    name = recipe.station_column(table)
     if name is None:
         name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):

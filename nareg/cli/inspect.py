@@ -1,0 +1,48 @@
+"""``nareg inspect``: how a table of readings is understood, and a recipe to correct."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from nareg.cli import inputs
+from nareg.cli.inputs import Columns, Strict, console, errors, grouped, print_line
+
+
+@grouped
+def inspect(
+    stations: Annotated[Path, typer.Argument(help="CSV of stations; left out where the rows of readings have the positions.")],
+    readings: Annotated[Path | None, typer.Argument(help="CSV of readings, wide or long, of one quantity or several.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the recipe, such as recipe.toml, for nareg clean --recipe.")] = None,
+    *,
+    columns: Columns,
+    strict: Strict = False,
+) -> None:
+    """Say how a table is understood: stations, times, quantities, guesses. Nothing is computed or written but the recipe."""
+    from nareg import io
+
+    table, places = (stations, None) if readings is None else (readings, stations)
+    if out is not None:
+        inputs.output(out, (".toml",), stations, *([] if readings is None else [readings]))
+    seen = io.inspect(table, places, recipe=columns.recipe(), strict=strict)
+    for note in seen.notes:
+        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    for line in seen.lines():
+        print_line(line)
+    shown = Table("quantity")
+    for heading in ("unit", "stations", "readings", "missing", "lowest", "median", "highest", "in steps of"):
+        shown.add_column(heading, justify="left" if heading == "unit" else "right")
+    for name, row in seen.quantities.iterrows():
+        range_ = (f"{row[key]:.6g}" for key in ("low", "median", "high", "resolution"))
+        cells = (f"{row['stations']:,}", f"{row['readings']:,}", f"{100 * row['missing']:.1f} %", *range_)
+        shown.add_row(escape(str(name)), escape(str(row["unit"])), *cells)
+    console.print(shown)
+    if len(seen.quantities) > 1:
+        print_line(f"clean one of them by --value, such as --value {str(seen.quantities.index[0])!r}")
+    if out is not None:
+        seen.recipe.save(out)
+        print_line(f"written: {out}")
