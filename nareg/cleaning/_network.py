@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     import polars
     import xarray
 
-#: A table of readings: a row per time and a column per station, or long; or its file; or an array of xarray.
-ReadingsLike: TypeAlias = "pd.DataFrame | polars.DataFrame | xarray.DataArray | Readings | str | os.PathLike[str]"
+#: A table of readings: a row per time and a column per station, or long; or its file, or several; or an array of xarray.
+ReadingsLike: TypeAlias = (
+    "pd.DataFrame | polars.DataFrame | xarray.DataArray | Readings | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+)
 #: A table of stations with coordinates, its file, or the graph. None: the readings have the coordinates.
 StationsLike: TypeAlias = "pd.DataFrame | polars.DataFrame | Stations | Graph | str | os.PathLike[str] | None"
 #: Neighbors per station, where nothing else is asked for.
@@ -150,7 +152,7 @@ def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool, recipe
     """The readings of known stations, in their own order: results can be laid over the user's table cell by cell."""
     if isinstance(readings, Readings):
         return _known(readings, names)
-    if isinstance(readings, (str, os.PathLike)):
+    if isinstance(readings, (str, os.PathLike, list, tuple)):
         return io.read_readings(readings, names, strict=strict, own_order=True, recipe=recipe)
     if hasattr(readings, "columns") or is_xarray(readings):
         return io.readings_from_frame(readings, names, strict, own_order=True, recipe=recipe)

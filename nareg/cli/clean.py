@@ -108,8 +108,11 @@ def clean(
         ),
     ],
     readings: Annotated[
-        Path | None,
-        typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ."),
+        list[Path] | None,
+        typer.Argument(
+            help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ. Several files, or "
+            "a folder of them, are joined: one per station, or per month."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
     form: Annotated[
@@ -127,12 +130,13 @@ def clean(
     """
     from nareg import cleaning
 
+    files = inputs.in_folders(readings or [])
     for name in cleaning.files(form.value):
-        given = (stations, *([] if readings is None else [readings]), *options.files, *columns.files)
+        given = (stations, *files, *options.files, *columns.files)
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     written: list[str] = []
     try:
-        tables = (stations, None) if readings is None else (readings, stations)
+        tables = (stations, None) if not files else (files[0] if len(files) == 1 else files, stations)
         network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=columns.recipe())
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)

@@ -140,6 +140,19 @@ def mean(values: np.ndarray, center: Center) -> np.ndarray:
     return station_levels(values, np.isfinite(values))[:, None]
 
 
+def in_folders(paths: list[Path]) -> list[Path]:
+    """The files that are named, and those of folders, by name."""
+    files: list[Path] = []
+    for path in paths:
+        inside = (
+            sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")) if path.is_dir() else [path]
+        )
+        if not inside:
+            raise InputError(f"{path} is an empty folder: name the files of readings.")
+        files += inside
+    return files
+
+
 def noise_variance(
     noise: str | None, noise_std: str | None, names: tuple[str, ...], stations: tuple[str, ...]
 ) -> np.ndarray | None:

@@ -17,7 +17,7 @@ from nareg.errors import InputError
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
 from nareg.io._text import read_text, rows, unshield
-from nareg.io._vocabulary import MISSING, SENSOR, STATION, TIME, plain
+from nareg.io._vocabulary import CALENDAR, MISSING, SENSOR, STATION, TIME, plain
 
 #: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.
 CAMPBELL = {"TOA5": (1, 2), "TOACI1": (1, 0)}
@@ -33,7 +33,7 @@ LINES, CELLS = 6, 4
 SEPARATORS = (",", ";", "\t", "|")
 SHOWN = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 #: Names of a first column by which a line that starts with "#" is a header, not a comment.
-HEADERS = frozenset((*STATION, *SENSOR, *TIME))
+HEADERS = frozenset((*STATION, *SENSOR, *TIME, *CALENDAR[0]))
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
 #: Cells in memory as text at a time.
@@ -63,6 +63,7 @@ class FileTable:
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
         start = after_preamble(self._lines, start, notes)
+        self._lines = with_commas(self._lines, start, notes)
         declared = None
         if self._lines[0][:4].lower() == "sep=" and len(self._lines[0]) == 5 and len(self._lines) > 1:
             declared, start = self._lines[0][4], 1  # a line by which spreadsheets name the separator
@@ -80,7 +81,7 @@ class FileTable:
         for i, line in enumerate(self._lines):
             text = line.strip()
             marked = text.startswith("#")
-            if marked and plain(re.split(r"[,;\t|]", text[1:])[0].strip(' "')) in HEADERS:
+            if marked and plain(re.split(r"[,;\t|]|  +| (?=\w+ )", text[1:].lstrip())[0].strip(' "')) in HEADERS:
                 self._lines[i], marked = text[1:].lstrip(), False
             if text and not marked:
                 if comments:
@@ -95,8 +96,9 @@ class FileTable:
         return self._separator != ","
 
     def head(self, index: int) -> list[str]:
-        """The first cells of a column."""
-        return [unshield(row[index]) for row in self._sample]
+        """The first cells of a column, empty where they mean missing."""
+        own = self.missing - MISSING
+        return ["" if row[index].strip().lower() in own else unshield(row[index]) for row in self._sample]
 
     def leave_out_first(self) -> None:
         """Leave out the first row, which has no reading."""
@@ -281,6 +283,22 @@ def after_preamble(lines: list[str], start: int, notes: Notes) -> int:
         lines[below] = ""
         notes.fact("the line of widths below the header (RDB) is left out")
     return start
+
+
+def with_commas(lines: list[str], start: int, notes: Notes) -> list[str]:
+    """The lines, with commas where cells below a header are separated by spaces alone; line numbers stay."""
+    header, below = lines[start].split(), next((i for i in range(start + 1, len(lines)) if lines[i].strip()), len(lines))
+    if below < len(lines) and lines[below].lstrip().startswith("#") and len(lines[below].split()) == len(header):
+        lines[below] = ""  # units of a header that starts with "#", too
+        notes.fact("the row of units below the header is left out")
+    sample = [line for line in lines[start : start + 4 * LINES] if line.strip()][:LINES]
+    named = all(re.match(r"[^\W\d]", cell) for cell in header)
+    if len(header) < CELLS or not named or {len(line.split()) for line in sample} != {len(header)}:
+        return lines
+    if any(SPLIT.search(line) for line in sample):
+        return lines
+    notes.guess("the cells are separated by spaces", "separate them by commas")
+    return [*lines[:start], *(",".join(line.split()) for line in lines[start:])]
 
 
 def refuse_spaces(lines: list[str], start: int, notes: Notes) -> None:

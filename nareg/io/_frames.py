@@ -219,8 +219,9 @@ class FrameTable:
         return self._levels[index] if index < len(self._levels) else self._frame.iloc[:, index - len(self._levels)]
 
     def head(self, index: int) -> list[str]:
-        """The first cells of a column."""
-        return list(_texts(self._series(index).iloc[:SAMPLE]))
+        """The first cells of a column, empty where they mean missing."""
+        own = self.missing - MISSING
+        return ["" if cell.lower() in own else cell for cell in _texts(self._series(index).iloc[:SAMPLE])]
 
     def column(self, index: int) -> str:
         """The name of a column in messages."""

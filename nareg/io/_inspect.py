@@ -16,7 +16,7 @@ from nareg.io._file import FileTable
 from nareg.io._frames import FrameTable, readings_frame
 from nareg.io._layout import Layout, Table, one_unit, recognize
 from nareg.io._missing import remove_sentinels
-from nareg.io._notes import Notes, count, listed
+from nareg.io._notes import Notes, listed
 from nareg.io._numbers import LimitCells
 from nareg.io._readings import labels_of
 from nareg.io._recipe import Recipe
@@ -92,7 +92,8 @@ class Inspection:
         zone = f", {self.zone}" if self.zone else ", in no stated zone" if dated else ""
         text = f"times: {len(np.unique(self.times)):,} from {first} to {last}{zone}"
         if self.step is not None and self.regular is not None:
-            text += f"; every {_span(self.step) if dated else format(self.step, 'g')} ({100 * self.regular:.0f} % of steps)"
+            step = _span(self.step) if dated else f"{self.step:g}"
+            text += f"; a reading every {step} ({100 * self.regular:.0f} % of steps)"
         return [*sentences, text]
 
 
@@ -265,5 +266,5 @@ def _span(seconds: float) -> str:
     """A time in the largest unit that it is a whole number of."""
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size and seconds % size == 0:
-            return count(int(seconds // size), unit)
+            return unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
     return f"{seconds:g} seconds"

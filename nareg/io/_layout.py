@@ -79,6 +79,10 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
+        if chosen is not None:  # the table of one station, with a column per quantity
+            return Layout(
+                time, None, (chosen,), flags=tuple((i, v) for i, v in _flags_of(table, rest, stations) if v == chosen)
+            )
         if stations is None:
             _refuse_words(table, rest, notes)
         flags = _flags_of(table, rest, stations)
@@ -152,9 +156,8 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
 
 def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
     known = {s.strip() for s in stations} if stations is not None else set()
-    parts = tuple(next((i for i, word in enumerate(words) if word in names), -1) for names in CALENDAR)
-    if min(parts[:3]) >= 0:
-        return tuple(i for i in parts[: parts.index(-1) if -1 in parts else len(parts)])
+    if parts := _calendar(words):
+        return parts
     named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
     if named:
         columns = {TIME[rank]: i for rank, i in reversed(named)}
@@ -195,6 +198,17 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
     raise InputError(
         f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
     )
+
+
+def _calendar(words: list[str]) -> tuple[int, ...]:
+    """Columns of year, month, day, and what follows of hour, minute and second; none where one of the three lacks."""
+    parts: list[int] = []
+    for names in CALENDAR:
+        part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
+        if part is None:
+            break
+        parts.append(part)
+    return tuple(parts) if len(parts) > 2 else ()
 
 
 def _with_clock(table: Table, words: list[str], date: int, known: set[str], notes: Notes) -> tuple[int, ...]:

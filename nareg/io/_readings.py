@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,14 +23,17 @@ from nareg.io._numbers import LimitCells
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, joined_date, understand
-from nareg.io._vocabulary import ZONES, absent, match, refuse_repeated
+from nareg.io._vocabulary import ZONES, absent, loose, match, refuse_repeated
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: What a file says of stations that others may have.
+ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
+
 
 def read_readings(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     stations: Sequence[str] | Stations | None = None,
     *,
     strict: bool = False,
@@ -44,7 +48,9 @@ def read_readings(
     path : path
         A wide table has a column of times, then a column per station. A long table has the columns time, station, value.
         An NPZ has ``values`` (N, T), ``names`` (N,) and ``times`` (T,). A netCDF file (``.nc``) has one variable with the
-        dimensions time and station. Parquet and netCDF need the extra ``tables``.
+        dimensions time and station. Parquet and netCDF need the extra ``tables``. Several files, such as one per station or
+        per month, are joined by their times; where ``recipe`` names a ``value`` and a file has no column of stations, its
+        name has the station's.
     stations : sequence of str or Stations, optional
         The stations to read, in this order unless ``own_order``. Other columns are left out with a note.
     strict : bool, default False
@@ -78,6 +84,10 @@ def read_readings(
     >>> len(table.notes)
     2
     """
+    if not isinstance(path, (str, os.PathLike)):
+        parts = [read_readings(one, stations, strict=strict, own_order=True, recipe=recipe) for one in path]
+        request = _Request.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
+        return _joined(parts, request)
     request = _Request.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
@@ -150,6 +160,43 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
     if readings.zone is not None:
         index = pd.DatetimeIndex(index).tz_localize(readings.zone)
     return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
+
+
+def _joined(parts: Sequence[Readings], request: _Request) -> Readings:
+    """Tables of readings as one: all their stations at all their times."""
+    notes = request.notes
+    if not parts:
+        raise InputError("readings are no files: pass at least one.")
+    own = [part.timestamps for part in parts if part.timestamps is not None]
+    if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
+        raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
+    zones = {part.zone for part in parts}
+    if len(zones) > 1:
+        raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
+    units = {part.unit for part in parts if part.unit}
+    if len(units) > 1:
+        raise InputError(f"readings are several files with different units ({listed(sorted(units))}): convert them to one.")
+    stamps, first = np.unique(np.concatenate(own), return_index=True)
+    labels = np.concatenate([np.array(part.times, dtype=object) for part in parts])[first]
+    names = list(dict.fromkeys(name for part in parts for name in part.names))
+    place = {name: i for i, name in enumerate(names)}
+    checks.memory(
+        f"readings: a table of {len(names):,} stations by {len(stamps):,} times",
+        24.0 * len(names) * len(stamps),
+        alternative="round the times to a common step",
+    )
+    sums, number = np.zeros((len(names), len(stamps))), np.zeros((len(names), len(stamps)), dtype=int)
+    for part, times in zip(parts, own, strict=True):
+        where = np.ix_(np.array([place[name] for name in part.names]), np.searchsorted(stamps, times))
+        sums[where] += np.where(part.observed, part.values, 0.0)
+        number[where] += part.observed
+    twice = int((number > 1).sum())
+    if twice:
+        notes.guess(f"{count(twice, 'reading is', 'readings are')} in several files; they are averaged", "leave out repeats")
+    values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
+    read = _in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
+    said = [note for part in parts for note in part.notes if not ABSENT.search(note)]  # each file may lack stations
+    return replace(read, notes=(*said, *read.notes), unit=next(iter(units), None), quantity=parts[0].quantity)
 
 
 @dataclass(frozen=True)
@@ -233,6 +280,8 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
 def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
     stations, notes = request.stations, request.notes
     names = [table.header[i] for i in layout.values]
+    if request.recipe.value is not None:
+        return _of_one_station(table, layout, request)
     matched = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
     columns = [i for i in layout.values if table.header[i] in matched]
     names = [table.header[i] for i in columns]
@@ -248,6 +297,39 @@ def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
     return _from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
+
+
+def _of_one_station(table: Table, layout: Layout, request: _Request) -> Readings:
+    """One column of a table of one station, which has the file's name."""
+    notes = request.notes
+    name = _station_in(notes.source, request.stations)
+    wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
+    loaded, values = table.load(wanted, layout.values, odd=LimitCells())
+    request.recipe.remove_codes(values)
+    for flag, _ in layout.flags:
+        _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], notes)
+    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
+    own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
+    read = _from_columns([name], labels, values.T, column, table.line, own, "column")
+    return replace(read, quantity=table.header[layout.values[0]])
+
+
+def _station_in(source: str, stations: Sequence[str] | None) -> str:
+    """The station that a file is named after."""
+    stem = Path(source).stem
+    if stations is None:
+        return stem
+    inside = sorted((name for name in stations if loose(name) and loose(name) in loose(stem)), key=len)
+    if not inside:
+        raise InputError(
+            f"{source}: there is no column of stations, and no station's name in the name of the file (stations are "
+            f"{listed(stations)}): name the file after its station, or pass --station-column (station= of a recipe)."
+        )
+    if len(inside) > 1:
+        request_note = listed(inside)
+        if loose(inside[-2]) not in loose(inside[-1]):
+            raise InputError(f"{source}: the name of the file has several stations' names ({request_note}): keep one.")
+    return inside[-1]
 
 
 def _honor(

@@ -44,7 +44,7 @@ CALENDAR = (
     ("month", "mo", "mon", "mth", "monat", "mois", "mes", "maand", "mm"),
     ("day", "dd", "dy", "tag", "jour", "día", "dia", "dag"),
     ("hour", "hh", "hr", "stunde", "heure", "hora", "uur"),
-    ("minute", "min", "mn", "mi"),
+    ("minute", "min", "mn", "mi", "mm"),  # buoys have MM for the month and mm for the minute
     ("second", "sec", "ss"),
 )
 #: What spreadsheets and pandas call a column without a name.
@@ -72,7 +72,7 @@ BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE)
 #: Cells that mean that there is no reading, in lower case.
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "#na", "n.a.", "nan", "-nan", "null", "#null!", "none", "nil", "-", "--", "---", "missing",
-     "mq", "nodata", "no data", "#value!", "#div/0!", "#num!",
+     "mq", "mm", "nodata", "no data", "#value!", "#div/0!", "#num!",
      "<na>", "nat")
 )  # fmt: skip
 

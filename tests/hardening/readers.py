@@ -287,6 +287,11 @@ READERS = [
     Reader("long.parquet", lambda path: long_frame().to_parquet(path), io.read_readings),
     Reader("readings.nc", netcdf, io.read_readings),
     Reader("stations.csv", stations, io.read_stations),
+    Reader(
+        "recipe.toml",
+        lambda path: io.Recipe(station="id", time=("day", "hour"), missing=("M", "-99")).save(path),
+        io.Recipe.load,
+    ),
     Reader("stations.parquet", station_parquet, io.read_stations),
     Reader("stations.nc", netcdf, io.read_stations),
     Reader("stations.geojson", geojson, io.read_stations),

@@ -57,7 +57,6 @@ def test_a_bad_line_of_a_logger_is_named_with_its_number(tmp_path):
         ('[{"time": 1}]', "is JSON"),
         ("<?xml version='1.0'?>\n<ns1:timeSeriesResponse/>\n", "is XML or HTML"),
         ("<!DOCTYPE html>\n<html>\n", "is XML or HTML"),
-        ("YYYY MM DD hh WSPD\n2003 03 31 23 6.0\n2003 03 31 22 5.5\n", "separated by spaces: write commas"),
         ("9.5 10.4 12.4 94\n9.7 10.6 12.5 94\n10.1 11 12.6 94\n", "separated by spaces"),
         (
             "Title:,,\nUser:,,\ntime,A,B,C\n2024-01-01,1,2,3\n2024-01-02,1,2,3\n2024-01-03,1,2,3\n",

@@ -1,0 +1,75 @@
+"""What a table is said to hold is what it holds, and the recipe that is proposed reads it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+from nareg.io import Recipe
+
+STATIONS = "station,latitude,longitude,altitude\nA,50,4,10\nB,51,5,20\n"
+
+
+@pytest.fixture
+def long(tmp_path):
+    rows = [f"2024-01-31 {t // 4:02}:{15 * (t % 4):02},{s},{t / 10},{50 + t},w" for t in range(24) for s in "AB"]
+    rows[3] = rows[3].replace(",0.1,", ",,")
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join(["time,station,temperature (°C),humidity [%],weather", *rows]))
+    (tmp_path / "s.csv").write_text(STATIONS)
+    return path
+
+
+def test_quantities_times_and_places(long):
+    seen = io.inspect(long, long.with_name("s.csv"))
+    assert list(seen.quantities.index) == ["temperature (°C)", "humidity [%]"]
+    row = seen.quantities.loc["temperature (°C)"]
+    assert (row["unit"], row["stations"], row["readings"], row["low"], row["high"]) == ("°C", 2, 47, 0.0, 2.3)
+    assert row["missing"] == pytest.approx(1 / 48)
+    assert row["resolution"] == 0.1
+    assert seen.quantities.loc["humidity [%]", "resolution"] == 1.0
+    assert (seen.step, seen.regular) == (900.0, 1.0)
+    stations, places, times = seen.lines()
+    assert stations == "stations: 2 with readings ('A', 'B')"
+    assert places == "places: 2 stations, latitude 50 to 51, longitude 4 to 5, with altitudes"
+    assert times.endswith("a reading every 15 minutes (100 % of steps)")
+
+
+def test_its_recipe_with_a_quantity_reads_the_table_without_a_guess(long):
+    seen = io.inspect(long, recipe=Recipe(value="humidity [%]"))
+    assert seen.recipe == Recipe(station="station", time="time", value="humidity [%]")
+    table = io.read_readings(long, recipe=seen.recipe, strict=True)
+    assert np.isfinite(table.values).all()
+
+
+def test_a_wide_table_is_one_quantity(tmp_path):
+    frame = pd.DataFrame(
+        {"A": [1.5, 2.0, np.nan], "B": [4, 5, 6]}, index=pd.date_range("2024", periods=3, freq="D", name="time")
+    )
+    frame.to_csv(tmp_path / "level.csv")
+    for source, name in ((tmp_path / "level.csv", "level"), (frame, "readings")):
+        seen = io.inspect(source)
+        assert list(seen.quantities.index) == [name]
+        assert seen.stations == ("A", "B")
+        assert seen.quantities.loc[name, "resolution"] == 0.5
+        assert "a reading every day" in seen.lines()[-1]
+        assert "pass the table of stations, too" in seen.lines()[1]
+
+
+def test_stations_without_a_place_are_named(long):
+    long.with_name("s.csv").write_text(STATIONS.replace("B,", "C,"))
+    assert "no place for 'B'" in io.inspect(long, long.with_name("s.csv")).lines()[1]
+
+
+def test_jittered_times_are_not_regular(tmp_path):
+    rows = [f"2024-01-31 10:{m:02}:{s:02},{m}" for m, s in ((0, 0), (10, 3), (20, 1), (30, 0), (40, 0))]
+    (tmp_path / "r.csv").write_text("\n".join(["time,A", *rows]))
+    assert io.inspect(tmp_path / "r.csv").regular == 0.25
+
+
+def test_a_table_of_stations_is_refused(long):
+    with pytest.raises(InputError, match="no times where the readings are expected"):
+        io.inspect(long.with_name("s.csv"))

@@ -1,0 +1,97 @@
+"""Recipes: columns by name, written and read back, and refused where they do not fit the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nareg import io
+from nareg.errors import InputError
+from nareg.io import Recipe
+
+TEXT = "Meetpunt,Datum,Uur,Temp,Vocht\nA,2024-01-31,10:00,3.5,80\nB,2024-01-31,10:00,M,81\nA,2024-01-31,11:00,-99,82\n"
+DUTCH = Recipe(station="Meetpunt", time=("Datum", "Uur"), value="Temp", missing=("M", "-99"))
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text)
+    return folder / name
+
+
+NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
+
+
+RECIPES = st.builds(
+    Recipe, station=st.lists(NAMES, max_size=2), time=st.lists(NAMES, max_size=3), value=st.none() | NAMES,
+    missing=st.lists(NAMES, max_size=3),
+)  # fmt: skip
+
+
+@given(RECIPES)
+def test_what_is_written_is_read_back(tmp_path_factory, recipe):
+    path = tmp_path_factory.mktemp("recipe") / "recipe.toml"
+    recipe.save(path, {"value": "a remark"})
+    assert Recipe.load(path) == recipe
+
+
+def test_named_columns_are_taken_and_named_cells_are_missing(tmp_path):
+    table = io.read_readings(write(tmp_path, "r.csv", TEXT), recipe=DUTCH)
+    np.testing.assert_array_equal(table.values, [[3.5, np.nan], [np.nan, np.nan]])
+    assert table.names == ("A", "B")
+    assert table.quantity == "Temp"
+    assert str(table.timestamps[1]) == "2024-01-31T11:00:00.000000000"
+    assert any("left out: 'Vocht'" in note for note in table.notes)
+
+
+def test_a_frame_is_read_by_the_same_recipe(tmp_path):
+    path = write(tmp_path, "r.csv", TEXT)
+    table = io.readings_from_frame(pd.read_csv(path), recipe=DUTCH)
+    np.testing.assert_array_equal(table.values, io.read_readings(path, recipe=DUTCH).values)
+
+
+def test_nothing_that_is_named_is_guessed(tmp_path):
+    path = write(tmp_path, "r.csv", TEXT)
+    assert io.read_readings(path, recipe=DUTCH, strict=True).values.shape == (2, 2)
+
+
+def test_stations_by_named_columns(tmp_path):
+    path = write(tmp_path, "s.csv", "naam,noord,oost,hoogte\nA,50.1,4.2,12\nB,50.3,4.1,80\n")
+    recipe = Recipe(station=("Meetpunt", "naam"), latitude="noord", longitude="oost", altitude="hoogte")
+    places = io.read_stations(path, recipe=recipe)
+    np.testing.assert_array_equal(places.coordinates, [[50.1, 4.2], [50.3, 4.1]])
+    np.testing.assert_array_equal(places.altitude, [12, 80])
+    with pytest.raises(InputError, match="Name those of the positions: --latitude-column"):
+        io.read_stations(path, recipe=Recipe(station="naam"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (Recipe(station="Punt"), r"station is 'Punt', but there is no such column: it has 'Meetpunt', 'Datum'"),
+        (Recipe(time="Tijd"), "time is 'Tijd', but there is no such column"),
+        (Recipe(station="Meetpunt", value="Druk"), "value is 'Druk', but there is no such column"),
+        (Recipe(station="Meetpunt", time=("Datum", "Uur")), r"not 2 \('Licht', 'Vocht'\): name the one to read by --value"),
+    ],
+)
+def test_a_recipe_of_another_table_is_refused_with_the_columns_it_has(tmp_path, recipe, words):
+    with pytest.raises(InputError, match=words):
+        io.read_readings(write(tmp_path, "r.csv", TEXT.replace("Temp", "Licht").replace(",M,", ",,")), recipe=recipe)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("station = [", "is no recipe"),
+        ("stations = 'A'", "'stations' is no entry of a recipe: it may have station, time"),
+        ("value = 3", "value is 3: pass the name of a column"),
+        ("missing = [1, 2]", r"missing is \[1, 2\]: pass names in quotes"),
+    ],
+)
+def test_what_is_no_recipe_is_refused(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        Recipe.load(write(tmp_path, "recipe.toml", text))
+    with pytest.raises(InputError, match="cannot be read"):
+        Recipe.load(tmp_path / "absent.toml")

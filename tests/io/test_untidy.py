@@ -1,0 +1,128 @@
+"""Tables as networks publish them: parts of times, cells between spaces, positions in the rows, a file per station."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg import io
+from nareg.cleaning import assemble
+from nareg.errors import InputError
+from nareg.io import Recipe
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_times_in_parts(tmp_path):
+    text = "No,year,month,day,hour,station,x1\n1,2013,3,1,0,A,5\n2,2013,3,1,1,A,6\n3,2013,3,1,23,A,7\n"
+    table = io.read_readings(write(tmp_path, "r.csv", text))
+    assert [str(t)[:16] for t in table.timestamps] == ["2013-03-01T00:00", "2013-03-01T01:00", "2013-03-01T23:00"]
+    np.testing.assert_array_equal(table.values, [[5, 6, 7]])
+
+
+def test_a_gas_that_is_called_no_is_no_counter(tmp_path):
+    text = "time,NO,NO2\n2024-01-01 00:00,4,1\n2024-01-01 01:00,4,2\n2024-01-01 02:00,9,3\n"
+    assert io.read_readings(write(tmp_path, "r.csv", text)).names == ("NO", "NO2")
+
+
+BUOY = (
+    "#YY  MM DD hh mm WDIR WSPD\n#yr  mo dy hr mn degT m/s\n"
+    "2019 04 02 13 50 120  2.0\n2019 04 02 13 40 110   MM\n2019 04 02 12 50 130  1.0\n"
+)
+
+
+def test_a_buoys_file_has_minutes_and_cells_between_spaces(tmp_path):
+    table = io.read_readings(write(tmp_path, "46097.txt", BUOY), recipe=Recipe(value="WSPD"))
+    assert table.names == ("46097",)
+    assert [str(t)[11:16] for t in table.timestamps] == ["12:50", "13:40", "13:50"]
+    np.testing.assert_array_equal(table.values, [[1, np.nan, 2]])
+    with pytest.raises(InputError, match="separated by spaces"):
+        io.read_readings(tmp_path / "46097.txt", recipe=Recipe(value="WSPD"), strict=True)
+
+
+def test_positions_in_the_rows(tmp_path):
+    rows = [f"S{k},{48 + k},{2 - k},2024-01-0{t},{k + t}" for t in range(1, 4) for k in range(3)]
+    path = write(tmp_path, "r.csv", "\n".join(["station,latitude,longitude,date,value", *rows]))
+    network = assemble(str(path))
+    np.testing.assert_array_equal(network.graph.coordinates, [[48, 2], [49, 1], [50, 0]])
+    np.testing.assert_array_equal(network.readings.values, [[1, 2, 3], [2, 3, 4], [3, 4, 5]])
+    assert any("3 stations in 9 rows" in note for note in network.notes)
+
+
+def test_a_station_that_moves_has_the_median_position_and_is_named(tmp_path):
+    text = "station,lat,lon,time,value\nA,48,2,1,1\nA,48,2,2,1\nA,49,2,3,1\nB,50,3,1,1\n"
+    places = io.read_stations(write(tmp_path, "r.csv", text))
+    np.testing.assert_array_equal(places.coordinates, [[48, 2], [50, 3]])
+    assert any("several positions, and the median is taken: 'A'" in note for note in places.notes)
+
+
+def test_readings_without_any_position_say_so(tmp_path):
+    path = write(tmp_path, "r.csv", "time,A,B\n2024-01-01,1,2\n2024-01-02,1,2\n")
+    with pytest.raises(InputError, match="stations is None, so that the rows of readings must have the positions"):
+        assemble(str(path))
+
+
+def test_a_file_per_station(tmp_path):
+    for name, start in (("river-North", 1.0), ("river-South", 10.0)):
+        write(tmp_path, f"{name} 2024.csv", f"time,temp,ph\n2024-01-01 00:00,{start},7\n2024-01-01 00:15,{start + 1},7\n")
+    write(tmp_path, "river-South 2025.csv", "time,temp,ph\n2025-01-01 00:00,5,7\n")
+    files = sorted(tmp_path.iterdir())
+    table = io.read_readings(files, ["South", "North"], recipe=Recipe(value="temp"))
+    assert table.names == ("South", "North")
+    np.testing.assert_array_equal(table.values, [[10, 11, 5], [1, 2, np.nan]])
+    assert table.notes == ()
+    with pytest.raises(InputError, match=r"no station's name in the name of the file .*pass --station-column"):
+        io.read_readings(files, ["East"], recipe=Recipe(value="temp"))
+
+
+def test_readings_in_two_files_are_averaged_and_counted(tmp_path):
+    files = [write(tmp_path, f"{k}.csv", f"time,A\n2024-01-01,{k}\n2024-01-0{k},5\n") for k in (2, 4)]
+    table = io.read_readings(files)
+    np.testing.assert_array_equal(table.values, [[3, 5, 5]])
+    assert any("1 reading is in several files" in note for note in table.notes)
+
+
+def test_files_with_and_without_a_zone_are_refused(tmp_path):
+    files = [write(tmp_path, f"{k}.csv", f"time,A\n2024-01-0{k}{z},1\n") for k, z in ((1, "T00:00"), (2, "T00:00Z"))]
+    with pytest.raises(InputError, match="some with and some without a time zone"):
+        io.read_readings(files)
+
+
+class TestFilesAsPublished:
+    """Values read off the files by hand."""
+
+    @pytest.fixture
+    def files(self, data_root):
+        return data_root / "files"
+
+    def test_metobs(self, files):
+        places = io.read_stations(files / "metobs-demo" / "metadatafile.csv")
+        table = io.read_readings(files / "metobs-demo" / "datafile.csv", places, recipe=Recipe(value="Temperatuur"))
+        assert table.values.shape == (7, 2593)
+        assert places.names[0] == "vlinder01"
+        assert table.values[0, 0] == 18.8
+        assert str(table.timestamps[1])[:16] == "2022-09-01T00:05"
+
+    def test_beijing(self, files):
+        places = io.read_stations(files / "beijing-multisite" / "stations.csv")
+        path = files / "beijing-multisite" / "PRSA_Data_Dongsi_20130301-20170228.csv"
+        table = io.read_readings(path, places, recipe=Recipe(value="TEMP"))
+        assert table.names == ("Dongsi",)
+        np.testing.assert_array_equal(table.values[0, :2], [-0.5, -0.7])
+        assert table.values.shape == (1, 35_064)
+
+    def test_epa(self, files):
+        path = files / "epa-aqs" / "ad_viz_plotval_data.csv"
+        network = assemble(str(path), recipe=Recipe(value="Daily Mean PM2.5 Concentration"))
+        assert network.graph.n_nodes == 10
+        day = [str(t)[:10] for t in network.readings.timestamps].index("2023-01-06")
+        assert network.readings.values[network.readings.names.index("270031002"), day] == 10.05  # 19.5 and 0.6: two monitors
+        assert any("178 readings repeat station and time" in note for note in network.notes)
+
+    def test_buoy(self, files):
+        table = io.read_readings(files / "ndbc-buoy" / "46097.txt", recipe=Recipe(value="WSPD"))
+        assert table.values[0, -1] == 2.0  # its first line, the latest: 2019-04-02 13:50
+        assert str(table.timestamps[-1])[:16] == "2019-04-02T13:50"

@@ -1,0 +1,87 @@
+"""``nareg inspect`` and the options for untidy tables of ``nareg clean``, as a user runs them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import nareg
+from nareg.cli import app
+from nareg.io import Recipe
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A network as a Dutch logger writes it: an index, date and clock apart, two quantities, a code of its own."""
+    folder = tmp_path_factory.mktemp("untidy")
+    network = nareg.datasets.simulated(5, 60, rng=np.random.default_rng(1))
+    rows, number = [], 0
+    for t in range(60):
+        for name, value in zip(network.names, network.readings[:, t], strict=True):
+            cell = "n.b." if np.isnan(value) else f"{value:.2f}"
+            rows.append(f"{number},2024-01-{1 + t // 24:02},{t % 24:02}:00:00,{cell},{50 + t % 7},{name}")
+            number += 1
+    (folder / "data.csv").write_text("\n".join([",Datum,Tijd,Temperatuur,Vochtigheid,Meetpunt", *rows]))
+    places = [
+        f"{k},{name},plein {name},{a:.5f},{b:.5f}"
+        for k, (name, (a, b)) in enumerate(zip(network.names, network.coordinates, strict=True))
+    ]
+    (folder / "meta.csv").write_text("\n".join([",Meetpunt,adres,lat,lon", *places]))
+    return folder
+
+
+def test_it_says_what_is_understood_and_writes_a_recipe_that_clean_takes(files, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    seen = run(
+        "inspect", files / "meta.csv", files / "data.csv", "--value", "Temperatuur", "--missing", "n.b.", "--out", recipe
+    )
+    assert seen.exit_code == 0, seen.output
+    assert "places: 5 stations" in seen.output
+    assert "a reading every hour (100 % of steps)" in seen.output
+    assert Recipe.load(recipe) == Recipe(
+        station="Meetpunt", time=("Datum", "Tijd"), value="Temperatuur", missing="n.b."
+    )  # fmt: skip
+    done = run("clean", files / "meta.csv", files / "data.csv", "--recipe", recipe, "--out", tmp_path / "clean")
+    assert done.exit_code == 0, done.output
+    cleaned = nareg.io.read_readings(tmp_path / "clean" / "clean.csv")
+    assert cleaned.values.shape == (5, 60)
+    assert np.isfinite(cleaned.values).all()
+
+
+def test_several_quantities_and_no_choice_name_the_option(files):
+    seen = run("inspect", files / "meta.csv", files / "data.csv", "--missing", "n.b.")
+    assert "clean one of them by --value, such as --value 'Temperatuur'" in seen.output
+    refused = run("clean", files / "meta.csv", files / "data.csv", "--missing", "n.b.")
+    assert refused.exit_code == 2
+    assert "name the one to read by --value" in refused.output
+
+
+def test_an_option_replaces_an_entry_of_the_recipe(files, tmp_path):
+    Recipe(station="Meetpunt", value="Temperatuur", missing="n.b.").save(tmp_path / "r.toml")
+    seen = run("inspect", files / "meta.csv", files / "data.csv", "--recipe", tmp_path / "r.toml", "--value", "Vochtigheid")
+    assert "Vochtigheid" in seen.output
+    assert "50" in seen.output
+
+
+def test_a_recipe_is_not_written_over_a_table(files):
+    refused = run("inspect", files / "meta.csv", files / "data.csv", "--out", files / "data.csv")
+    assert refused.exit_code == 2
+    assert "data.csv" in refused.output
+
+
+def test_a_folder_of_files_per_station(files, tmp_path):
+    table = nareg.io.read_readings(files / "data.csv", recipe=Recipe(station="Meetpunt", value="Temperatuur", missing="n.b."))
+    (tmp_path / "parts").mkdir()
+    for name, row in zip(table.names, table.values, strict=True):
+        lines = [f"{time},{'' if np.isnan(v) else v},1" for time, v in zip(table.times, row, strict=True)]
+        (tmp_path / "parts" / f"logger {name}.csv").write_text("\n".join(["time,temp,volt", *lines]))
+    done = run("clean", files / "meta.csv", tmp_path / "parts", "--value", "temp", "--out", tmp_path / "clean")
+    assert done.exit_code == 0, done.output
+    assert nareg.io.read_readings(tmp_path / "clean" / "clean.csv").values.shape == (5, 60)
+    (tmp_path / "none").mkdir()
+    assert "is an empty folder" in run("clean", files / "meta.csv", tmp_path / "none").output
