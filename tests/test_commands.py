@@ -32,6 +32,7 @@ BARE = re.compile(r"nareg( [a-z]+)?( prove| renew| fetch)?")
 ON_STATIONS = (
     """python -c "import numpy as np, nareg; nareg.datasets.simulated(rng=np.random.default_rng(3)).to_csv('.')\"""",
     "nareg clean stations.csv readings.csv --unit °C --out clean/",
+    "nareg inspect stations.csv readings.csv --out recipe.toml",
     "nareg design stations.csv readings.csv --noise 0.25 --out design.npz",
     "nareg interpolate stations.csv readings.csv --weights design.npz --out clean.csv",
     "nareg explore stations.csv readings.csv --unit °C --out explore.html",
@@ -68,6 +69,8 @@ NOT_RUN = {
     "nareg datasets export NAME": "a placeholder",
     "nareg datasets info NAME": "a placeholder",
     "nareg clean stations.csv readings.csv --out ": "a minute; the same command with a unit is run",
+    "nareg clean stations.csv readings.csv --recipe": "a minute; tests/test_cli_inspect.py cleans by a recipe",
+    "nareg clean readings.csv": "a file of the user's; tests/io/test_untidy.py reads one",
     "nareg clean us-weather/": "minutes; the same command on simulated readings is run",
     "nareg clean readings/": "the tutorial's own files; the same command on simulated readings is run",
     "nareg explore us-weather": "a minute; the same command on simulated readings is run",
