@@ -75,12 +75,13 @@ def assemble(
 ) -> StationNetwork:  # fmt: skip
     """Read both tables and join each station with its nearest neighbors."""
     neighbors = checks.integer("neighbors", neighbors, low=1)
+    step = None if recipe is None else recipe.step
     if stations is None:
         stations = _with_places(readings, strict, recipe)
     graph = _graph(stations)
     if graph is not None:
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
-        table = _readings(readings, names, strict, recipe)
+        table = io.on_grid(_readings(readings, names, strict, recipe), step)
         if table.names != names:
             graph = graph.subgraph([names.index(name) for name in table.names])
         graph = graph if graph.names is not None else Graph(
@@ -88,7 +89,7 @@ def assemble(
         )  # fmt: skip
         return _checked(StationNetwork(graph, table, names, table.notes), readings)
     places = _stations(stations, strict, recipe)
-    table = _readings(readings, places.names, strict, recipe)
+    table = io.on_grid(_readings(readings, places.names, strict, recipe), step)
     rows = {name: i for i, name in enumerate(places.names)}
     order = [rows[name] for name in table.names]
     coordinates = places.coordinates[order]

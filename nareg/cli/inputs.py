@@ -301,6 +301,11 @@ class Columns:
         list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")
     ] = None
 
+    step: Annotated[
+        str | None,
+        typer.Option(help="Common step of the times, such as 10min; none keeps all. Default: where times jitter."),
+    ] = None
+
     @property
     def files(self) -> list[Path]:
         """Those that options name."""
@@ -313,7 +318,7 @@ class Columns:
         said = {
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()), "value": self.value,
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
-            "missing": tuple(self.missing or ()),
+            "missing": tuple(self.missing or ()), "step": self.step,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         return replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from nareg.io._columns import read_column, read_data_weight, read_weights, write
 from nareg.io._convert import convert
 from nareg.io._frames import is_xarray as is_xarray
 from nareg.io._graphs import read_adjacency
+from nareg.io._grid import on_grid
 from nareg.io._inspect import Inspection, inspect
 from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
@@ -47,6 +48,7 @@ __all__ = [
     "StoredGraph",
     "convert",
     "inspect",
+    "on_grid",
     "read_adjacency",
     "read_column",
     "read_data_weight",

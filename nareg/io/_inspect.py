@@ -14,6 +14,7 @@ from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._file import FileTable
 from nareg.io._frames import FrameTable, readings_frame
+from nareg.io._grid import in_words
 from nareg.io._layout import Layout, Table, one_unit, recognize
 from nareg.io._missing import remove_sentinels
 from nareg.io._notes import Notes, listed
@@ -92,7 +93,7 @@ class Inspection:
         zone = f", {self.zone}" if self.zone else ", in no stated zone" if dated else ""
         text = f"times: {len(np.unique(self.times)):,} from {first} to {last}{zone}"
         if self.step is not None and self.regular is not None:
-            step = _span(self.step) if dated else f"{self.step:g}"
+            step = in_words(self.step) if dated else f"{self.step:g}"
             text += f"; a reading every {step} ({100 * self.regular:.0f} % of steps)"
         return [*sentences, text]
 
@@ -260,11 +261,3 @@ def _resolution(values: np.ndarray) -> float:
         if np.all(np.abs(parts - np.rint(parts)) < 1e-6 * np.maximum(1, np.abs(parts))):
             return step
     return float("nan")
-
-
-def _span(seconds: float) -> str:
-    """A time in the largest unit that it is a whole number of."""
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size and seconds % size == 0:
-            return unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
-    return f"{seconds:g} seconds"

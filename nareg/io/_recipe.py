@@ -44,6 +44,9 @@ class Recipe:
         Columns of the positions. Coordinates in the plane are ``x`` and ``y`` of the table.
     missing : tuple of str
         Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
+    step : str, optional
+        Time from one reading to the next, such as ``"10min"``: readings are taken at the nearest. ``"none"`` keeps every time.
+        Default: a common step is taken where stations read at nearly the same times, but never at the same.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Recipe:
     longitude: str | None = None
     altitude: str | None = None
     missing: tuple[str, ...] = ()
+    step: str | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -108,6 +108,7 @@ OTHERS = {
         "explorer.explore",
         "io.convert",
         "io.inspect",
+        "io.on_grid",
         "io.read_adjacency",
         "io.read_column",
         "io.read_data_weight",

@@ -1,0 +1,124 @@
+"""Readings on a common step of time, where stations read at nearly the same times but never at the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.io._notes import count
+from nareg.io._tables import Readings
+
+#: Steps that networks have, seconds; a usual gap between readings within this share of one is it.
+STEPS = (
+    1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 300, 360, 600, 720, 900, 1_200, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 28_800,
+    43_200, 86_400,
+)  # fmt: skip
+NEAR = 0.15
+#: A grid is worth it from so many times fewer times on, and where at most this share of readings shares a step with another.
+FEWER, SHARED = 1.5, 0.1
+#: A grid begins at whole steps where the readings are within this part of a step of them.
+WHOLE = 0.25
+
+
+def on_grid(readings: Readings, step: str | None = None) -> Readings:
+    """Readings on a common step of time.
+
+    Parameters
+    ----------
+    readings : Readings
+        A table with dates.
+    step : str, optional
+        Such as ``"10min"``, ``"1h"``; ``"none"`` leaves the table as it is. Default: the usual step of the stations, where
+        their times jitter around it so that the table has many more times than steps.
+
+    Returns
+    -------
+    Readings
+        Each reading at the nearest step, several in one averaged. Its notes say how far readings were moved.
+
+    Raises
+    ------
+    InputError
+        If the step is no time, or the table has no dates.
+
+    Examples
+    --------
+    >>> times = np.array(["2024-01-01T00:01", "2024-01-01T00:09", "2024-01-01T00:11"], dtype="datetime64[ns]")
+    >>> table = Readings(("A", "B"), tuple(map(str, times)), np.array([[1.0, np.nan, 3.0], [np.nan, 2.0, np.nan]]), times)
+    >>> on_grid(table, "10min").values
+    array([[ 1.,  3.],
+           [nan,  2.]])
+    """
+    if step == "none":
+        return readings
+    stamps = readings.timestamps
+    if stamps is None or stamps.dtype.kind != "M":
+        if step in (None, "auto"):
+            return readings
+        raise InputError(f"step is {step!r}, but the readings have no dates: pass 'none', or times as 2024-01-31 10:00.")
+    seconds = stamps.astype("datetime64[ns]").astype(np.int64) / 1e9
+    if step in (None, "auto"):
+        size = _usual(seconds, readings.observed)
+        if size is None:
+            return readings
+    else:
+        size = _seconds(str(step))
+    start = _start(seconds[readings.observed.any(axis=0)], size)
+    number = np.rint((seconds - start) / size).astype(np.int64)
+    first, last = int(number.min()), int(number.max())
+    station, time = np.nonzero(readings.observed)
+    cells = station * (last - first + 1) + number[time] - first
+    shared = len(cells) - len(np.unique(cells))
+    if step in (None, "auto") and (len(stamps) < FEWER * (last - first + 1) or shared > SHARED * len(cells)):
+        return readings
+    shape = (len(readings.names), last - first + 1)
+    sums = np.bincount(cells, weights=readings.values[station, time], minlength=shape[0] * shape[1])
+    held = np.bincount(cells, minlength=shape[0] * shape[1])
+    values = np.divide(sums, held, out=np.full(sums.shape, np.nan), where=held > 0).reshape(shape)
+    grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
+    moved = float(np.abs(seconds[time] - start - size * number[time]).max())
+    note = (
+        f"{len(stamps):,} times are taken as {shape[1]:,}, every {in_words(size)}; readings move by {in_words(moved)} at most"
+        + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
+        + ". --step none keeps every time."
+    )
+    labels = tuple(str(t).removesuffix(".000000000") for t in grid)
+    return replace(readings, times=labels, values=values, timestamps=grid, notes=(*readings.notes, note))
+
+
+def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:
+    """The usual time from one reading of a station to its next, where it is near a step that networks have."""
+    gaps = [np.diff(seconds[row]) for row in observed if row.sum() > 1]
+    if not gaps:
+        return None
+    usual = float(np.median(np.concatenate(gaps)))
+    step = min(STEPS, key=lambda one: abs(np.log(usual / one)))
+    return float(step) if abs(usual / step - 1) <= NEAR else None
+
+
+def _start(seconds: np.ndarray, size: float) -> float:
+    """Where a grid begins: at whole steps, or at the circular mean of the times within their step, in whole seconds."""
+    angle = np.angle(np.exp(2j * np.pi * (seconds % size) / size).mean())
+    return 0.0 if abs(angle) <= 2 * np.pi * WHOLE else float(np.rint(angle / (2 * np.pi) * size))
+
+
+def _seconds(step: str) -> float:
+    import pandas as pd
+
+    try:
+        size = pd.Timedelta(step).total_seconds()
+    except ValueError:
+        size = 0.0
+    if not size > 0:
+        raise InputError(f"step is {step!r}: pass a time such as '10min' or '1h', 'none' or 'auto'.")
+    return size
+
+
+def in_words(seconds: float) -> str:
+    """A time in words: ``10 minutes``."""
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size and seconds % size == 0:
+            return unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
+    return f"{seconds:,.3g} seconds"

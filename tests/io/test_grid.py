@@ -1,0 +1,87 @@
+"""Readings at the nearest step of a common grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nareg import io
+from nareg.errors import InputError
+from nareg.io import Readings, on_grid
+
+START = np.datetime64("2024-03-01T00:00:00", "ns")
+
+
+def table(seconds, values):
+    """Readings (N, T) of stations at times (N, T) of their own, in seconds."""
+    own = np.asarray(seconds, dtype=np.int64)
+    times, place = np.unique(own, return_inverse=True)
+    y = np.full((len(own), len(times)), np.nan)
+    y[np.arange(len(own))[:, None], place.reshape(own.shape)] = values
+    stamps = START + times * np.timedelta64(1, "s")
+    return Readings(tuple(f"S{i}" for i in range(len(own))), tuple(map(str, stamps)), y, stamps.astype("datetime64[ns]"))
+
+
+@given(
+    st.integers(3, 6), st.integers(15, 40), st.sampled_from([60, 600, 3600, 86_400]), st.integers(0, 2**31),
+    st.floats(0.02, 0.2),
+)  # fmt: skip
+def test_jitter_is_taken_away(n, T, step, seed, share):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((n, T))
+    moves = np.rint(rng.uniform(-share, share, (n, T)) * step)
+    gridded = on_grid(table(step * np.arange(1, T + 1) + moves, values))
+    np.testing.assert_array_equal(gridded.values, values)
+    np.testing.assert_array_equal(gridded.timestamps, START + step * np.arange(1, T + 1) * np.timedelta64(1, "s"))
+    assert f"are taken as {T}," in gridded.notes[-1]
+
+
+def test_what_is_on_a_grid_is_left_as_it_is():
+    values = np.arange(60.0).reshape(3, 20)
+    regular = table(np.tile(600 * np.arange(20), (3, 1)), values)
+    assert on_grid(regular) is regular
+    mixed = table(np.concatenate([600 * np.arange(20)[None], 600 * np.arange(20)[None]]), values[:2])
+    mixed.values[1, np.arange(20) % 6 != 0] = np.nan  # every hour beside every ten minutes
+    assert on_grid(mixed) is mixed
+
+
+def test_stations_with_a_shift_of_their_own_begin_there():
+    shifted = table(3600 * np.arange(10)[None] + np.array([[1795], [1800], [1812]]), np.ones((3, 10)))
+    assert str(on_grid(shifted).timestamps[0])[11:16] == "00:30"
+
+
+def test_a_step_that_is_asked_for_averages_and_counts():
+    gridded = on_grid(table([[0, 60, 600], [5, 590, 700]], [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]), "10min")
+    np.testing.assert_array_equal(gridded.values, [[2, 5], [2, 5]])
+    assert "2 readings averaged with another of the step" in gridded.notes[-1]
+    assert "readings move by 100 seconds at most" in gridded.notes[-1]
+
+
+def test_irregular_readings_have_no_grid():
+    rng = np.random.default_rng(0)
+    irregular = table(np.cumsum(rng.exponential(1000, (3, 40)).astype(int) + 1, axis=1), rng.standard_normal((3, 40)))
+    assert on_grid(irregular) is irregular
+
+
+@pytest.mark.parametrize("step", ["soon", "-1h", "0s"])
+def test_what_is_no_step_is_refused(step):
+    with pytest.raises(InputError, match="pass a time such as '10min'"):
+        on_grid(table([[0, 60]], [[1.0, 2.0]]), step)
+
+
+def test_none_keeps_every_time_and_numbers_have_no_grid():
+    jittered = table([[0, 601, 1199, 1802], [3, 599, 1204, 1798]], np.ones((2, 4)))
+    assert on_grid(jittered, "none") is jittered
+    numbers = Readings(("A",), ("0", "1"), np.ones((1, 2)), np.array([0.0, 1.0]))
+    assert on_grid(numbers) is numbers
+    with pytest.raises(InputError, match="the readings have no dates"):
+        on_grid(numbers, "10min")
+
+
+def test_a_published_table_of_stations_with_times_of_their_own(data_root):
+    read = io.read_readings(data_root / "files" / "metobs-wide" / "wide_test_data.csv")
+    gridded = on_grid(read)
+    assert gridded.values.shape[1] < read.values.shape[1]
+    assert np.nansum(gridded.observed) >= 0.9 * np.nansum(read.observed)
