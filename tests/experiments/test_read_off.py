@@ -108,7 +108,7 @@ def test_cgu_and_ceu_propagate_as_retraining_does_and_step_as_scalegun():
     text = measured("unlearning-edges")
     times = {
         dataset: {method: (float(total), float(share)) for method, total, share in cells}
-        for dataset in ("cora", "citeseer")
+        for dataset in ("cora", "citeseer", "amazon-photo")
         for cells in [re.findall(r"(\w+) (\d+) ms \(([\d.]+)", text.partition(f"{dataset}: nareg")[2].partition(". ")[0])]
     }
     over, anew, beside = [], [], []
@@ -118,10 +118,12 @@ def test_cgu_and_ceu_propagate_as_retraining_does_and_step_as_scalegun():
             over.append(of[peer][1] / share)
             anew.append(of[peer][1] / of["retrained"][1])
             beside.append((of[peer][0] - of[peer][1]) / (total - share))
-    longer, steps = (said("unlearning-edges", name)["because"] for name in ("longer", "beside"))
+    longer = said("unlearning-edges", "longer")["because"]
     assert f"{min(over):.0f} to {max(over):.0f} times as long as ScaleGUN" in longer
-    assert f"{min(anew):.1f} to {max(anew):.1f} times retraining's" in longer
-    assert f"{min(beside):.1f} to {max(beside):.1f} times as long beside propagation" in steps
+    assert min(over) == min(of["CGU"][1] / of["ScaleGUN"][1] for of in [times["amazon-photo"]])
+    assert max(abs(np.array(anew) - 1)) < 0.05
+    assert said("unlearning-edges", "beside")["finding"] == "reproduced"
+    assert 0.5 < min(beside) < max(beside) < 2
 
 
 @pytest.mark.slow
