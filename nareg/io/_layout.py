@@ -76,6 +76,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     chosen = recipe.column("value", table)
     if station is None:
         station = _station(table, words, [i for i in rest if i != chosen], stations, notes)
+    if station is None and several and stations is None:
+        station = _only_words(table, rest, notes)
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
@@ -98,6 +100,16 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
     return Layout(time, station, (value,), extra, flags, zone)
+
+
+def _only_words(table: Table, rest: list[int], notes: Notes) -> int | None:
+    """The column of words, where there is one and at least two of numbers: a long table of several quantities."""
+    named = [i for i in rest if not is_flag(table.header[i]) and all(map(_word, table.head(i)))]
+    numbers = [i for i in rest if any(table.head(i)) and looks_read(table.head(i), comma=table.comma)]
+    if len(named) != 1 or len(numbers) < 2:
+        return None
+    notes.guess(f"column {table.header[named[0]]!r} holds the station names", "name it 'station'")
+    return named[0]
 
 
 def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> tuple[tuple[int, int], ...]:

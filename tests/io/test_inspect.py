@@ -73,3 +73,12 @@ def test_jittered_times_are_not_regular(tmp_path):
 def test_a_table_of_stations_is_refused(long):
     with pytest.raises(InputError, match="no times where the readings are expected"):
         io.inspect(long.with_name("s.csv"))
+
+
+def test_the_only_column_of_words_names_the_stations(long):
+    long.write_text(long.read_text().replace("station", "Meetpunt").replace(",weather", "").replace(",w\n", "\n").removesuffix(",w"))
+    seen = io.inspect(long)
+    assert seen.recipe.station == ("Meetpunt",)
+    assert len(seen.quantities) == 2
+    with pytest.raises(InputError, match="'Meetpunt' holds words .*--station-column"):
+        io.read_readings(long)
