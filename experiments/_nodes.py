@@ -21,7 +21,7 @@ try:
     from experiments import _noise as noise
     from nareg.gnn import Neumann, NodeAdaptiveConv, Perturbation, networks
     from nareg.gnn.adjacency import Adjacency, Normalization
-    from nareg.gnn.comparison import Paired, Recipe, model_generator, paired, results, summarize
+    from nareg.gnn.comparison import Candidate, Paired, model_generator, paired, results, summarize
     from nareg.gnn.training import Protocol
 except ModuleNotFoundError as missing:
     raise NaregError(f"the gnn experiments need torch ({missing}): pip install 'nareg[torch]'.") from missing
@@ -30,10 +30,10 @@ from nareg import datasets
 
 __all__ = [
     "Adjacency",
+    "Candidate",
     "Finding",
     "Neumann",
     "Perturbation",
-    "Recipe",
     "grade",
     "networks",
     "noise",
@@ -99,7 +99,7 @@ def degree_groups(degrees: np.ndarray) -> np.ndarray:
     return groups
 
 
-def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> dict[str, Recipe]:
+def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> dict[str, Candidate]:
     """Every peer with the hyper-parameters that its authors give for the clean graph; none is tuned to the noise.
 
     IRLS and S2GC have theirs by data set; where the authors give none, those of Pubmed and Cora. AirGNN's authors tune its lam
@@ -116,27 +116,29 @@ def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> d
     head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout}
     series: dict[str, Any] = {"lam": defaults.lam, "solver": Neumann(defaults.order), "normalization": defaults.normalization}
 
-    def filtered(**arguments: Any) -> Recipe:
-        return Recipe(lambda f, c: networks.FilteredNetwork(f, c, **head, **arguments), defaults.lr, defaults.weight_decay)
+    def filtered(**arguments: Any) -> Candidate:
+        return Candidate(lambda f, c: networks.FilteredNetwork(f, c, **head, **arguments), defaults.lr, defaults.weight_decay)
 
     return {
-        MLP: Recipe(peers.mlp),
-        GCN: Recipe(peers.gcn),
-        GAT: Recipe(
+        MLP: Candidate(peers.mlp),
+        GCN: Candidate(peers.gcn),
+        GAT: Candidate(
             lambda f, c: peers.gat(f, c, out_heads=8 if pubmed else 1),
             0.01 if pubmed else 0.005, 1e-3 if pubmed else 5e-4,
         ),
-        SGC: Recipe(peers.sgc, 0.2, 1e-5),
-        S2GC: Recipe(peers.ssgc, 0.2, decay),
-        APPNP: Recipe(peers.appnp, 0.01, 5e-3),
-        AIRGNN: Recipe(peers.airgnn),
-        AIRGNN_SMOOTH: Recipe(lambda f, c: peers.airgnn(f, c, lam=0.1)),
-        GLP: Recipe(peers.glp),
-        IRLS: Recipe(lambda f, c: peers.twirls(f, c, **irls[0]), irls[1], irls[2]),
+        SGC: Candidate(peers.sgc, 0.2, 1e-5),
+        S2GC: Candidate(peers.ssgc, 0.2, decay),
+        APPNP: Candidate(peers.appnp, 0.01, 5e-3),
+        AIRGNN: Candidate(peers.airgnn),
+        AIRGNN_SMOOTH: Candidate(lambda f, c: peers.airgnn(f, c, lam=0.1)),
+        GLP: Candidate(peers.glp),
+        IRLS: Candidate(lambda f, c: peers.twirls(f, c, **irls[0]), irls[1], irls[2]),
         NGC: filtered(**series),
         RNGC: filtered(**series, perturbation=Perturbation(defaults.eps)),
         EXACT: filtered(lam=defaults.lam, solver="chebyshev"),
-        ADAPTIVE: Recipe(lambda f, c: Adaptive(f, c, degree_groups(degrees), defaults.lam), defaults.lr, defaults.weight_decay),
+        ADAPTIVE: Candidate(
+            lambda f, c: Adaptive(f, c, degree_groups(degrees), defaults.lam), defaults.lr, defaults.weight_decay
+        ),
     }  # fmt: skip
 
 
@@ -158,7 +160,7 @@ def trained(
     device: str | None = None,
     split: Any = None,
     adjacency: Adjacency | None = None,
-    chosen_recipes: dict[str, Recipe] | None = None,
+    chosen_recipes: dict[str, Candidate] | None = None,
 ) -> list[Row]:
     """A row a model, all trained on these features, on the CPU by default.
 

@@ -60,7 +60,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
     def fitted(way: str, x: np.ndarray, network: Any = None) -> Row:
         """A linear classifier, behind filtered features or with a filter in it, trained as NGC is."""
-        recipe = n.Recipe(network or n.networks.FilteredNetwork, 0.2, 1e-5)
+        recipe = n.Candidate(network or n.networks.FilteredNetwork, 0.2, 1e-5)
         (row,) = n.trained(dataset, x, [way], seed, epochs=s.epochs, device=s.device, chosen_recipes={way: recipe})
         return row
 

@@ -57,8 +57,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     known |= {
         JACCARD: known[n.GCN], PRUNED: known[n.NGC], GADC: known[n.NGC],
         STRONG: n.recipes(name, given.degrees, strong)[n.NGC],
-        SVD: n.Recipe(lambda f, c: n.peers.LowRankGCN(f, c, rank=15)),
-        ROBUST: n.Recipe(lambda f, c: n.peers.RobustGCN(f, c, hidden=32)),
+        SVD: n.Candidate(lambda f, c: n.peers.LowRankGCN(f, c, rank=15)),
+        ROBUST: n.Candidate(lambda f, c: n.peers.RobustGCN(f, c, hidden=32)),
     }  # fmt: skip
     on = {JACCARD: "pruned", PRUNED: "pruned", GADC: "weighted", STRONG: "weighted"}
     rows = []

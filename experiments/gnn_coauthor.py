@@ -47,8 +47,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     known = n.recipes(dataset, graph.degrees, defaults)
     head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout, "lam": lam}
 
-    def recipe(**more: Any) -> n.Recipe:
-        return n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head, **more), defaults.lr, defaults.weight_decay)
+    def recipe(**more: Any) -> n.Candidate:
+        return n.Candidate(lambda f, c: n.networks.FilteredNetwork(f, c, **head, **more), defaults.lr, defaults.weight_decay)
 
     masked, unit = n.Perturbation(1.0, masked=True), n.Neumann(16, unit_gain=True)
     known[n.RNGC] = recipe(solver=n.Neumann(16), perturbation=masked)

@@ -42,8 +42,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     x = n.noisy(features, size_of(dataset, level), point["kind"], seed)
     defaults = n.Filter(order=depth)
     known = n.recipes(dataset, graph.degrees, defaults) | {
-        n.SGC: n.Recipe(lambda f, c: n.peers.sgc(f, c, order=depth), 0.2, 1e-5),
-        n.S2GC: n.Recipe(lambda f, c: n.peers.ssgc(f, c, order=depth), 0.2, 1e-5),
+        n.SGC: n.Candidate(lambda f, c: n.peers.sgc(f, c, order=depth), 0.2, 1e-5),
+        n.S2GC: n.Candidate(lambda f, c: n.peers.ssgc(f, c, order=depth), 0.2, 1e-5),
     }
     return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, device=s.device, chosen_recipes=known)
 

@@ -83,8 +83,8 @@ def accuracy(s: Settings, level: float, run: int) -> list[Row]:
     x = n.noisy(features, level, "l2", seed)
     defaults = n.Filter(128, 32.0 if level < 1 else 256.0, 1e-2, 0.01, 0.0, hidden=(256, 256), dropout=0.5)
     known = n.recipes("ogbn-products", graph.degrees, defaults)
-    known[n.MLP] = n.Recipe(lambda f, c: n.peers.mlp(f, c, hidden=256))
-    known[n.GCN] = n.Recipe(lambda f, c: n.peers.gcn(f, c, hidden=256))
+    known[n.MLP] = n.Candidate(lambda f, c: n.peers.mlp(f, c, hidden=256))
+    known[n.GCN] = n.Candidate(lambda f, c: n.peers.gcn(f, c, hidden=256))
     head: dict[str, Any] = {
         "hidden": (256, 256),
         "dropout": 0.5,
@@ -92,7 +92,7 @@ def accuracy(s: Settings, level: float, run: int) -> list[Row]:
         "solver": n.Neumann(defaults.order),
         "perturbation": n.Perturbation(defaults.eps, masked=True),
     }
-    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), defaults.lr, defaults.weight_decay)
+    known[n.RNGC] = n.Candidate(lambda f, c: n.networks.FilteredNetwork(f, c, **head), defaults.lr, defaults.weight_decay)
     return n.trained("ogbn-products", x, MODELS, seed, epochs=s.epochs, device=s.device, chosen_recipes=known)
 
 

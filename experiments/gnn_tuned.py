@@ -35,7 +35,7 @@ class Settings:
     device: str | None = None
 
 
-def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recipe]]:
+def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Candidate]]:
     """Model -> name -> configuration; the published one is the first of each."""
     published = n.recipes(dataset, degrees)
 
@@ -44,12 +44,12 @@ def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recip
 
     def grid(
         model: str, build: Callable[..., Any], ways: Sequence[dict[str, Any]], decays: Sequence[float]
-    ) -> dict[str, n.Recipe]:
+    ) -> dict[str, n.Candidate]:
         result = {}
         for decay in decays:
             for way in ways:
                 name = ", ".join(f"{key} {value:g}" for key, value in {**way, "decay": decay}.items())
-                result[name] = n.Recipe(configured(build, way), published[model].learning_rate, decay)
+                result[name] = n.Candidate(configured(build, way), published[model].learning_rate, decay)
         if len(result) != BUDGET:
             raise AssertionError(f"{model} has {len(result)} configurations, {BUDGET} are each model's budget")
         return result

@@ -18,7 +18,7 @@ from experiments import _gnn_peers as peers
 from experiments import _herta as h
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead, mean_and_error
 from nareg._core import checks
-from nareg.gnn.comparison import Recipe
+from nareg.gnn.comparison import Candidate
 from nareg.gnn.training import Protocol
 
 HERTA, ADAM, AUTO = "HERTA (Adam)", "Adam", "auto"
@@ -96,7 +96,7 @@ def gcn(s: Settings, task: h.Loaded, parts: tuple[np.ndarray, ...], seed: list[i
     rows: list[Row] = []
     torch.set_num_threads(1)  # so that rounding does not depend on who else works
     for dropout, decay in GCN_GRID:
-        recipe = Recipe(partial(peers.gcn, hidden=HIDDEN, dropout=dropout), weight_decay=decay)
+        recipe = Candidate(partial(peers.gcn, hidden=HIDDEN, dropout=dropout), weight_decay=decay)
         protocol = Protocol(epochs=s.gcn_epochs, device=task.device or "cpu")
         run = recipe.train(task.graph, x, task.labels, parts, protocol=protocol, rng=np.random.default_rng(seed))
         rows.append({

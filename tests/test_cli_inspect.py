@@ -85,3 +85,14 @@ def test_a_folder_of_files_per_station(files, tmp_path):
     assert nareg.io.read_readings(tmp_path / "clean" / "clean.csv").values.shape == (5, 60)
     (tmp_path / "none").mkdir()
     assert "is an empty folder" in run("clean", files / "meta.csv", tmp_path / "none").output
+
+
+def test_two_quantities_are_cleaned_into_two_folders_and_one_that_fails_stops_no_other(files, tmp_path):
+    tables = (files / "meta.csv", files / "data.csv", "--missing", "n.b.", "--out", tmp_path / "c")
+    done = run("clean", *tables, "--value", "Windrichting", "--value", "Temperatuur", "--value", "Vochtigheid")
+    assert done.exit_code == 2
+    assert "value is 'Windrichting', but there is no such column" in done.output
+    for name in ("Temperatuur", "Vochtigheid"):
+        assert np.isfinite(nareg.io.read_readings(tmp_path / "c" / name / "clean.csv").values).all()
+    refused = run("clean", *tables, "--value", "Temperatuur", "--value", "Temperatuur")
+    assert "names a quantity twice" in refused.output

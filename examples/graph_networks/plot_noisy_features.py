@@ -15,7 +15,7 @@ data = nareg.datasets.node_classification.synthetic(600, 4, rng=np.random.defaul
 models = {
     "perceptron": lambda f, c: networks.FilteredNetwork(f, c, hidden=(16,), dropout=0.5),
     "two neighborhoods": lambda f, c: networks.FilteredNetwork(f, c, hidden=(16,), dropout=0.5, weights=[0.0, 0.0, 1.0]),
-    "NGC": nareg.gnn.Recipe(lambda f, c: networks.FilteredNetwork(f, c, lam=32.0), learning_rate=0.1),
+    "NGC": nareg.gnn.Candidate(lambda f, c: networks.FilteredNetwork(f, c, lam=32.0), learning_rate=0.1),
 }
 levels = (0.0, 0.5, 1.0, 2.0)
 means = {name: [] for name in models}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,9 +15,14 @@ from rich.table import Table
 
 from nareg.cli import inputs
 from nareg.cli.inputs import Columns, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
+from nareg.errors import NaregError
 
 if TYPE_CHECKING:
     from nareg.cleaning import Cleaned, CleanSettings, StationNetwork
+    from nareg.io import Recipe
+
+#: What has the readings, and the table of stations or None.
+Tables = tuple["Path | list[Path]", "Path | None"]
 
 
 class FormatOption(StrEnum):
@@ -128,23 +134,44 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
     the readings. Writes a report with the error of every method at hidden readings.
     """
+    files = inputs.in_folders(readings or [])
+    tables: Tables = (stations, None) if not files else (files[0] if len(files) == 1 else files, stations)
+    recipes = columns.recipes()
+    folders = [out if len(recipes) == 1 else out / re.sub(r"[^\w.\-]+", "_", str(recipe.value)) for recipe in recipes]
+    inputs.distinct_folders(folders)
+    failed = False
+    for recipe, folder in zip(recipes, folders, strict=True):
+        if len(recipes) > 1:
+            console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)
+        try:
+            _clean_one(tables, recipe, folder, form.value, options, (stations, *files, *options.files, *columns.files), strict)
+        except NaregError as error:
+            if len(recipes) == 1:
+                raise
+            errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+            failed = True
+    if failed:
+        raise typer.Exit(2)
+
+
+def _clean_one(
+    tables: Tables, recipe: Recipe, out: Path, form: str, options: CleanOptions, given: tuple[Path, ...], strict: bool
+) -> None:
+    """Clean one quantity, and write its files to a folder."""
     from nareg import cleaning
 
-    files = inputs.in_folders(readings or [])
-    for name in cleaning.files(form.value):
-        given = (stations, *files, *options.files, *columns.files)
+    for name in cleaning.files(form):
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     written: list[str] = []
     try:
-        tables = (stations, None) if not files else (files[0] if len(files) == 1 else files, stations)
-        network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=columns.recipe())
+        network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
         settings = options.settings(network)
         inputs.folder(out)
         with stage_bar() as progress:
             cleaned = cleaning.run(network, settings, progress)
-            for name, write in cleaning.parts(cleaned, form.value).items():
+            for name, write in cleaning.parts(cleaned, form).items():
                 write(out / name)
                 written.append(name)
     except KeyboardInterrupt:

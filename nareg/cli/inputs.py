@@ -153,6 +153,12 @@ def in_folders(paths: list[Path]) -> list[Path]:
     return files
 
 
+def distinct_folders(folders: list[Path]) -> None:
+    """Refuse quantities whose results would go to one folder."""
+    if len(set(folders)) < len(folders):
+        raise InputError("--value names a quantity twice, or two whose folders would have one name: clean them one by one.")
+
+
 def noise_variance(
     noise: str | None, noise_std: str | None, names: tuple[str, ...], stations: tuple[str, ...]
 ) -> np.ndarray | None:
@@ -293,7 +299,9 @@ class Columns:
     time_column: Annotated[
         list[str] | None, typer.Option(help="Column of the times; again for one of the time of day, or year, month, day, hour.")
     ] = None
-    value: Annotated[str | None, typer.Option(help="Column of the readings, where a long table has several.")] = None
+    value: Annotated[
+        list[str] | None, typer.Option(help="Column of the readings, where a table has several; again for more quantities.")
+    ] = None
     latitude_column: Annotated[str | None, typer.Option(help="Column of the latitudes.")] = None
     longitude_column: Annotated[str | None, typer.Option(help="Column of the longitudes.")] = None
     altitude_column: Annotated[str | None, typer.Option(help="Column of the altitudes.")] = None
@@ -311,17 +319,18 @@ class Columns:
         """Those that options name."""
         return [] if self.recipe_file is None else [self.recipe_file]
 
-    def recipe(self) -> Recipe:
-        """The recipe, with what options say in its place."""
+    def recipes(self) -> list[Recipe]:
+        """A recipe per quantity that is named, or one: with what options say in the place of the file's entries."""
         from nareg.io import Recipe
 
         said = {
-            "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()), "value": self.value,
+            "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "missing": tuple(self.missing or ()), "step": self.step,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
-        return replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]
+        one = replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]
+        return [replace(one, value=value) for value in self.value] if self.value else [one]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

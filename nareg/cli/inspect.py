@@ -28,7 +28,7 @@ def inspect(
     table, places = (stations, None) if readings is None else (readings, stations)
     if out is not None:
         inputs.output(out, (".toml",), stations, *([] if readings is None else [readings]))
-    seen = io.inspect(table, places, recipe=columns.recipe(), strict=strict)
+    seen = io.inspect(table, places, recipe=columns.recipes()[0], strict=strict)
     for note in seen.notes:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
     for line in seen.lines():

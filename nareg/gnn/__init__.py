@@ -16,25 +16,25 @@ from nareg.gnn.similarity import similarity_weighted
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Perturbation
 
 if TYPE_CHECKING:
-    from nareg.gnn.comparison import Recipe, compare
+    from nareg.gnn.comparison import Candidate, compare
     from nareg.gnn.layers import NGC, RNGC
     from nareg.gnn.node_adaptive import NodeAdaptiveConv
 
 #: Name -> module: what needs torch is imported when it is asked for.
 _WITH_TORCH = {
-    "NGC": "layers", "RNGC": "layers", "NodeAdaptiveConv": "node_adaptive", "Recipe": "comparison", "compare": "comparison",
+    "NGC": "layers", "RNGC": "layers", "NodeAdaptiveConv": "node_adaptive", "Candidate": "comparison", "compare": "comparison",
 }  # fmt: skip
 
 __all__ = [
     "NGC",
     "RNGC",
     "Adjacency",
+    "Candidate",
     "Chebyshev",
     "ConjugateGradients",
     "Neumann",
     "NodeAdaptiveConv",
     "Perturbation",
-    "Recipe",
     "compare",
     "propagate",
     "series",

@@ -35,7 +35,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Candidate:
     """A model and how it is trained.
 
     Attributes
@@ -48,7 +48,7 @@ class Recipe:
     Examples
     --------
     >>> import nareg
-    >>> nareg.gnn.Recipe(lambda f, c: nareg.gnn.NGC(f, c, lam=19.0), learning_rate=0.2).weight_decay
+    >>> nareg.gnn.Candidate(lambda f, c: nareg.gnn.NGC(f, c, lam=19.0), learning_rate=0.2).weight_decay
     0.0005
     """
 
@@ -213,7 +213,7 @@ class _Task:
     """All that shapes the result of a training."""
 
     name: str
-    recipe: Recipe
+    recipe: Candidate
     adjacency: Adjacency
     x: np.ndarray
     labels: np.ndarray
@@ -266,7 +266,7 @@ def _untrained(task: _Task) -> list[np.ndarray]:
 
 def compare(
     data: NodeClassification,
-    models: Mapping[str, Recipe | Callable[[int, int], torch.nn.Module]],
+    models: Mapping[str, Candidate | Callable[[int, int], torch.nn.Module]],
     *,
     draw: Callable[[np.random.Generator], np.ndarray] | None = None,
     runs: int = 10,
@@ -281,10 +281,10 @@ def compare(
     ----------
     data : NodeClassification
         Runs take its splits in turn.
-    models : mapping of name to Recipe or callable
+    models : mapping of name to Candidate or callable
         ``build(n_features, n_classes)`` returns a new model: any torch module that is called as
         ``module(x, edge_index, edge_weight)``, such as PyTorch Geometric's, or a :class:`~nareg.gnn.networks.Network`. A
-        :class:`Recipe` adds a learning rate and weight decay.
+        :class:`Candidate` adds a learning rate and weight decay.
     draw : callable, optional
         ``draw(rng)`` returns the features of a run, (N, F): add noise and normalize in here. Default: those of ``data``.
     runs : int
@@ -316,8 +316,8 @@ def compare(
     >>> result = nareg.gnn.compare(
     ...     data,
     ...     {
-    ...         "linear": nareg.gnn.Recipe(torch.nn.Linear, learning_rate=0.2),
-    ...         "NGC": nareg.gnn.Recipe(lambda f, c: nareg.gnn.NGC(f, c, lam=8.0), learning_rate=0.2),
+    ...         "linear": nareg.gnn.Candidate(torch.nn.Linear, learning_rate=0.2),
+    ...         "NGC": nareg.gnn.Candidate(lambda f, c: nareg.gnn.NGC(f, c, lam=8.0), learning_rate=0.2),
     ...     },
     ...     draw=lambda rng: data.features + 0.5 * rng.standard_normal(data.features.shape),
     ...     runs=3, protocol=training.Protocol(epochs=30), rng=np.random.default_rng(1))
@@ -330,7 +330,7 @@ def compare(
         raise InputError("models is empty: at least one model is needed.")
     if not data.splits:
         raise InputError("data has no split: pass dataclasses.replace(data, splits=(data.random_split(rng=rng),)).")
-    recipes = {name: model if isinstance(model, Recipe) else Recipe(model) for name, model in models.items()}
+    recipes = {name: model if isinstance(model, Candidate) else Candidate(model) for name, model in models.items()}
     protocol, runs = protocol or Protocol(), checks.integer("runs", runs, low=1)
     seeds = [int(seed) for seed in checks.generator(rng).integers(2**62, size=runs)]
     adjacency, folder = Adjacency(data.graph), None if cache is None else Path(cache)

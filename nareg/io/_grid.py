@@ -75,8 +75,8 @@ def on_grid(readings: Readings, step: str | None = None) -> Readings:
         return readings
     shape = (len(readings.names), last - first + 1)
     sums = np.bincount(cells, weights=readings.values[station, time], minlength=shape[0] * shape[1])
-    held = np.bincount(cells, minlength=shape[0] * shape[1])
-    values = np.divide(sums, held, out=np.full(sums.shape, np.nan), where=held > 0).reshape(shape)
+    number_of = np.bincount(cells, minlength=shape[0] * shape[1])
+    values = np.divide(sums, number_of, out=np.full(sums.shape, np.nan), where=number_of > 0).reshape(shape)
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
     note = (

@@ -293,7 +293,7 @@ class TestCompare:
 
     def test_models_learn(self):
         data = nareg.datasets.node_classification.synthetic(150, 3, rng=np.random.default_rng(0))
-        recipes = {name: gnn.Recipe(build, 0.05) for name, build in self.MODELS.items()}
+        recipes = {name: gnn.Candidate(build, 0.05) for name, build in self.MODELS.items()}
         result = gnn.compare(data, recipes, runs=1, protocol=training.Protocol(epochs=30))
         assert result.models == list(self.MODELS)
         for name, summary in result.summary().items():

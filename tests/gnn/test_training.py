@@ -101,9 +101,9 @@ def test_weight_decay_applies_to_what_the_network_names():
 
 
 RECIPES = {
-    "SGC": comparison.Recipe(peers.sgc, 0.2, 1e-5),
-    "MLP": comparison.Recipe(peers.mlp),
-    "NGC": comparison.Recipe(lambda f, c: networks.FilteredNetwork(f, c, lam=8.0), 0.2, 1e-5),
+    "SGC": comparison.Candidate(peers.sgc, 0.2, 1e-5),
+    "MLP": comparison.Candidate(peers.mlp),
+    "NGC": comparison.Candidate(lambda f, c: networks.FilteredNetwork(f, c, lam=8.0), 0.2, 1e-5),
 }
 
 
@@ -163,7 +163,7 @@ def test_summaries_have_standard_errors_and_seconds():
 
 def test_runs_take_the_splits_in_turn():
     splits = tuple(DATA.random_split(rng=np.random.default_rng(seed)) for seed in range(2))
-    recipe = {"linear": comparison.Recipe(torch.nn.Linear, 0.2)}
+    recipe = {"linear": comparison.Candidate(torch.nn.Linear, 0.2)}
     rows = nareg.gnn.compare(replace(DATA, splits=splits), recipe, runs=3, protocol=training.Protocol(epochs=15)).rows
     for row, split in zip(rows, (*splits, splits[0]), strict=True):
         rng = comparison.model_generator(row["seed"], "linear")
@@ -175,7 +175,7 @@ def test_runs_take_the_splits_in_turn():
 
 def test_cache_tells_models_apart_by_their_settings(tmp_path):
     def one(lam):
-        recipe = comparison.Recipe(lambda f, c: networks.FilteredNetwork(f, c, lam=lam), 0.2, 1e-5)
+        recipe = comparison.Candidate(lambda f, c: networks.FilteredNetwork(f, c, lam=lam), 0.2, 1e-5)
         return compare({"NGC": recipe}, runs=1, cache=tmp_path)
 
     one(8.0)
@@ -210,8 +210,8 @@ def test_cache_tells_apart_what_shapes_a_result(tmp_path):
         {"model": filtered(lam=1.0)}, {"data": replace(DATA, graph=heavier)},
         {"model": behind(np.ones(150))}, {"model": behind(1 + (np.arange(150) == 9))},
         {"data": replace(DATA, splits=((train, np.append(val, test[:1]), test[1:]),))}, {"draw": lambda rng: 2 * DATA.features},
-        {"data": replace(DATA, labels=(DATA.labels + 1) % 3)}, {"model": comparison.Recipe(filtered(lam=1.0), 0.5)},
-        {"model": comparison.Recipe(filtered(lam=1.0), weight_decay=0.5)}, {"protocol": training.Protocol(epochs=2)},
+        {"data": replace(DATA, labels=(DATA.labels + 1) % 3)}, {"model": comparison.Candidate(filtered(lam=1.0), 0.5)},
+        {"model": comparison.Candidate(filtered(lam=1.0), weight_decay=0.5)}, {"protocol": training.Protocol(epochs=2)},
         {"name": "another"},
     ]  # fmt: skip
     for count, case in enumerate(cases, start=1):

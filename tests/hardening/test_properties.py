@@ -74,7 +74,7 @@ OTHERS = {
         "gnn.ConjugateGradients",
         "gnn.Neumann",
         "gnn.Perturbation",
-        "gnn.Recipe",
+        "gnn.Candidate",
         "herta.AttentionPenalty",
         "herta.Optimizer",
         "herta.Regularized",

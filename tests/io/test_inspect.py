@@ -76,9 +76,11 @@ def test_a_table_of_stations_is_refused(long):
 
 
 def test_the_only_column_of_words_names_the_stations(long):
-    long.write_text(long.read_text().replace("station", "Meetpunt").replace(",weather", "").replace(",w\n", "\n").removesuffix(",w"))
+    long.write_text(
+        long.read_text().replace("station", "Meetpunt").replace(",weather", "").replace(",w\n", "\n").removesuffix(",w")
+    )
     seen = io.inspect(long)
     assert seen.recipe.station == ("Meetpunt",)
     assert len(seen.quantities) == 2
-    with pytest.raises(InputError, match="'Meetpunt' holds words .*--station-column"):
+    with pytest.raises(InputError, match=r"'Meetpunt' holds words .*--station-column"):
         io.read_readings(long)
