@@ -95,3 +95,13 @@ def test_a_covariance_that_is_not_positive_definite_is_named():
     dynamics = Dynamics((np.asarray(0.5),), -np.eye(2), np.eye(2))
     with pytest.raises(SolverError, match="the predicted covariance is not positive definite"):
         run(np.zeros((3, 2)), dynamics, np.full(2, 9.0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("p", [1, 2])
+def test_long_records_with_gaps_let_no_rounding_grow(kind, p):
+    """The antisymmetric part of the information grew from time to time: 1e38 after 1,500."""
+    rng = np.random.default_rng(3)
+    dynamics, y = random_dynamics(rng, 5, p, kind), rng.standard_normal((1500, 5))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    compare(run(y, dynamics, np.full(5, 0.01), moments=True), reference(y, dynamics, np.full(5, 0.01), moments=True), 1e-8)
