@@ -61,9 +61,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Layer.after_fork)
 
 
-def serial(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``numba.njit(cache=True)``."""
-    compiled: Callable[..., Any] = numba.njit(cache=True)(function)
+def serial(function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = ()) -> Callable[..., Any]:
+    """``numba.njit(cache=True)``; ``fastmath`` lists the floating-point transformations that LLVM may apply."""
+    if function is None:
+        return functools.partial(serial, fastmath=fastmath)
+    compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(function)
     return compiled
 
 

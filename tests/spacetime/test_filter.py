@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import SolverError
-from nareg.spacetime._dense import filter as _filter
+from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics, correct, factor
 from nareg.spacetime._dense.smoother import run
 from tests.spacetime.reference import KINDS, dense, random_dynamics, spd, with_gaps
@@ -210,7 +210,7 @@ def test_results_are_the_same_where_covariances_are_computed_twice(monkeypatch, 
     errors = np.random.default_rng(0).standard_normal((*y.shape, 2))
     options = {"moments": True, "df": 5.0, "W": np.ones((1, dynamics.n)), "errors": errors}
     whole = asdict(run(y, dynamics, r, **options))
-    monkeypatch.setattr(_filter, "KEPT", 0)
+    monkeypatch.setattr(_smoother, "KEPT", 0)
     again = asdict(run(y, dynamics, r, **options))
     for name, value in whole.items():
         parts = value if isinstance(value, dict) else {name: value}
@@ -220,23 +220,11 @@ def test_results_are_the_same_where_covariances_are_computed_twice(monkeypatch, 
             np.testing.assert_allclose(others[key], part, rtol=1e-11, atol=1e-12, err_msg=key)
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_covariances_that_are_computed_again_are_the_same_to_the_last_bit(monkeypatch, order):
-    y, dynamics, r, scale = case(3, order, "full", 0.1, T=47, scaled=False)
-    y[12:30] = 0.0  # a steady state across segments
-    monkeypatch.setattr(_filter, "KEPT", 0)
-    covariances = _filter.Covariances(dynamics, np.isfinite(y), np.broadcast_to(r, y.shape), scale)
-    steps = [(P, after) for P, _, after in covariances.forward()]
-    for t in reversed(range(47)):
-        np.testing.assert_array_equal(covariances.corrected(t), steps[t][1])
-        np.testing.assert_array_equal(covariances.predicted(t), steps[t][0])
-
-
 def test_memory_grows_with_the_root_of_the_times_where_covariances_do_not_fit(monkeypatch):
     y, dynamics, r, _ = case(4, 1, "scalar", 0.5, n=40, T=400, scaled=False)
     peaks = {}
     for kept in (2**30, 0):
-        monkeypatch.setattr(_filter, "KEPT", kept)
+        monkeypatch.setattr(_smoother, "KEPT", kept)
         tracemalloc.start()
         run(y, dynamics, r)
         peaks[kept] = tracemalloc.get_traced_memory()[1]

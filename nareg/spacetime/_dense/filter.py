@@ -1,21 +1,16 @@
-"""The state-space model, and its dense Kalman filter for readings with gaps.
+"""The state-space model, and its correction by the readings of one time.
 
 The state stacks the field at the last p times, ``z_t = (x_t, ..., x_{t-p+1})`` with p = 1 or 2::
 
     x_t = A_1 x_{t-1} + ... + A_p x_{t-p} + e_t,    e_t ~ N(0, s_t Q)
     y_t = x_t + v_t where there is a reading,         v_t ~ N(0, diag(r_t))
 
-Rows are times in this package's inner modules.
-
-What repeats is computed once: where the pattern of gaps and the variances stay the same, the covariances converge to their
-steady state, and the same array then serves every further time. Covariances that would not fit are computed twice.
+Rows are times in this package's inner modules. Whole records are filtered in compiled loops (:mod:`.passes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import ceil, sqrt
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
@@ -108,15 +103,18 @@ def factor(matrix: np.ndarray, what: str) -> np.ndarray:
     """Lower Cholesky factor (what stands above the diagonal is not zero), or an error that says of what."""
     L, info = dpotrf(matrix, lower=1, clean=0)
     if info:
-        raise SolverError(f"{what} is not positive definite in float64: the noise or the process noise is too small.")
+        raise indefinite(what)
     return L
+
+
+def indefinite(what: str) -> SolverError:
+    """The error that says of what covariance there is no factor."""
+    return SolverError(f"{what} is not positive definite in float64: the noise or the process noise is too small.")
 
 
 LOG_2PI = float(np.log(2 * np.pi))
 #: Covariances that differ by less than this share of their standard deviations are the same: the steady state is reached.
 STEADY = 1e-13
-#: Bytes of covariances that a pass keeps. Of more, it keeps those at the first time of every segment.
-KEPT = 2**30
 
 
 @dataclass(frozen=True)
@@ -156,117 +154,7 @@ def innovate(z: np.ndarray, y: np.ndarray, correction: Correction) -> tuple[np.n
     return z + correction.gain.T @ white, v if v.ndim == 1 else v[:, 0], correction.constant - 0.5 * float(first @ first)
 
 
-def _patterns(observed: np.ndarray, r: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """A number per time; equal where gaps, variances and scale are."""
-    key = np.column_stack([np.where(observed, r, np.inf), scale])
-    return np.unique(key, axis=0, return_inverse=True)[1].ravel()
-
-
 def is_steady(P: np.ndarray, other: np.ndarray) -> bool:
     """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
     spread = np.sqrt(np.maximum(P.diagonal(), 0.0))  # of a field that vanishes, rounding may leave less
     return bool((np.abs(P - other) <= STEADY * spread[:, None] * spread).all())
-
-
-class Covariances:
-    """Predicted and corrected covariances of all times. They depend on where there are readings, not on what is read.
-
-    Where all of them would take more than :data:`KEPT` bytes, only those of one of about sqrt(T) segments are there at a time:
-    going back, :meth:`predicted` and :meth:`corrected` compute a segment again from its first covariance, to the last bit.
-    """
-
-    def __init__(self, dynamics: Dynamics, observed: np.ndarray, r: np.ndarray, scale: np.ndarray):
-        self.dynamics, self.observed, self.r, self.scale = dynamics, observed, r, scale
-        self.pattern = _patterns(observed, r, scale)
-        T, size = len(observed), dynamics.P0.nbytes
-        self.length = T if 2 * T * size <= KEPT else ceil(sqrt(T))
-        self.starts: list[np.ndarray] = []
-        self.segment, self.steps = -1, list[tuple[np.ndarray, np.ndarray]]()
-
-    def forward(self) -> Iterator[tuple[np.ndarray, Correction | None, np.ndarray]]:
-        """Predicted covariance, correction and corrected covariance of every time."""
-        for t, step in enumerate(self._from(0, self.dynamics.P0, len(self.observed))):
-            if t % self.length == 0:
-                self.segment, self.steps = t // self.length, []
-                self.starts.append(step[0])
-            self.steps.append((step[0], step[2]))
-            yield step
-
-    def predicted(self, t: int) -> np.ndarray:
-        """Of the state at time t, given what was read before. At first times of segments nothing is computed again."""
-        k, place = divmod(t, self.length)
-        return self.starts[k] if place == 0 else self._loaded(k)[place][0]
-
-    def corrected(self, t: int) -> np.ndarray:
-        """Of the state at time t, given what was read until then."""
-        k, place = divmod(t, self.length)
-        return self._loaded(k)[place][1]
-
-    def _loaded(self, k: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        if k != self.segment:
-            first = k * self.length
-            steps = self._from(first, self.starts[k], min(first + self.length, len(self.observed)))
-            self.segment, self.steps = k, [(P, after) for P, _, after in steps]
-        return self.steps
-
-    def _from(self, first: int, P: np.ndarray, stop: int) -> Iterator[tuple[np.ndarray, Correction | None, np.ndarray]]:
-        pattern, before, correction = self.pattern, None, None
-        for t in range(first, stop):
-            repeats = t > first and pattern[t] == pattern[t - 1] and P is before
-            if not self.observed[t].any():
-                correction, after = None, P
-            else:
-                if not repeats or correction is None:
-                    stations = np.flatnonzero(self.observed[t])
-                    correction = correct(P, stations, self.r[t, stations])
-                after = correction.covariance
-            yield P, correction, after
-            before = P
-            if t + 1 < stop:
-                again = pattern[t + 1] == pattern[t]
-                if not (repeats and again):
-                    following = self.dynamics.covariance_after(after, float(self.scale[t + 1]))
-                    P = P if again and is_steady(following, P) else following
-
-
-@dataclass
-class FilterPass:
-    """Means of every time, and their covariances; means have further columns of what the filter takes of errors."""
-
-    predicted: np.ndarray  # (T, pN) or (T, pN, 1 + J) means of the states before their readings
-    corrected: np.ndarray  # after them
-    covariances: Covariances
-    var: np.ndarray  # (T, N) variances of the field after the readings
-    last: np.ndarray  # (pN, pN) covariance of the last state
-    log_likelihood: float
-    innovations: np.ndarray
-    innovation_variances: np.ndarray
-
-
-def filter_pass(
-    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray, tick: Callable[[], None] | None,
-    errors: np.ndarray | None = None,
-) -> FilterPass:  # fmt: skip
-    """Forward in time. ``y`` (T, N) with NaN, ``r`` (T, N), ``scale`` (T,), ``scale[t]`` for the step into time t.
-
-    With ``errors`` (T, N, J) means have J further columns: what the filter takes of them, where there is a reading.
-    """
-    T, N = y.shape
-    covariances = Covariances(dynamics, np.isfinite(y), r, scale)
-    columns = y if errors is None else np.concatenate([y[..., None], errors], axis=2)
-    z = np.zeros((dynamics.P0.shape[0], *columns.shape[2:]))
-    predicted, corrected = np.empty((T, *z.shape)), np.empty((T, *z.shape))
-    log_likelihood, after = 0.0, dynamics.P0
-    innovations, spreads, var = np.full((T, N), np.nan), np.full((T, N), np.nan), np.empty((T, N))
-    for t, (_, correction, after) in enumerate(covariances.forward()):
-        predicted[t] = z
-        if correction is not None:
-            z, v, part = innovate(z, columns[t, correction.stations], correction)
-            log_likelihood += part
-            innovations[t, correction.stations] = v
-            spreads[t, correction.stations] = correction.variances
-        corrected[t], var[t] = z, after.diagonal()[:N]
-        z = dynamics.mean_after(z)
-        if tick is not None:
-            tick()
-    return FilterPass(predicted, corrected, covariances, var, after, log_likelihood, innovations, spreads)

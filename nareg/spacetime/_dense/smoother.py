@@ -1,4 +1,4 @@
-"""Rauch-Tung-Striebel smoother: one pass over the readings forward and back, with the moments that EM needs.
+"""Filter and smoother: one pass over the readings forward and back, with the moments that EM needs.
 
 Smoothing with heavy-tailed steps, and without gross outliers: passes until variances and outliers stay the same.
 """
@@ -7,14 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from math import ceil, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs
 
 from nareg._solvers.threads import few_threads
-from nareg.spacetime._dense.filter import Dynamics, FilterPass, factor, filter_pass, is_steady
+from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
 from nareg.spacetime._readings.outliers import contradicted
+
+if TYPE_CHECKING:
+    from nareg.spacetime._dense.passes import Smoothed
+
+
+#: Bytes of covariances that a pass keeps. Of more, it keeps the first ones of about sqrt(T) segments, and computes the others
+#: again going back.
+KEPT = 2**30
+#: Multiplications, in products of matrices, between two ticks: about a tenth of a second.
+BETWEEN_TICKS = 2**25
+#: Readings that are taken at once, for few and for many unknowns.
+BLOCK, LARGE_BLOCK, MANY = 8, 32, 64
 
 
 @dataclass(frozen=True)
@@ -71,134 +83,129 @@ def run(
     errors : (T, N, J) array, optional
         Errors of an offset that was removed from the readings. Also return what the field's mean takes of each.
     """
-    T, N = y.shape
-    r = np.broadcast_to(r, (T, N))
-    scale = np.ones(T) if scale is None else scale
     with few_threads(dynamics.P0.shape[0]):
-        forward = filter_pass(y, dynamics, r, scale, tick, errors)
-        if smooth:
-            x, var, sums, scale, points, point_variances = _backward(forward, dynamics, scale, moments, df, W)
-    taken = None
-    if not smooth:
-        x, var = forward.corrected[:, :N], forward.var
-        sums = points = point_variances = None
-    if errors is not None:
-        x, taken = x[..., 0], x[..., 1:]
+        record = _Record(y, dynamics, r, scale, errors, smooth)
+        log_likelihood = record.filter(tick)
+        done = record.smooth(moments, df, W) if smooth else None
+    means, n = record.means, y.shape[1]
+    states, var = (means.states, means.var) if done is None else (done.states, done.var)
+    state, taken = means.states[-1], None
+    if errors is None:
+        state = state[0]
+    else:
+        state, taken = state.T, np.moveaxis(states[:, 1:, :n], 1, 2)
+    sums = points = point_variances = None
+    if done is not None:
+        sums = _moments(done, dynamics) if moments else None
+        if W is not None:
+            points, point_variances = states[:, 0, :n] @ W.T, done.point_variances
     return Pass(
-        forward.log_likelihood, x, np.maximum(var, 0.0), forward.innovations, forward.innovation_variances,
-        sums, scale, points, point_variances, forward.corrected[-1], forward.last, taken,
+        log_likelihood, states[:, 0, :n], np.maximum(var, 0.0), means.innovations, means.spreads, sums,
+        record.system.scale if done is None else done.scale, points, point_variances, state, record.last, taken,
     )  # fmt: skip
 
 
-class _Sums:
-    """Sums of smoothed covariances over time, or the surprises alone; what repeats is added once, with its weight."""
+class _Record:
+    """Readings and what the compiled loops leave of them, segment by segment."""
 
-    def __init__(self, dynamics: Dynamics, moments: bool, surprises: bool):
-        n, m = dynamics.n, dynamics.P0.shape[0]
-        self.moments = moments
-        self.S11, self.S10, self.S00 = np.zeros((n, n)), np.zeros((n, m)), np.zeros((m, m))
-        self.weight, self.trace, self.surprises = 0.0, 0.0, surprises
-        self.waiting: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-        if not surprises:
-            return
-        self.A = dynamics.matrix()
-        self.Q_inverse = dpotrs(factor(dynamics.Q, "the process noise"), np.eye(n, order="F"), lower=1)[0]
-        self.QA = self.Q_inverse @ self.A
-        self.AQA = self.A.T @ self.QA
+    def __init__(
+        self, y: np.ndarray, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None, errors: np.ndarray | None,
+        smooth: bool,
+    ):  # fmt: skip
+        from nareg.spacetime._dense import passes  # numba: imported when first needed
 
-    def begin(self, V1: np.ndarray, C: np.ndarray, V0: np.ndarray) -> None:
-        """Covariances of the coming times: of ``x_t``, between ``x_t`` and ``z_{t-1}``, of ``z_{t-1}``."""
-        self.flush()
-        self.waiting = (V1, C, V0)
-        if self.surprises:
-            self.trace = float(np.vdot(self.Q_inverse, V1) - 2 * np.vdot(self.QA, C) + np.vdot(self.AQA, V0))
-
-    def flush(self) -> None:
-        if self.moments and self.waiting is not None:
-            V1, C, V0 = self.waiting
-            self.S11 += self.weight * V1
-            self.S10 += self.weight * C
-            self.S00 += self.weight * V0
-        self.weight = 0.0
-
-    def surprise(self, x: np.ndarray, before: np.ndarray) -> float:
-        """``tr Q^-1 E[e e']`` of one step, with the covariances that wait."""
-        e = x - self.A @ before
-        return self.trace + float(e @ self.Q_inverse @ e)
-
-    def total(self, states: np.ndarray, weights: np.ndarray, V: np.ndarray) -> Moments:
-        self.flush()
-        n = self.S11.shape[0]
-        now, past = states[1:, :n], states[:-1]
-        weighted = now * weights[:, None]
-        return Moments(
-            self.S11 + weighted.T @ now,
-            self.S10 + weighted.T @ past,
-            self.S00 + (past * weights[:, None]).T @ past,
-            V + np.outer(states[0], states[0]),
+        (T, n), m = y.shape, dynamics.P0.shape[0]
+        columns = y[:, None] if errors is None else np.concatenate([y[:, None], np.moveaxis(errors, 2, 1)], axis=1)
+        A, C = dynamics.matrix(), columns.shape[1]
+        diagonal = all(block.ndim < 2 for block in dynamics.blocks)
+        diagonals = [np.broadcast_to(block, n) for block in dynamics.blocks] if diagonal else np.empty((0, n))
+        self.loops, self.dynamics, self.smooths = passes, dynamics, smooth
+        self.system = passes.System(
+            _array(columns), _array(np.broadcast_to(r, (T, n))), _array(np.ones(T) if scale is None else scale),
+            _array(A), _array(A.T), _array(diagonals), _array(dynamics.Q),
+        )  # fmt: skip
+        self.means = passes.Means(
+            np.empty((T, C, m)), np.empty((T, C, n)), np.empty((T, n)), np.full((T, n), np.nan), np.full((T, n), np.nan)
         )
+        block = min(n, BLOCK if m < MANY else LARGE_BLOCK)
+        fits = not smooth or 8 * T * (m * m + n * m + n * block) <= KEPT
+        self.length = T if fits else ceil(sqrt(T))
+        size = self.length if smooth else 1
+        self.stored = passes.Stored(
+            np.empty(self.length, np.int64), np.empty((size, m, m)), np.empty((size, n, m)), np.empty((size, n, block)),
+            np.empty(size),
+        )  # fmt: skip
+        self.rows = max(1, BETWEEN_TICKS // m**3)
+        self.starts: list[tuple[np.ndarray, ...]] = []
+        self.last = np.empty((m, m))
+
+    def _parts(self, first: int) -> list[tuple[int, int]]:
+        """Rows of the segment that begins at ``first``, in parts that the loops take a short time for."""
+        end = min(first + self.length, len(self.system.y))
+        return [(start, min(start + self.rows, end)) for start in range(first, end, self.rows)]
+
+    def filter(self, tick: Callable[[], None] | None) -> float:
+        """Forward in time; the log-likelihood."""
+        state = np.zeros(self.means.states.shape[1:]), _array(self.dynamics.P0).copy(), np.zeros(1, np.int64)
+        log_likelihood = 0.0
+        for first in range(0, len(self.system.y), self.length):
+            self.starts.append(tuple(part.copy() for part in state))
+            log_likelihood += self._filter(first, state, tick)
+        if self.smooths and len(self.means.var) > 1:  # nothing is divided by it, but what it says of the past would be wrong
+            factor(state[1], "the predicted covariance")
+        self.last[:] = self.stored.covariances[self.stored.places[(len(self.system.y) - 1) % self.length]]
+        return log_likelihood
+
+    def _filter(self, first: int, state: tuple[np.ndarray, ...], tick: Callable[[], None] | None = None) -> float:
+        log_likelihood = 0.0
+        for start, stop in self._parts(first):
+            part = self.loops.forward(self.system, self.means, self.stored, *state, first, start, stop)
+            if part == np.inf:
+                raise indefinite("the covariance of the innovations")
+            log_likelihood += part
+            if tick is not None:
+                for _ in range(start, stop):
+                    tick()
+        return log_likelihood
+
+    def smooth(self, moments: bool, df: float | None, W: np.ndarray | None) -> Smoothed:
+        """Backward in time."""
+        T, C, m = self.means.states.shape
+        n = self.system.Q.shape[0]
+        size = m if moments else 0
+        W = np.empty((0, n)) if W is None else _array(W)
+        done = self.loops.Smoothed(
+            np.empty((T, C, m)), np.empty((T, n)), self.system.scale.copy(), W, np.empty((T, len(W))),
+            np.zeros((3, size, size)), np.zeros((2, size, size)), np.zeros(4),
+        )  # fmt: skip
+        state = np.zeros((C, m)), np.zeros((m, m)), np.zeros(1, np.int64)
+        for k in range(len(self.starts) - 1, -1, -1):
+            first = k * self.length
+            if k + 1 < len(self.starts):  # its covariances have made room for others
+                self._filter(first, self.starts[k])
+            for start, stop in reversed(self._parts(first)):
+                self.loops.backward(self.system, self.means, self.stored, done, *state, first, start, stop, df or 0.0)
+        return done
 
 
-def _joined(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """``[[a, b], [c, d]]``; np.block takes several times as long."""
-    k = a.shape[0]
-    result = np.empty((k + d.shape[0], k + d.shape[0]))
-    result[:k, :k], result[:k, k:], result[k:, :k], result[k:, k:] = a, b, c, d
-    return result
+def _array(a: object) -> np.ndarray:
+    """An array that the loops are compiled for."""
+    return np.require(a, np.float64, ["C", "W"])
 
 
-def _backward(
-    forward: FilterPass, dynamics: Dynamics, scale: np.ndarray, moments: bool, df: float | None, W: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, Moments | None, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Backward in time. Only the oldest block of a state is new: the others stand in the state one time later."""
-    n, T, m = dynamics.n, len(forward.corrected), dynamics.P0.shape[0]
-    z, V = forward.corrected[-1], forward.last
-    states, var = np.empty((T, *z.shape)), np.empty((T, n))
-    point_variances = None if W is None else np.empty((T, W.shape[0]))
-    scale = scale.copy()
-    sums = _Sums(dynamics, moments, surprises=bool(df)) if moments or df else None
-    G = cross = before = V
-    key: tuple[Any, Any, Any] = (None, None, None)
-    for t in range(T - 1, -1, -1):
-        if t < T - 1:
-            ahead, P = forward.covariances.predicted(t + 1), forward.covariances.corrected(t)
-            steady = key[0] is P and key[1] is ahead
-            if not (steady and key[2] is V):
-                oldest = P[m - n :]
-                if not steady:
-                    cross = dynamics.product(oldest.T)  # with the next state
-                    if m > n:
-                        cross = np.vstack([cross, oldest[:, : m - n].T])
-                    L = factor(ahead, "the predicted covariance")
-                    G = dpotrs(L, np.asfortranarray(cross), lower=1)[0].T
-                VG = V @ G.T
-                last = oldest[:, m - n :] + G @ (VG - cross)  # ahead G' is cross
-                last = 0.5 * (last + last.T)
-                before = last if m == n else _joined(V[n:, n:], VG[n:], VG[n:].T, last)
-                if sums is not None:
-                    sums.begin(V[:n, :n], VG if m == n else np.hstack([V[:n, n:], VG[:n]]), before)
-                key = (P, ahead, V)
-                if steady and is_steady(before, V):
-                    before = V
-            V = before
-            ahead_z = z
-            z = np.concatenate([ahead_z[n:], forward.corrected[t, m - n :] + G @ (ahead_z - forward.predicted[t + 1])])
-            if sums is not None:
-                if df:
-                    scale[t + 1] = (sums.surprise(_field(ahead_z[:n]), _field(z)) + df) / (n + df + 2)
-                sums.weight += 1.0 / scale[t + 1]
-        states[t], var[t] = z, V.diagonal()[:n]
-        if W is not None and point_variances is not None:
-            point_variances[t] = np.einsum("ij,ij->i", W @ V[:n, :n], W)
-    first = states if states.ndim == 2 else states[..., 0]  # the field's column
-    total = None if sums is None or not moments else sums.total(first, 1.0 / scale[1:], V)
-    points = None if W is None else first[:, :n] @ W.T
-    return states[:, :n], var, total, scale, points, point_variances
-
-
-def _field(z: np.ndarray) -> np.ndarray:
-    """The field's column of a state's mean, which may have others of errors."""
-    return z if z.ndim == 1 else z[:, 0]
+def _moments(done: Smoothed, dynamics: Dynamics) -> Moments:
+    """Sums of second moments: of covariances, and of means."""
+    n, weights = dynamics.n, 1.0 / done.scale[1:]
+    S11, S00, shared = done.sums + done.weights[:3, None, None] * done.waiting[[0, 0, 1]]
+    states = done.states[:, 0]
+    now, past = states[1:, :n], states[:-1]
+    weighted = now * weights[:, None]
+    return Moments(
+        S11[:n, :n] + weighted.T @ now,
+        dynamics.product(S00) - dynamics.Q @ shared[:n] + weighted.T @ past,
+        S00 + (past * weights[:, None]).T @ past,
+        done.waiting[0] + np.outer(states[0], states[0]),
+    )
 
 
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same

@@ -1,0 +1,484 @@
+"""Compiled loops of the dense filter and smoother, over the times of a part of the record. Imported when first needed.
+
+The filter takes the readings of a time in blocks: a block's small covariance is factored, the state's is corrected. The
+smoother (de Jong 1989) goes back with a vector and a matrix: after time t, what is read later has the gradient ``score`` and
+the negative second derivative ``information`` in the state. It inverts nothing and needs what the filter stored.
+
+Arrays are contiguous in float64. Means have rows of columns: the field's first, then those of errors.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nareg._core.compiled import serial
+from nareg.spacetime._dense.filter import LOG_2PI, STEADY
+
+#: Multiplications from which on a product of matrices is BLAS's.
+LARGE = 2**15
+#: Sums may be taken in any order.
+SUMS = ("reassoc", "contract")
+
+
+class System(NamedTuple):
+    """Readings and the state-space model: N stations, states of pN, T times, C columns."""
+
+    y: np.ndarray  # (T, C, N), NaN where missing
+    r: np.ndarray  # (T, N)
+    scale: np.ndarray  # (T,)
+    A: np.ndarray  # (N, pN)
+    turned: np.ndarray  # (pN, N), its transpose
+    diagonals: np.ndarray  # (p, N) of diagonal dynamics, else (0, N)
+    Q: np.ndarray  # (N, N)
+
+
+class Means(NamedTuple):
+    """What the filter leaves of every time."""
+
+    states: np.ndarray  # (T, C, pN) after the readings
+    weighted: np.ndarray  # (T, C, N) innovations, weighted by the inverse of their covariance, block by block
+    var: np.ndarray  # (T, N) of the field after the readings
+    innovations: np.ndarray  # (T, N)
+    spreads: np.ndarray  # (T, N) their variances
+
+
+class Stored(NamedTuple):
+    """Covariances of a segment, which times of a steady state share."""
+
+    places: np.ndarray  # (segment,) where a time's are
+    covariances: np.ndarray  # (S, pN, pN) after the readings
+    gains: np.ndarray  # (S, N, pN) rows per reading
+    inverses: np.ndarray  # (S, N, B) of the covariances of blocks
+    constants: np.ndarray  # (S,) of the log-likelihood
+
+
+class Smoothed(NamedTuple):
+    """What the smoother leaves of every time, and its sums."""
+
+    states: np.ndarray  # (T, C, pN)
+    var: np.ndarray  # (T, N)
+    scale: np.ndarray  # (T,) updated with Student t steps
+    W: np.ndarray  # (M, N)
+    point_variances: np.ndarray  # (T, M)
+    sums: np.ndarray  # (3, pN, pN) of covariances, of these as past ones, of shared information
+    waiting: np.ndarray  # (2, pN, pN) covariance and shared information that are not yet in the sums
+    weights: np.ndarray  # (4,) with which these are added; and the trace of the information times Q
+
+
+@serial(fastmath=SUMS)
+def _product(A, B, out):  # type: ignore[no-untyped-def]
+    """``A' B``."""
+    K, n, m = A.shape[0], A.shape[1], B.shape[1]
+    if K * n * m >= LARGE:
+        np.dot(A.T, B, out)
+        return
+    for i in range(n):
+        for j in range(m):
+            out[i, j] = 0.0
+        k = 0
+        while k + 3 < K:
+            a, b, c, d = A[k, i], A[k + 1, i], A[k + 2, i], A[k + 3, i]
+            for j in range(m):
+                out[i, j] += a * B[k, j] + b * B[k + 1, j] + c * B[k + 2, j] + d * B[k + 3, j]
+            k += 4
+        while k < K:
+            for j in range(m):
+                out[i, j] += A[k, i] * B[k, j]
+            k += 1
+
+
+@serial
+def _same(P, other):  # type: ignore[no-untyped-def]
+    """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
+    for i in range(P.shape[0]):
+        for j in range(P.shape[0]):
+            # of a field that vanishes, rounding may leave less than nothing
+            if abs(P[i, j] - other[i, j]) > STEADY * np.sqrt(max(P[i, i], 0.0) * max(P[j, j], 0.0)):
+                return False
+    return True
+
+
+@serial
+def _repeats(system, t):  # type: ignore[no-untyped-def]
+    """Whether a time has the gaps, noise and scale of the time before."""
+    if system.scale[t] != system.scale[t - 1]:
+        return False
+    for i in range(system.r.shape[1]):
+        missing = np.isnan(system.y[t, 0, i])
+        if missing != np.isnan(system.y[t - 1, 0, i]) or not (missing or system.r[t, i] == system.r[t - 1, i]):
+            return False
+    return True
+
+
+@serial
+def _observed(system, t, stations):  # type: ignore[no-untyped-def]
+    """How many stations read at a time; they come first in ``stations``."""
+    count = 0
+    for i in range(stations.size):
+        if not np.isnan(system.y[t, 0, i]):
+            stations[count] = i
+            count += 1
+    return count
+
+
+@serial(fastmath=SUMS)
+def _after(system, P, out):  # type: ignore[no-untyped-def]
+    """``A P``, (N, pN), for rows (pN, ...) of a symmetric matrix or of anything else that depends on a state."""
+    n, p = system.diagonals.shape[1], system.diagonals.shape[0]
+    if p == 0:
+        _product(system.turned, P, out[:n])
+        return
+    for i in range(n):
+        for j in range(out.shape[1]):
+            out[i, j] = system.diagonals[0, i] * P[i, j]
+            for k in range(1, p):
+                out[i, j] += system.diagonals[k, i] * P[k * n + i, j]
+
+
+@serial(fastmath=SUMS)
+def _before(system, V, out):  # type: ignore[no-untyped-def]
+    """``[A I]' V``, (pN, ...), for rows (pN, ...): what they mean for the state one time earlier."""
+    n, p, m = system.diagonals.shape[1], system.diagonals.shape[0], out.shape[0]
+    if p == 0:
+        _product(system.A, V[:n], out)
+    else:
+        for k in range(p):
+            for i in range(n):
+                for j in range(V.shape[1]):
+                    out[k * n + i, j] = system.diagonals[k, i] * V[i, j]
+    for i in range(m - n):
+        for j in range(V.shape[1]):
+            out[i, j] += V[n + i, j]
+
+
+@serial(fastmath=SUMS)
+def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-def]
+    """Covariance of the next state."""
+    n, m = system.Q.shape[0], P.shape[0]
+    _after(system, P, shared)
+    for i in range(m):
+        for j in range(n):
+            turned[i, j] = shared[j, i]
+    top = out if m == n else np.empty((n, n))
+    _after(system, turned, top)
+    for i in range(n):
+        for j in range(i + 1):
+            out[i, j] = out[j, i] = 0.5 * (top[i, j] + top[j, i]) + scale * system.Q[i, j]
+    for i in range(m - n):
+        for j in range(n):
+            out[n + i, j] = out[j, n + i] = shared[j, i]
+        for j in range(m - n):
+            out[n + i, n + j] = P[i, j]
+
+
+@serial(fastmath=SUMS)
+def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untyped-def]
+    """Correct a covariance by readings at stations, block by block; the log-determinant, or infinity if there is none."""
+    B, m = inverses.shape[1], P.shape[0]
+    L, rows = np.empty((B, B)), np.empty(B * m)
+    log_determinant = 0.0
+    for start in range(0, stations.size, B):
+        size = min(B, stations.size - start)
+        G = rows[: size * m].reshape((size, m))
+        for a in range(size):
+            row, i = start + a, stations[start + a]
+            for j in range(m):
+                G[a, j] = P[i, j]
+            for b in range(a + 1):
+                value = P[i, stations[start + b]]
+                for c in range(b):
+                    value -= L[a, c] * L[b, c]
+                if a > b:
+                    L[a, b] = value / L[b, b]
+                elif value + r[i] > 0:
+                    L[a, a] = np.sqrt(value + r[i])
+                else:
+                    return np.inf
+            log_determinant += 2 * np.log(L[a, a])
+            # forward: of the rows of P, and of the identity
+            for b in range(size):
+                inverses[row, b] = 0.0
+            inverses[row, a] = 1.0 / L[a, a]
+            for b in range(a):
+                share = L[a, b] / L[a, a]
+                for c in range(b + 1):
+                    inverses[row, c] -= share * inverses[start + b, c]
+                for j in range(m):
+                    G[a, j] -= L[a, b] * G[b, j]
+            for j in range(m):
+                G[a, j] /= L[a, a]
+        for a in range(size - 1, -1, -1):  # and back
+            row = start + a
+            for j in range(m):
+                gains[row, j] = G[a, j]
+            for b in range(a + 1, size):
+                for j in range(m):
+                    gains[row, j] -= L[b, a] * gains[start + b, j]
+                for c in range(size):
+                    inverses[row, c] -= L[b, a] * inverses[start + b, c]
+            for j in range(m):
+                gains[row, j] /= L[a, a]
+            for c in range(size):
+                inverses[row, c] /= L[a, a]
+        _product(G, G, change)
+        for i in range(m):
+            for j in range(m):
+                P[i, j] -= change[i, j]
+    return log_determinant
+
+
+@serial(fastmath=SUMS)
+def _correct_mean(system, means, stored, t, place, stations, z):  # type: ignore[no-untyped-def]
+    """Correct means by the readings of time t; the log-likelihood."""
+    m, B = z.shape[1], stored.inverses.shape[2]
+    v = np.empty(B)
+    log_likelihood = stored.constants[place]
+    for start in range(0, stations.size, B):
+        size = min(B, stations.size - start)
+        for c in range(z.shape[0]):
+            for a in range(size):
+                v[a] = system.y[t, c, stations[start + a]] - z[c, stations[start + a]]
+            for a in range(size):
+                total = 0.0
+                for b in range(size):
+                    total += stored.inverses[place, start + a, b] * v[b]
+                means.weighted[t, c, stations[start + a]] = total
+                if c == 0:
+                    log_likelihood -= 0.5 * v[a] * total
+                for j in range(m):
+                    z[c, j] += v[a] * stored.gains[place, start + a, j]
+    return log_likelihood
+
+
+@serial(fastmath=SUMS)
+def forward(system, means, stored, z, P, steady, first, start, stop):  # type: ignore[no-untyped-def]
+    """Filter times ``start`` to ``stop`` of a segment that begins at ``first``; the log-likelihood of their readings.
+
+    ``z`` (C, pN) and ``P`` are mean and covariance of the state before the readings, and become those of time ``stop``.
+    ``steady`` says whether P is that of the time before. The result is infinite where a covariance is not positive definite.
+    """
+    (T, C, n), m = system.y.shape, P.shape[0]
+    buffer, ahead = np.empty(n, np.int64), np.empty(n)
+    following, change, shared, turned = np.empty((m, m)), np.empty((m, m)), np.empty((n, m)), np.empty((m, n))
+    log_likelihood = 0.0
+    for t in range(start, stop):
+        stations = buffer[: _observed(system, t, buffer)]
+        repeats = t > first and steady[0]
+        place = stored.places[t - first - 1] if repeats else (t - first) % stored.constants.size
+        stored.places[t - first] = place
+        after = stored.covariances[place]
+        if not repeats:
+            for i in range(m):
+                for j in range(m):
+                    after[i, j] = P[i, j]
+            log_determinant = _correct(after, system.r[t], stations, stored.gains[place], stored.inverses[place], change)
+            if log_determinant == np.inf:
+                return np.inf
+            stored.constants[place] = -0.5 * (log_determinant + stations.size * LOG_2PI)
+        for i in stations:
+            means.innovations[t, i] = system.y[t, 0, i] - z[0, i]
+            means.spreads[t, i] = P[i, i] + system.r[t, i]
+        log_likelihood += _correct_mean(system, means, stored, t, place, stations, z)
+        for i in range(n):
+            means.var[t, i] = after[i, i]
+        for c in range(C):
+            for j in range(m):
+                means.states[t, c, j] = z[c, j]
+            for i in range(n):
+                ahead[i] = 0.0
+                for k in range(m // n):
+                    if system.diagonals.shape[0]:
+                        ahead[i] += system.diagonals[k, i] * z[c, k * n + i]
+                    else:
+                        for j in range(k * n, (k + 1) * n):
+                            ahead[i] += system.A[i, j] * z[c, j]
+            for i in range(m - 1, n - 1, -1):
+                z[c, i] = z[c, i - n]
+            for i in range(n):
+                z[c, i] = ahead[i]
+        if t + 1 == T:
+            break
+        again = _repeats(system, t + 1)
+        if repeats and again:
+            continue
+        _predict(system, after, system.scale[t + 1], shared, turned, following)
+        steady[0] = again and _same(following, P)
+        if not steady[0]:
+            for i in range(m):
+                for j in range(m):
+                    P[i, j] = following[i, j]
+    return log_likelihood
+
+
+@serial(fastmath=SUMS)
+def _mean_before(system, score):  # type: ignore[no-untyped-def]
+    """Take the score to the state one time earlier."""
+    (C, m), n = score.shape, system.Q.shape[0]
+    earlier = np.empty(m)
+    for c in range(C):
+        for j in range(m):
+            earlier[j] = score[c, n + j] if j < m - n else 0.0
+        if system.diagonals.shape[0]:
+            for k in range(m // n):
+                for i in range(n):
+                    earlier[k * n + i] += system.diagonals[k, i] * score[c, i]
+        else:
+            for i in range(n):
+                for j in range(m):
+                    earlier[j] += score[c, i] * system.A[i, j]
+        for j in range(m):
+            score[c, j] = earlier[j]
+
+
+@serial(fastmath=SUMS)
+def _score_readings(means, stored, t, place, stations, score):  # type: ignore[no-untyped-def]
+    """Add the readings of time t to the score."""
+    C, m = score.shape
+    B = stored.inverses.shape[2]
+    u = np.empty(B)
+    for start in range((stations.size - 1) // B * B, -1, -B):
+        size = min(B, stations.size - start)
+        for c in range(C):
+            for a in range(size):
+                u[a] = means.weighted[t, c, stations[start + a]]
+                for j in range(m):
+                    u[a] -= stored.gains[place, start + a, j] * score[c, j]
+            for a in range(size):
+                score[c, stations[start + a]] += u[a]
+
+
+@serial(fastmath=SUMS)
+def _inform(gains, inverses, stations, information):  # type: ignore[no-untyped-def]
+    """Add the readings of one time to the information."""
+    B, m = inverses.shape[1], information.shape[0]
+    columns, rows = np.empty(m * B), np.empty(B * m)
+    for start in range((stations.size - 1) // B * B, -1, -B):
+        size = min(B, stations.size - start)
+        K, moved = columns[: m * size].reshape((m, size)), rows[: size * m].reshape((size, m))
+        for a in range(size):
+            for j in range(m):
+                K[j, a] = gains[start + a, j]
+        _product(K, information, moved)
+        for a in range(size):
+            i = stations[start + a]
+            for j in range(m):
+                information[i, j] -= moved[a, j]
+            for j in range(m):
+                information[j, i] -= moved[a, j]
+        for a in range(size):
+            for b in range(size):
+                total = inverses[start + a, b]
+                for j in range(m):
+                    total += moved[a, j] * gains[start + b, j]
+                information[stations[start + a], stations[start + b]] += total
+
+
+@serial(fastmath=SUMS)
+def _quadratic(Q, v):  # type: ignore[no-untyped-def]
+    """``v' Q v``."""
+    total = 0.0
+    for i in range(Q.shape[0]):
+        part = 0.0
+        for j in range(Q.shape[0]):
+            part += Q[i, j] * v[j]
+        total += part * v[i]
+    return total
+
+
+@serial(fastmath=SUMS)
+def _covariances(P, past, known, smoothed, t, V):  # type: ignore[no-untyped-def]
+    """Smoothed covariances at time t: those of the field's variances, and of points where these or all are asked for."""
+    n, lead = smoothed.var.shape[1], past.shape[1]
+    if V.size == 0:
+        for i in range(n):
+            smoothed.var[t, i] = P[i, i]
+        for k in range(P.shape[0]):
+            for i in range(n):
+                smoothed.var[t, i] -= past[k, i] * known[k, i]
+        return
+    _product(past, known, V)
+    for i in range(lead):
+        for j in range(i + 1):
+            V[i, j] = V[j, i] = P[i, j] - 0.5 * (V[i, j] + V[j, i])
+    for i in range(n):
+        smoothed.var[t, i] = V[i, i]
+    for k in range(smoothed.W.shape[0]):
+        smoothed.point_variances[t, k] = _quadratic(V[:n, :n], smoothed.W[k])
+
+
+@serial(fastmath=SUMS)
+def backward(system, means, stored, smoothed, score, information, steady, first, start, stop, df):  # type: ignore[no-untyped-def]
+    """Smooth times ``stop`` to ``start`` of a segment that begins at ``first``.
+
+    ``score`` (C, pN) and ``information`` (pN, pN) are those of the state at time ``stop``, before its readings, and become
+    those of time ``start``. ``steady`` says whether the information is that of one time later.
+    """
+    (T, C, n), m = system.y.shape, information.shape[0]
+    moments = smoothed.sums.size > 0
+    lead = m if moments or system.diagonals.shape[0] == 0 else n
+    V = np.empty((lead, lead) if moments or smoothed.W.size else (0, 0))
+    buffer, turned, behind, earlier = np.empty(n, np.int64), np.empty((m, m)), np.empty((m, m)), np.zeros((m, m))
+    past, known = np.zeros((m, lead)), np.zeros((m, lead))
+    weights, sums, waiting = smoothed.weights, smoothed.sums, smoothed.waiting
+    for t in range(stop - 1, start - 1, -1):
+        stations = buffer[: _observed(system, t, buffer)]
+        place = stored.places[t - first]
+        shares = t + 1 < min(T, first + stored.places.size) and place == stored.places[t - first + 1]
+        repeats = shares and steady[0]
+        P = stored.covariances[place]
+        _mean_before(system, score)
+        for c in range(C):
+            for j in range(m):
+                smoothed.states[t, c, j] = means.states[t, c, j]
+            for i in range(m):
+                for j in range(m):
+                    smoothed.states[t, c, j] += score[c, i] * P[i, j]
+        _score_readings(means, stored, t, place, stations, score)
+        if repeats:
+            for i in range(n):
+                smoothed.var[t, i] = smoothed.var[t + 1, i]
+            for k in range(smoothed.W.shape[0]):
+                smoothed.point_variances[t, k] = smoothed.point_variances[t + 1, k]
+        else:
+            if t + 1 < T:
+                _before(system, information, behind)
+                for i in range(m):
+                    for j in range(m):
+                        turned[i, j] = behind[j, i]
+                _before(system, turned, earlier)
+                _after(system, P, past)
+                for i in range(m - n):
+                    for j in range(lead):
+                        past[n + i, j] = P[i, j]
+                _product(information, past, known)
+            _covariances(P, past, known, smoothed, t, V)
+            if moments:
+                for i in range(m):
+                    for j in range(m):
+                        sums[0, i, j] += weights[0] * waiting[0, i, j]
+                        sums[1, i, j] += weights[1] * waiting[0, i, j]
+                        waiting[0, i, j] = V[i, j]
+                    for j in range(m):
+                        sums[2, i, j] += weights[2] * waiting[1, i, j]
+                        waiting[1, i, j] = known[i, j]
+                weights[:3] = 0.0
+            _inform(stored.gains[place], stored.inverses[place], stations, earlier)
+            steady[0] = shares and _same(earlier, information)
+            if not steady[0]:
+                for i in range(m):  # what rounding leaves unlike its transpose would grow from time to time
+                    for j in range(i + 1):
+                        information[i, j] = information[j, i] = 0.5 * (earlier[i, j] + earlier[j, i])
+                weights[3] = 0.0
+                for i in range(n):
+                    for j in range(n):
+                        weights[3] += information[i, j] * system.Q[i, j]
+        if t + 1 < T:
+            weights[1] += 1.0 / smoothed.scale[t + 1]
+            weights[2] += system.scale[t + 1] / smoothed.scale[t + 1]
+        if t > 0:
+            if df > 0:
+                s, quadratic = system.scale[t], _quadratic(system.Q, score[0])
+                smoothed.scale[t] = (s * n + s**2 * (quadratic - weights[3]) + df) / (n + df + 2)
+            weights[0] += 1.0 / smoothed.scale[t]

@@ -1,0 +1,107 @@
+"""The compiled filter and smoother against the passes in plain NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nareg.errors import SolverError
+from nareg.spacetime._dense import smoother as _smoother
+from nareg.spacetime._dense.filter import Dynamics
+from nareg.spacetime._dense.smoother import run
+from tests.spacetime.reference import KINDS, random_dynamics
+from tests.spacetime.reference_passes import reference
+
+
+def compare(result, expected, rtol=1e-9):
+    """Every array, relative to its largest entry; rounding in a small one is that of the large ones that it came from."""
+    expected, result = asdict(expected), asdict(result)
+    for name, value in expected.items():
+        parts, others = (v if isinstance(value, dict) else {name: v} for v in (value, result[name]))
+        for key, part in parts.items():
+            if part is None:
+                assert others[key] is None
+                continue
+            size = np.nanmax(np.abs(part)) if np.isfinite(part).any() else 1.0
+            np.testing.assert_allclose(others[key], part, rtol=rtol, atol=rtol * size, err_msg=key)
+
+
+@st.composite
+def cases(draw):
+    """Readings (T, N) of any gaps, their model, and options."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, T = draw(st.integers(1, 12)), draw(st.integers(1, 60))
+    dynamics = random_dynamics(rng, n, draw(st.sampled_from((1, 2))), draw(st.sampled_from(KINDS)))
+    y = rng.standard_normal((T, n))
+    y[rng.random(y.shape) < draw(st.sampled_from((0.0, 0.13, 0.6)))] = np.nan
+    kind = draw(st.sampled_from(("random", "repeated", "silent", "equal")))
+    if kind == "repeated":
+        y[:, rng.random(n) < 0.5] = np.nan
+        y[: T // 2] = rng.standard_normal((T // 2, n))
+    elif kind == "silent":
+        y[T // 3 : T // 2 + 1] = np.nan
+    r = np.full(n, 0.3) if kind == "equal" else 10 ** rng.uniform(-3, 1, (T, n) if draw(st.booleans()) else n)
+    options = {
+        "smooth": draw(st.booleans()),
+        "moments": draw(st.booleans()),
+        "scale": 0.2 + 2 * rng.random(T) if draw(st.booleans()) else None,
+        "df": 4.0 if draw(st.booleans()) else None,
+        "W": rng.standard_normal((3, n)) if draw(st.booleans()) else None,
+        "errors": rng.standard_normal((T, n, 3)) if draw(st.booleans()) else None,
+    }
+    return y, dynamics, r, options
+
+
+@given(cases())
+@settings(max_examples=150, deadline=None)
+def test_passes_are_those_in_plain_numpy(case):
+    y, dynamics, r, options = case
+    compare(run(y, dynamics, r, **options), reference(y, dynamics, r, **options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [40, 70])
+def test_products_and_blocks_of_more_stations(n, kind):
+    rng = np.random.default_rng(n)
+    dynamics = random_dynamics(rng, n, 1, kind)
+    y = np.where(rng.random((12, n)) < 0.2, np.nan, rng.standard_normal((12, n)))
+    compare(run(y, dynamics, np.full(n, 0.2), moments=True), reference(y, dynamics, np.full(n, 0.2), moments=True))
+
+
+def test_parts_between_ticks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(5)
+    dynamics, y = random_dynamics(rng, 3, 2, "full"), rng.standard_normal((60, 3))
+    y[20:26] = np.nan
+    whole = run(y, dynamics, np.ones(3), moments=True, df=4.0)
+    monkeypatch.setattr(_smoother, "BETWEEN_TICKS", 0)
+    compare(run(y, dynamics, np.ones(3), moments=True, df=4.0), whole, 1e-12)
+
+
+def test_readings_may_be_read_only_and_single_precision():
+    rng = np.random.default_rng(6)
+    dynamics, y = random_dynamics(rng, 3, 1, "scalar"), rng.standard_normal((9, 3)).astype(np.float32)
+    y.flags.writeable = False
+    compare(run(y, dynamics, np.ones(3)), reference(y, dynamics, np.ones(3)))
+
+
+def test_a_covariance_that_is_not_positive_definite_is_named():
+    dynamics = Dynamics((np.asarray(0.5),), np.eye(2), -np.eye(2))
+    with pytest.raises(SolverError, match="the covariance of the innovations is not positive definite"):
+        run(np.zeros((3, 2)), dynamics, np.full(2, 0.1))
+    dynamics = Dynamics((np.asarray(0.5),), -np.eye(2), np.eye(2))
+    with pytest.raises(SolverError, match="the predicted covariance is not positive definite"):
+        run(np.zeros((3, 2)), dynamics, np.full(2, 9.0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("p", [1, 2])
+def test_long_records_with_gaps_let_no_rounding_grow(kind, p):
+    """The antisymmetric part of the information grew from time to time: 1e38 after 1,500."""
+    rng = np.random.default_rng(3)
+    dynamics, y = random_dynamics(rng, 5, p, kind), rng.standard_normal((1500, 5))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    compare(run(y, dynamics, np.full(5, 0.01), moments=True), reference(y, dynamics, np.full(5, 0.01), moments=True), 1e-8)
