@@ -69,6 +69,15 @@ def test_a_proximal_step_ends_where_the_dense_one_ends(seed, gaps, groups, nonne
     np.testing.assert_allclose(second.w, first.w, atol=1e-4 * np.abs(first.w).max())
 
 
+@given(case=st.sampled_from([(8, True), (32, True), (52, False)]))
+def test_a_step_whose_last_gains_are_roundings_ends(case):
+    """Steps that lowered nothing passed for progress: every one of 500 points took 600 evaluations."""
+    _, sparse, u, _ = both(case[0], groups=case[1])
+    end = sparse.step(np.abs(u), 0.6, nonnegative=False, tolerance=1e-8)
+    assert end.message == "gradient below tolerance"
+    assert end.iterations < 100
+
+
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 5), columns=st.integers(1, 6))
 def test_batched_factors_solve_and_invert(seed, count, columns):
     g, support, u, *_ = problem(seed)
