@@ -46,6 +46,7 @@ def both(seed, **options):
     return dense, SparseMarginal(clean, 1 / variance, readings), u, readings
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), gaps=st.booleans(), groups=st.booleans(), times=st.sampled_from([1, 4, 2 * TOGETHER + 3]))
 def test_sparse_factors_give_the_dense_likelihood_and_slope(seed, gaps, groups, times):
     dense, sparse, u, readings = both(seed, gaps=gaps, groups=groups, T=times)
@@ -58,6 +59,7 @@ def test_sparse_factors_give_the_dense_likelihood_and_slope(seed, gaps, groups, 
     assert dense.value_and_slope(outside)[0] == sparse.value_and_slope(outside)[0] == np.inf
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), gaps=st.booleans(), groups=st.booleans(), nonnegative=st.booleans())
 def test_a_proximal_step_ends_where_the_dense_one_ends(seed, gaps, groups, nonnegative):
     dense, sparse, u, _ = both(seed, gaps=gaps, groups=groups)
@@ -174,9 +176,10 @@ def test_graphs_whose_factors_fill_up_are_refused(rng):
 
 
 @pytest.mark.slow
-def test_network_of_two_thousand_nodes_with_gaps():
+@pytest.mark.parametrize("n", [300, pytest.param(2000, marks=pytest.mark.nightly)])
+def test_a_large_network_with_gaps(n, sparse):
     rng = np.random.default_rng(2)
-    g = nareg.graphs.sensor(2000, rng=rng)
+    g = nareg.graphs.sensor(n, rng=rng)
     X = nareg.graphs.heterogeneous_field(g, 90, rng=rng).signals
     X /= np.sqrt(np.mean(X**2))
     Y = X + rng.standard_normal(X.shape)
@@ -187,6 +190,7 @@ def test_network_of_two_thousand_nodes_with_gaps():
     assert error[0] < error[1]
 
 
+@pytest.mark.slow
 def test_readings_that_all_stations_share_end_with_a_finite_design(sparse):
     """The likelihood wants weights without bound: the first image of a step is singular, and there is no point before it."""
     rng = np.random.default_rng(0)

@@ -49,6 +49,7 @@ def test_the_optimum_is_clarabels_and_the_bound_is_below(n, seed, weighted):
     assert np.max(np.sum((S @ extremes) ** 2, axis=0)) == pytest.approx(details["low_rank_objective"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_weights_are_a_stationary_point_of_the_larger_corner():
     """No small feasible change lowers both corners, and the corners balance."""
     g, bounds = corners(60, 4)
@@ -64,6 +65,7 @@ def test_weights_are_a_stationary_point_of_the_larger_corner():
         assert worst_corner(L, x, w) >= d.objective * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_without_dense_matrices_the_design_is_the_same(monkeypatch):
     g, bounds = corners(60, 5)
     options = {**bounds, "noise": 0.2, "fit": np.linspace(1, 3, 60)}
@@ -77,6 +79,7 @@ def test_without_dense_matrices_the_design_is_the_same(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_the_default_works_on_hundreds_of_nodes():
     rng = np.random.default_rng(0)
     g = nareg.graphs.sensor(410, rng=rng)

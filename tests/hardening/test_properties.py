@@ -202,6 +202,7 @@ every = pytest.mark.parametrize("name", COSTS)
 few = settings(max_examples=2)
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems(), seed=st.integers(0, 2**32 - 1))
@@ -223,6 +224,7 @@ def test_results_are_finite_arguments_untouched_and_relabeled_nodes_give_relabel
     close(call.run(p.relabeled(order)), expected, call.rtol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [case for case in COSTS if not CALLS[case.values[0]].no_unit])
 @few
 @given(p=problems(), factor=st.sampled_from([1e-3, 0.25, 1e3]))
@@ -232,6 +234,7 @@ def test_another_unit_scales_results_by_its_power(name, p, factor):
     close(call.run(p.scaled(factor)), expected, call.rtol)
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems())
@@ -242,6 +245,7 @@ def test_how_numbers_lie_in_memory_is_of_no_account(name, p):
         close(call.run(p.each(layout)), expected, call.rtol)
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems())
@@ -255,6 +259,7 @@ def test_float32_gives_the_same_in_the_type_that_is_documented(name, p):
         assert value.array.dtype == (np.float32 if call.keeps_dtype else double[key].array.dtype), key
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems())

@@ -244,7 +244,7 @@ class ConeDescent:
         return False
 
     def _lowers(self, u: np.ndarray, value: float, gradient: np.ndarray, promised: float) -> bool:
-        """Whether a step pays; one that promises less than a rounding of the value is judged by the gradient, which must fall."""
+        """Whether a step pays; one that promises less than a rounding is judged by the gradient, which must fall."""
         rounding = ROUNDING * (abs(self.value) + (self.size or 0.0))
         if promised < -rounding:
             return value <= self.value + 1e-4 * promised
