@@ -124,8 +124,9 @@ def test_jacobi_shrinks_the_error_by_the_rate(small, rate):
 
 
 @pytest.mark.slow
-def test_the_published_condition_for_the_recursion(small):
-    g, X, _ = small
+@pytest.mark.parametrize("n", [3, pytest.param(5, marks=pytest.mark.nightly)])
+def test_the_published_condition_for_the_recursion(n):
+    g, X, _ = case(3, n)
     program = programs.prony(g, signals=X, lower=0.02)
     d = program.add(*programs.recursion(program, 0.9)).solve()
     assert np.linalg.norm(d.matrix.toarray(), 2) <= 0.9 + 1e-6
