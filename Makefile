@@ -77,7 +77,7 @@ reproduce: $(VENV)/.experiments
 	$(BIN)/nareg reproduce node-adaptive --report $(ARGS)
 
 quick: $(VENV)/.test
-	$(PYTEST) -m 'not slow and not nightly' $(ARGS)
+	$(PYTEST) -m 'not slow and not nightly and not guide' $(ARGS)
 
 nightly: $(VENV)/.test
 	$(BIN)/python -m pytest -m nightly $(ARGS)
@@ -99,7 +99,9 @@ types: $(VENV)/.dev
 results: $(VENV)/.docs
 	$(BIN)/python -m experiments._pages docs
 
-docs: results
+# The code of the pages runs here, and only here.
+docs: results $(VENV)/.test
+	$(PYTEST) -m guide tests
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 $(PETSC_VENV)/.petsc: pyproject.toml constraints.txt

@@ -82,6 +82,7 @@ def test_every_part_stands_on_a_floor():
     assert parts - {"__init__"} == set(FLOOR)
 
 
+@pytest.mark.slow
 def test_no_import_runs_upwards():
     """Imports inside functions count, too."""
     upwards = []
@@ -96,6 +97,7 @@ def test_no_import_runs_upwards():
     assert not upwards
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_parts_is_that_of_their_imports():
     assert house.PICTURE.read_text() == house.drawing(), "run make house"
 

@@ -103,6 +103,7 @@ def test_python_and_the_command_give_the_same_numbers(outcome, files):
     np.testing.assert_allclose(x, cleaned.x.to_numpy().T, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_netcdf_comes_back_as_the_same_readings(files, tmp_path):
     folder, network = files
     done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "out", "--format", "netcdf")
@@ -113,6 +114,7 @@ def test_netcdf_comes_back_as_the_same_readings(files, tmp_path):
     np.testing.assert_allclose(data["reading"].sel(station=list(network.names)), network.readings, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_bound_that_the_user_states_limits_the_estimate(files, tmp_path):
     folder, network = files
     highest = float(np.nanmedian(network.readings))

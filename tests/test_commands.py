@@ -161,7 +161,7 @@ def graph_files(folder):
     (folder / "labels.csv").write_text("node,label,train\n" + rows)
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 @pytest.mark.parametrize(("lines", "files"), [(ON_STATIONS, None), (ON_A_GRAPH, graph_files)], ids=["stations", "graph"])
 def test_the_commands_run_in_their_order(lines, files, tmp_path):
     if files is not None:

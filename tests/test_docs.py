@@ -26,7 +26,7 @@ def test_guide_opens_with_an_example(guide):
     assert any(line.startswith("```") for line in lines[:OPENING]), f"{guide.name} has no example in its first {OPENING} lines"
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 @pytest.mark.parametrize(
     "page",
     [DOCS / "index.md", DOCS / "tutorial.md", DOCS / "choose.md", *(path for path in GUIDES if path.stem not in ELSEWHERE)],

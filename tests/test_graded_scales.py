@@ -97,6 +97,7 @@ def test_the_best_linear_filter_on_a_network_of_two_units(rng):
     np.testing.assert_allclose(faint, 0.8 * unit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "direct", "cg", "jacobi", "chebyshev", "multigrid"])
 @pytest.mark.parametrize("unit", [1e-100, 1e-160, 1e-200, 1e-300])
 def test_readings_whose_squares_underflow_are_denoised(us, rng, method, unit):

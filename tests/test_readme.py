@@ -14,7 +14,7 @@ from nareg.datasets._sources import SOURCES
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 def test_readme_example_prints_what_it_says():
     text = (ROOT / "README.md").read_text()
     code, printed = re.search(r"```python\n(.*?)```\s*\n```\n(.*?)```", text, re.DOTALL).groups()

@@ -134,6 +134,7 @@ def test_results_are_in_the_order_of_the_readings_whatever_that_of_the_stations(
     assert any("left out: no coordinates" in note for note in left_out.notes)
 
 
+@pytest.mark.slow
 def test_the_band_of_a_drifting_station_is_as_wide_as_it_is_off():
     network = nareg.datasets.simulated(20, 400, faults=(), rng=np.random.default_rng(7))
     readings, stations = frames(network)
@@ -154,6 +155,7 @@ def test_the_band_of_a_drifting_station_is_as_wide_as_it_is_off():
     assert any("1 station drifts" in note for note in cleaned.notes)
 
 
+@pytest.mark.slow
 def test_evidence_has_the_times_of_the_table(network):
     readings, stations = frames(network)
     zoned = readings.set_axis(pd.DatetimeIndex(readings.index).tz_localize("UTC").tz_convert("Asia/Kolkata"))

@@ -99,6 +99,7 @@ def test_the_estimate_is_the_filters_on_all_usable_readings(unlike, cleaned):
         np.testing.assert_allclose(x[:, t] - offset[:, t], np.linalg.solve(np.diag(C) + S, C * z), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_hidden_readings_do_not_enter_the_design(unlike, cleaned):
     graph, _, y = unlike
     moved = np.where(cleaned.hidden, y + 1e-6, y)  # by so little that the same readings are hidden
@@ -140,6 +141,7 @@ def test_long_records_are_thinned_evenly(model, monkeypatch):
     np.testing.assert_allclose(found.design.matrix.toarray(), expected.matrix.toarray(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_gaps_of_any_kind_are_filled(unlike):
     grid, _, y = unlike
     two = nareg.Graph(sp.csr_array(sp.block_diag([grid.adjacency] * 2)))
@@ -212,6 +214,7 @@ def test_ctrl_c_ends_the_call(model):
         EdgeWeights(model).fit(progress=stop)
 
 
+@pytest.mark.slow
 def test_the_bar_only_moves_on(unlike):
     graph, _, y = unlike
     said: list[Progress] = []

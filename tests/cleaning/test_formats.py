@@ -30,6 +30,7 @@ def test_parquet_keeps_every_digit_and_the_times(cleaned, tmp_path):
     assert again.zone == "UTC"
 
 
+@pytest.mark.slow
 def test_netcdf_has_places_units_and_flags(cleaned, tmp_path):
     xarray = pytest.importorskip("xarray")
     folder = cleaned.save(tmp_path, format="netcdf")

@@ -12,7 +12,11 @@ import nareg
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("stations", "times", "minutes", "noise", "step"),
-    [(5, 400, 5, 0.1, 0.1), (4, 240, 60, 0.5, 0.1), (6, 240, 60, 0.05, 1.0), (4, 400, 5, 0.02, 0.1)],
+    [
+        (4, 240, 60, 0.5, 0.1),
+        (6, 240, 60, 0.05, 1.0),
+        *(pytest.param(n, 400, 5, noise, 0.1, marks=pytest.mark.nightly) for n, noise in ((5, 0.1), (4, 0.02))),
+    ],
 )
 def test_bands_at_rounded_readings_of_few_stations(stations, times, minutes, noise, step):
     network = nareg.datasets.simulated(

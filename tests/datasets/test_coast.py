@@ -35,6 +35,7 @@ def test_land_and_sea_of_two_networks():
     assert not is_land(-4.5, 47.6, brittany)
 
 
+@pytest.mark.slow
 def test_most_stations_stand_on_land():
     network = nareg.datasets.load("us-weather")
     land = coast(network.coordinates)["land"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import subprocess
 import sys
 
@@ -24,6 +25,8 @@ from nareg.results import Status
 from tests.design.test_edge import random_objective
 
 DESIGNS = {"exact": exact, "blind": blind}
+#: One case per design and precision; the others run at night.
+FEW = [("float64", None, "exact"), ("float32", "noise", "blind")]
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +59,12 @@ def dense_value(L, c, w, columns):
     return value if columns.sure is None else value + 2 * np.sum(columns.sure * np.linalg.solve(K, columns.sure))
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**31), st.sampled_from(["float64", "float32"]), st.booleans(), st.booleans())
+CASES = given(st.integers(0, 2**31), st.sampled_from(["float64", "float32"]), st.booleans(), st.booleans())
+
+
+@pytest.mark.slow
+@settings(max_examples=5, deadline=None)
+@CASES
 def test_gradient_against_finite_differences_of_dense_solves(torch, seed, precision, is_blind, squared):
     """Weights of both signs and zero, nodes that are not observed, an isolated node, operators that are no Laplacian."""
     rng = np.random.default_rng(seed)
@@ -85,6 +92,11 @@ def test_gradient_against_finite_differences_of_dense_solves(torch, seed, precis
     np.testing.assert_allclose(gradient, slope, atol=1e-5 * (1 + np.abs(slope).max()))
 
 
+GRADIENTS = test_gradient_against_finite_differences_of_dense_solves.hypothesis.inner_test
+test_more_gradients = pytest.mark.nightly(settings(max_examples=30, deadline=None)(CASES(GRADIENTS)))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_levels_serve_until_weights_have_moved_far(torch, precision):
     """Large smooth weights on a mesh: pyamg's levels of one w precondition its neighbors, and exact answers come out."""
@@ -110,9 +122,14 @@ def test_levels_serve_until_weights_have_moved_far(torch, precision):
     assert made[3] == made[2] + 1  # a node lost its weight: levels that couple it cannot serve
 
 
-@pytest.mark.parametrize("kind", DESIGNS)
-@pytest.mark.parametrize("data_weight", [None, "noise"])
-@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "data_weight", "kind"),
+    [
+        case if case in FEW else pytest.param(*case, marks=pytest.mark.nightly)
+        for case in itertools.product(["float64", "float32"], [None, "noise"], DESIGNS)
+    ],
+)
 def test_designs_have_the_risk_of_those_of_scipy(torch, field, kind, data_weight, precision):
     data = data_of(kind, field)
     ours = DESIGNS[kind](field.graph, **data, data_weight=data_weight, backend=backend_of(torch, precision))
@@ -129,6 +146,7 @@ def test_designs_have_the_risk_of_those_of_scipy(torch, field, kind, data_weight
     np.testing.assert_array_equal(again.weights, ours.weights)
 
 
+@pytest.mark.slow
 def test_groups_bounds_and_gaps_go_to_torch_as_well(torch, field):
     labels = np.arange(150) % 7
     d = exact(field.graph, signals=field.signals, noise=field.noise, groups=labels, lower=0.01, upper=4.0, backend="torch")
@@ -228,9 +246,11 @@ def test_edge_products_in_another_node_order(torch, rng):
         np.testing.assert_allclose(first, second, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("structure", "shrink"), [("symmetric", 0.7), ("laplacian", 0.9)])
-def test_edge_designs_agree(torch, field, structure, shrink):
-    part = np.arange(60)
+@pytest.mark.parametrize("size", [20, pytest.param(60, marks=pytest.mark.nightly)])
+def test_edge_designs_agree(torch, field, size, structure, shrink):
+    part = np.arange(size)
     graph, X, noise = field.graph.subgraph(part), field.signals[part], field.noise[part]
     options = {"signals": X, "noise": noise, "shrink": shrink, "structure": structure}
     ours = edge(graph, **options, backend="torch")
@@ -269,6 +289,7 @@ def test_petsc_that_is_not_installed_is_named(field, kind):
         DESIGNS[kind](field.graph, **data_of(kind, field), backend="petsc")
 
 
+@pytest.mark.slow
 def test_torch_that_is_not_installed_is_named():
     """And nothing of a design imports torch or PETSc before they are named."""
     script = """

@@ -211,6 +211,7 @@ def test_signals_that_one_weight_suits_fall_back_to_it():
     assert fallen >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 def test_laplacian_structure_allows_every_solver(rng, data_weight):
     g = nareg.graphs.sensor(60, k=5, rng=rng)

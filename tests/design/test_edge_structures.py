@@ -68,6 +68,7 @@ def test_a_laplacian_structure_by_likelihood_is_the_dense_one(rng, monkeypatch):
     assert u.min() >= -1e-12 * u.max()
 
 
+@pytest.mark.slow
 def test_a_laplacian_structure_by_risk_is_near_the_dense_one(rng, monkeypatch):
     """The dense risk has its expectation over the noise, the sampled one 32 probes."""
     g = nareg.graphs.sensor(50, k=4, rng=rng)

@@ -26,9 +26,12 @@ def measured(us, seed, db, *, T=None, two_decades=False, **settings):
     return result / wiener, result / scalar, d
 
 
+LEVELS = [0, *(pytest.param(db, marks=pytest.mark.nightly) for db in (-10, 10))]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("two_decades", [False, True])
-@pytest.mark.parametrize("db", [-10, 0, 10])
+@pytest.mark.parametrize("db", LEVELS)
 def test_us_network_close_to_the_wiener_filter(us, db, two_decades):
     rows = [measured(us, seed, db, two_decades=two_decades) for seed in range(5)]
     assert np.mean([r[0] for r in rows]) < 1.12
@@ -38,7 +41,7 @@ def test_us_network_close_to_the_wiener_filter(us, db, two_decades):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("two_decades", [False, True])
-@pytest.mark.parametrize("db", [-10, 0, 10])
+@pytest.mark.parametrize("db", LEVELS)
 def test_us_network_with_ten_signals_is_never_worse_than_one_weight(us, db, two_decades):
     for seed in range(8):
         assert measured(us, seed, db, T=10, two_decades=two_decades)[1] <= 1.0 + 1e-6

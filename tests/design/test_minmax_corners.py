@@ -49,6 +49,7 @@ def test_the_optimum_is_clarabels_and_the_bound_is_below(n, seed, weighted):
     assert np.max(np.sum((S @ extremes) ** 2, axis=0)) == pytest.approx(details["low_rank_objective"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_weights_are_a_stationary_point_of_the_larger_corner():
     """No small feasible change lowers both corners, and the corners balance."""
     g, bounds = corners(60, 4)
@@ -64,6 +65,7 @@ def test_weights_are_a_stationary_point_of_the_larger_corner():
         assert worst_corner(L, x, w) >= d.objective * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_without_dense_matrices_the_design_is_the_same(monkeypatch):
     g, bounds = corners(60, 5)
     options = {**bounds, "noise": 0.2, "data_weight": np.linspace(1, 3, 60)}
@@ -77,9 +79,11 @@ def test_without_dense_matrices_the_design_is_the_same(monkeypatch):
     )
 
 
-def test_the_default_works_on_hundreds_of_nodes():
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [100, pytest.param(410, marks=pytest.mark.nightly)])
+def test_the_default_works_on_hundreds_of_nodes(n):
     rng = np.random.default_rng(0)
-    g = nareg.graphs.sensor(410, rng=rng)
+    g = nareg.graphs.sensor(n, rng=rng)
     X = nareg.graphs.heterogeneous_field(g, 30, rng=rng).signals
     bounds = {"signal_low": X.min(axis=1), "signal_high": X.max(axis=1)}
     d = minmax(g, **bounds, noise=0.5)

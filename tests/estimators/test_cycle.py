@@ -129,6 +129,7 @@ def test_times_of_another_kind_are_refused():
         SeasonalCycleRemover().fit(daily(HOURS)).inverse_transform(np.ones((3, 2)))
 
 
+@pytest.mark.slow
 def test_adjusted_runs_any_estimator_in_the_unit_of_x(network, clean, noisy):
     past, new = np.arange(365) < 340, np.arange(365) >= 340
     for estimator in (NodeAdaptiveDenoiser(network.graph), EdgeDenoiser(network.graph), KNNImputer(), None):
@@ -154,6 +155,7 @@ def test_a_pipeline_puts_back_what_it_removed(network, noisy, estimator):
     assert abs(expected.mean() - new.to_numpy().mean()) < 1.0  # in the unit of X, not what is left of it
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_ends_in_a_smoother_puts_back_what_it_removed(network, noisy, clean):
     smoother = SpaceTimeSmoother(network.graph, dynamics="scalar")
     pipeline = make_pipeline(SeasonalCycleRemover(), smoother).set_output(transform="pandas").fit(noisy)
@@ -165,6 +167,7 @@ def test_a_pipeline_that_ends_in_a_smoother_puts_back_what_it_removed(network, n
         pipeline.inverse_transform(pipeline.transform(noisy).iloc[:, :3])
 
 
+@pytest.mark.slow
 def test_adjusted_hands_times_and_a_clean_field_on(network, clean, noisy):
     smoother = SeasonallyAdjusted(SpaceTimeSmoother(network.graph, dynamics="scalar")).fit(noisy[:200])
     np.testing.assert_array_equal(smoother.estimator_.model_.times, noisy.index[:200].to_numpy())
@@ -173,6 +176,7 @@ def test_adjusted_hands_times_and_a_clean_field_on(network, clean, noisy):
     np.testing.assert_allclose(1 / exact.estimator_.design_.data_weight, ((noisy - clean) ** 2).mean(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_pipeline_scores_in_its_own_unit(network, noisy):
     """Without y the held-out readings are what is left of X; with the parts nested, parameters have names."""
     pipeline = make_pipeline(SeasonalCycleRemover(), NodeAdaptiveDenoiser(network.graph)).fit(noisy)

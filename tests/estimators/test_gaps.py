@@ -16,6 +16,7 @@ ALL = [
 EACH = pytest.mark.parametrize("estimator", ALL, ids=lambda e: f"{type(e).__name__}-{getattr(e, 'design', '')}")
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize("missing", ["some", "a station", "a time", "a station and a time"])
 @pytest.mark.filterwarnings("ignore::nareg.errors.DegenerateFitWarning")

@@ -75,6 +75,7 @@ def test_on_two_processes(network, noisy):
     assert search.fit(noisy).best_params_ == {"estimator__shrink": 0.2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", range(6))
 def test_clone_pickle_and_frames(position, network, noisy):
     estimator = all_of(network.graph)[position]

@@ -26,6 +26,7 @@ def fitted(walk):
     return SpaceTimeSmoother(nareg.graphs.grid((3, 3)), dynamics="scalar").fit(walk[1])
 
 
+@pytest.mark.slow
 def test_it_is_the_functions_model(walk, fitted):
     model = nareg.spacetime.fit(nareg.graphs.grid((3, 3)), walk[1].T, dynamics="scalar")
     expected = model.smooth(walk[1].T, times=np.arange(200.0)).x.T
@@ -39,6 +40,7 @@ def test_other_readings_of_any_length(walk, fitted):
         assert fitted.transform(X).shape == (n, 9)
 
 
+@pytest.mark.slow
 def test_dates_in_the_index_are_used(clean, noisy, network):
     smoother = SpaceTimeSmoother(network.graph, dynamics="scalar").fit(noisy)
     assert smoother.model_.cycles.names == ("year",)
@@ -48,6 +50,7 @@ def test_dates_in_the_index_are_used(clean, noisy, network):
     assert smoother.score(noisy, clean) > 0.5 * -4.0
 
 
+@pytest.mark.slow
 def test_a_gap_in_the_index_is_a_gap_in_time(walk):
     """A training set that misses a block: rows beside the gap are not neighbors in time."""
     frame = pd.DataFrame(walk[1])

@@ -42,6 +42,7 @@ def test_experiments_without_a_device_are_the_ones_that_have_no_such_setting():
     assert {name for name, known in settings.items() if "device" not in known} == set(_main.WITHOUT_DEVICE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_DEVICE)
 def test_every_point_hands_its_device_to_the_library(name, data_root):
     figure, settings = figure_on(name, NOWHERE)

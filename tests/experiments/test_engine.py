@@ -186,6 +186,7 @@ def marked(name):
     return pytest.param(name, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [marked(name) for name in TINY])
 def test_figures_give_numbers_a_picture_and_a_verdict_on_every_claim(name, tmp_path, request):
     if name in NEEDS_DATA:

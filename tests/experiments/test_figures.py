@@ -12,6 +12,7 @@ from experiments._figure import Finding, Verdict
 from nareg import graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["learned", "bounds"])
 def test_no_filter_passes_the_limit_and_no_single_weight_the_best(scenario, data_root):
     settings = replace(fig4.FIGURE.full, draws=0, every=20, oracle_every=1000)

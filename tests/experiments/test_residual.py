@@ -71,6 +71,7 @@ def test_the_ends_propagate_alone_and_return_the_input(graph, f):
     assert torch.equal(peers.AdaptiveResidual(6, lam=1.0)(f, graph), f)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.0, 0.3, 0.6, 1.0])
 def test_gradients_are_those_of_finite_differences(lam, graph, f):
     assert torch.autograd.gradcheck(lambda x: peers.AdaptiveResidual(5, lam=lam)(x, graph), f.requires_grad_())

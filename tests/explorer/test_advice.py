@@ -44,6 +44,7 @@ def folder(tmp_path_factory):
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(ADVICE))
 def test_its_code_runs(name, folder):
     code = ADVICE[name]["code"] + (

@@ -28,6 +28,7 @@ def small() -> nareg.datasets.SimulatedNetwork:
     return nareg.datasets.simulated(6, 40, faults=("stuck",), rng=np.random.default_rng(1))
 
 
+@pytest.mark.slow
 def test_two_files_give_a_page(small, tmp_path):
     small.to_csv(tmp_path)
     done = run(tmp_path / "stations.csv", tmp_path / "readings.csv", "--out", tmp_path / "page.html", "--unit", "°C")

@@ -253,6 +253,7 @@ def test_small_indefinite_systems_never_pass(S, method):
     assert denoise(g, S, np.ones(len(S)), method=method).status is Status.INDEFINITE
 
 
+@pytest.mark.slow
 def test_multigrid_gives_the_same_numbers_every_time_and_leaves_the_global_random_state(rng):
     g = nareg.graphs.sensor(900, rng=rng)
     y = rng.standard_normal((900, 2))

@@ -97,6 +97,7 @@ def test_gradient_of_layers(layer, out_channels, graph):
     assert gradcheck(run, (leaf(18, 4), *(p.detach().requires_grad_() for p in parameters.values())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("laplacian", ["augmented", "combinatorial"])
 @pytest.mark.parametrize("groups", [None, np.arange(18) % 4])
 def test_gradient_in_node_weights(laplacian, groups, graph):

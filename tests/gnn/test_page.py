@@ -29,7 +29,7 @@ def output(code: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 def test_code_of_the_page_runs(tmp_path):
     pytest.importorskip("torch_geometric")
     blocks = [block for block in BLOCKS if block is not SWAP]
@@ -41,7 +41,7 @@ def test_code_of_the_page_runs(tmp_path):
     assert (tmp_path / "runs.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 def test_one_line_of_a_script_swaps_the_layer(tmp_path):
     pytest.importorskip("torch_geometric")
     lines = SCRIPT.splitlines(keepends=True)

@@ -89,6 +89,7 @@ def test_layers_that_check_a_spectrum_wait_twice_a_pass_and_no_more(task):
     assert counts[1] - counts[0] <= 10 * 2 * 2, seen.places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", training.RULES)
 @pytest.mark.parametrize("patience", [1, 4, 9])
 def test_patience_stops_where_a_look_at_every_epoch_would_stop(selection, patience, task):
@@ -310,6 +311,7 @@ HERTA = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "optimizer", "preconditioner", "most"), HERTA)
 def test_herta_reads_a_few_numbers_an_iteration_whatever_its_solves_take(loss, optimizer, preconditioner, most, task):
     for lam in (1.0, 50.0):  # a few and many products per solve

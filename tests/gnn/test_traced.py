@@ -92,6 +92,7 @@ def test_results_and_gradients_are_those_of_the_layer(name, out, graph, traced):
         torch.testing.assert_close(ours, theirs, atol=1e-8, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", [3, 9])
 def test_features_without_a_gradient(out, traced):
     torch.manual_seed(0)

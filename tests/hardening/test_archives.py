@@ -145,6 +145,7 @@ def test_declared_shapes_of_a_source_are_compared_with_the_file(tmp_path):
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_matlab_file_that_expands_beyond_reason_is_refused(tmp_path):
     rows = FREE // 8 // 100
     scipy.io.savemat(

@@ -206,6 +206,7 @@ every = pytest.mark.parametrize("name", COSTS)
 few = settings(max_examples=2)
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems(), seed=st.integers(0, 2**32 - 1))
@@ -227,6 +228,7 @@ def test_results_are_finite_arguments_untouched_and_relabeled_nodes_give_relabel
     close(call.run(p.relabeled(order)), expected, call.rtol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [case for case in COSTS if not CALLS[case.values[0]].no_unit])
 @few
 @given(p=problems(), factor=st.sampled_from([1e-3, 0.25, 1e3]))
@@ -236,6 +238,7 @@ def test_another_unit_scales_results_by_its_power(name, p, factor):
     close(call.run(p.scaled(factor)), expected, call.rtol)
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems())
@@ -246,6 +249,7 @@ def test_how_numbers_lie_in_memory_is_of_no_account(name, p):
         close(call.run(p.each(layout)), expected, call.rtol)
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems())
@@ -259,6 +263,7 @@ def test_float32_gives_the_same_in_the_type_that_is_documented(name, p):
         assert value.array.dtype == (np.float32 if call.keeps_dtype else double[key].array.dtype), key
 
 
+@pytest.mark.slow
 @every
 @few
 @given(p=problems())

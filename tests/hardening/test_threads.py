@@ -79,6 +79,7 @@ def test_a_graphs_laplacians_and_components():
     shared(fresh, *(lambda g, kind=kind: g.laplacian(kind).toarray() for kind in kinds), lambda g: g.components)
 
 
+@pytest.mark.slow
 def test_a_prepared_filter():
     for method in ("direct", "cg", "multigrid"):
         shared(
@@ -126,6 +127,7 @@ def hasty():
     sys.setswitchinterval(usual)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["NGC", "RNGC", "GATConv", "Unfolded"])
 @pytest.mark.usefixtures("hasty")
 def test_a_layer_on_changing_graphs(name):

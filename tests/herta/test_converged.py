@@ -12,6 +12,7 @@ from nareg.results import Status
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, cross_entropy, fit, propagated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preconditioner", ["exact", "blocks"])
 @pytest.mark.parametrize(("seed", "tol"), [(0, 1e-4), (3, 1e-4), (3, 1e-8)])
 def test_nodes_whose_curvature_vanishes_early_are_not_lost_sight_of(seed, tol, preconditioner):
@@ -28,6 +29,7 @@ def test_nodes_whose_curvature_vanishes_early_are_not_lost_sight_of(seed, tol, p
     assert found.loss - best == pytest.approx(found.gap, rel=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:targets hold 2 classes, but no node of train")
 @pytest.mark.parametrize("node", range(4))
 def test_steps_that_wander_are_not_called_converged(node):
@@ -42,6 +44,7 @@ def test_steps_that_wander_are_not_called_converged(node):
     assert found.loss <= 1.01 * best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["mse", "ce"])
 @pytest.mark.parametrize(
     ("kind", "lam"), [("augmented", 10.0), ("augmented", 1e3), ("combinatorial", 100.0), ("combinatorial", 1e3)]
@@ -107,6 +110,7 @@ HOW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("tol", [1e-8, 1e-3])
 @pytest.mark.parametrize(("seed", "decay", "per_feature"), [(1, 1e-5, 1.9), (2, 1e-4, 3), (3, 1e-2, 5)])
@@ -124,6 +128,7 @@ def test_correlated_features_are_not_called_converged_far_above_the_minimum(seed
         assert found.status in (Status.CONVERGED, Status.SEPARABLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_default_goes_on_where_a_gradient_says_too_little(seed):
     """Fewer than two training nodes a feature, so that no preconditioner is built at first; the loss falls to nothing."""

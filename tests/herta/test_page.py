@@ -14,7 +14,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 assert len(BLOCKS) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 @pytest.mark.parametrize("code", BLOCKS)
 def test_examples_run_and_end_where_they_say(code):
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)

@@ -52,6 +52,7 @@ def graphs(draw):
     return Adjacency(sp.csr_array(upper + upper.T)), rng
 
 
+@pytest.mark.slow
 @given(graphs(), st.sampled_from(["augmented", "combinatorial"]), st.sampled_from([0.0, 0.5, 30.0, 1e3, 1e6]))
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solves_are_within_their_tolerance(solver, graph, kind, lam):

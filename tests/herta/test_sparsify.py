@@ -105,6 +105,7 @@ def test_the_measured_error_is_the_true_one(kind, n, small, rng, monkeypatch):
     assert again == pytest.approx(found.error, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [0.1, 1.0, 4.0])
 def test_large_errors_are_the_true_ones_too(draws, rng, lanczos):
     graph = nareg.graphs.power_law(600, mean_degree=4, rng=rng)

@@ -147,6 +147,7 @@ def test_what_cannot_work_is_refused(task):
         herta.precondition(graph, X, lam=LAM, train=[])
 
 
+@pytest.mark.slow
 def test_the_graph_network_layers_train_with_it(rng):
     """Two more lines in a loop with a library layer."""
     graph, X, labels, train = problem(rng, n=200, d=6)

@@ -84,6 +84,7 @@ def test_a_reference_system_behind_a_link_is_not_fetched(tmp_path, address):
     assert asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["geojson", "gpkg", "shp", "fgb"])
 @pytest.mark.parametrize("crs", [4326, 3857])
 def test_every_kind_of_map_file_gives_its_points(tmp_path, suffix, crs):

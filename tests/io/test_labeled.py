@@ -26,6 +26,7 @@ def frame(values: np.ndarray = X) -> pd.DataFrame:
     return pd.DataFrame(values.T, index=TIMES, columns=list(NAMES))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(order=st.permutations(NAMES))
 def test_columns_in_any_order_give_the_same_estimates(order):
@@ -118,6 +119,7 @@ def test_noise_and_risk_take_tables():
     assert risks[0] == risks[1]
 
 
+@pytest.mark.slow
 def test_the_space_time_model_takes_times_and_gives_tables():
     rng = np.random.default_rng(3)
     walk = np.cumsum(rng.standard_normal((1, T)), axis=1) + 0.3 * rng.standard_normal((N, T))

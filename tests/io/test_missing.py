@@ -109,6 +109,7 @@ def test_a_silent_station_stays_and_is_named(tmp_path):
     assert "1 station has no reading: 'B'" in table.notes[0]
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-50, 50), min_size=5, max_size=40), st.sampled_from([-9999.0, -999.0, 9999.0]), st.integers(2, 5))
 @settings(max_examples=60)
 def test_only_the_sentinel_becomes_missing(values, code, times):

@@ -30,6 +30,7 @@ def test_a_healthy_network_has_no_suspects_and_hardly_a_bad_reading(rng):
     assert np.mean(bad) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("minutes", "memory"), [(5, 0.995), (10, 0.99), (60, 0.9), (1440, 0.6)])
 @pytest.mark.parametrize("n", [4, 5, 20])
 def test_slow_fields_have_no_suspects(rng, n, minutes, memory):
@@ -196,6 +197,7 @@ def _exchanged(seed: int, size: int, width: float, others: int, extra: float) ->
     return known_model(readings, coordinates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [0.0, 0.5])
 @pytest.mark.parametrize("seed", [0, 1, 5])
 def test_neighbors_of_two_exchanged_stations_are_healthy(seed, extra):

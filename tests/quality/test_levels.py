@@ -46,6 +46,7 @@ def test_a_broken_law(case, start):
     assert (quality.flags[7, start + 20 :] == Flag.BAD).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 150])
 @pytest.mark.parametrize("broken", [10, 11])
 def test_of_two_at_one_place_the_one_that_contradicts_the_third_is_faulty(rng, broken, start):

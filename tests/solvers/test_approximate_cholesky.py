@@ -45,6 +45,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_forests_have_exact_factors(parts, rng):
     """A star, a path and isolated nodes: to eliminate a node with one or two neighbors draws nothing."""
@@ -65,6 +66,7 @@ def test_the_condition_number_is_small_whatever_the_strength_of_the_edges(name, 
     assert values[-1] / values[0] < 15
 
 
+@pytest.mark.slow
 def test_the_factor_is_right_in_the_mean(rng):
     """The mean of many factors tends to the matrix: within four standard errors of every entry."""
     n = 7

@@ -10,6 +10,7 @@ from nareg._solvers import tall_products
 from nareg._solvers.tall_products import ORDER, ROWS, WIDE, times, transposed_times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [0, 1, 2, 3, 7, WIDE - 1, WIDE])
 @pytest.mark.parametrize("width", [0, 1, 5, 64])
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 4, 5, ROWS - 1, ROWS, ROWS + 3, 3 * ROWS + 6])

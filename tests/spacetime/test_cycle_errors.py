@@ -142,6 +142,7 @@ def test_the_curve_of_a_large_network():
     np.testing.assert_array_equal(nothing.at(field), everything(known).at(field))
 
 
+@pytest.mark.slow
 def test_both_engines_are_about_as_sure():
     rng = np.random.default_rng(2)
     graph = nareg.graphs.grid((6, 6))

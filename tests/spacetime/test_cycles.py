@@ -120,6 +120,7 @@ def test_the_variance_of_levels_covers_their_errors():
     assert 0.6 < np.mean(np.square(scores)) < 1.6
 
 
+@pytest.mark.slow
 def test_readings_close_together_leave_no_mean_open():
     """A station that read for a short while only: its mean's variance stays that of a short mean, and estimates stay small."""
     rng = np.random.default_rng(0)
@@ -174,6 +175,7 @@ def test_waves_beside_the_cycles_leave_their_harmonics_alone(name, step):
         assert (together < 1.5 * alone).all(), periods
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dense", "sparse"])
 def test_a_record_of_two_and_a_half_days_has_narrow_bands(engine):
     network = nareg.datasets.simulated(12, 60, step_minutes=60, faults=(), rng=np.random.default_rng(2))

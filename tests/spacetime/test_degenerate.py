@@ -40,6 +40,7 @@ WITHOUT_MAXIMUM = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", WITHOUT_MAXIMUM)
 def test_a_likelihood_without_a_maximum_is_named(what, tmp_path):
     readings, sentence = WITHOUT_MAXIMUM[what]
@@ -57,6 +58,7 @@ def test_a_likelihood_without_a_maximum_is_named(what, tmp_path):
     assert load(tmp_path / "model.npz").details.notes == model.details.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", ["auto", "full"])
 def test_constant_readings_are_their_own_estimate(dynamics):
     with pytest.warns(DegenerateFitWarning):
@@ -65,6 +67,7 @@ def test_constant_readings_are_their_own_estimate(dynamics):
     np.testing.assert_allclose(model.forecast(3).x, 3.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("robust", "what"), [(True, "and is left out"), (False, "and misleads the fit: remove it")])
 def test_a_constant_station_is_named(robust, what):
     readings = noisy()
@@ -74,6 +77,7 @@ def test_a_constant_station_is_named(robust, what):
     assert f"station 'c' reads one value at all times {what}" in model.details.notes[0]
 
 
+@pytest.mark.slow
 def test_a_station_with_one_reading_is_named():
     readings = noisy()
     readings[[1, 3]] = np.nan
@@ -83,6 +87,7 @@ def test_a_station_with_one_reading_is_named():
     assert np.isfinite(model.smooth().x).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["estimate", 0.16])
 def test_sound_readings_are_not_remarked_on(noise):
     readings = noisy()

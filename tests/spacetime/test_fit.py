@@ -194,6 +194,7 @@ ANSWERED = {
 DEGENERATE = {"one time", "all readings zero", "all readings equal"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ANSWERED)
 def test_odd_but_answerable(what):
     graph, readings = ANSWERED[what]()

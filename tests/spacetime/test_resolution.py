@@ -60,6 +60,7 @@ def test_rounding_through_a_transform_follows_its_slope():
     assert np.isfinite(rounding_variance(zeros, _transforms.named("log", zeros.ravel()))).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dense", "sparse"])
 @pytest.mark.parametrize("transform", [None, "sqrt"])
 def test_noise_of_rounded_readings_is_at_least_their_rounding(engine, transform):
@@ -99,6 +100,7 @@ def test_a_record_with_too_few_neighbors_at_the_same_times_is_left_alone():
     assert (noise_floor(y, y.T, _transforms.none(), 1.0, graph.adjacency) == 0).all()
 
 
+@pytest.mark.slow
 def test_bands_of_a_tide_hold_the_truth_at_its_readings():
     graph, _ = smooth(n=4)
     hours, rng = np.arange(400), RNG(0)

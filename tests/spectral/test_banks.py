@@ -96,6 +96,7 @@ def test_the_dual_reconstructs(graph, y):
     np.testing.assert_allclose(bank.inverse().synthesize(coefficients, method="exact"), y, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_large_graph_needs_no_dense_matrix(rng):
     graph = nareg.graphs.grid((300, 300))
     bank = spectral.heat(graph, 40.0)

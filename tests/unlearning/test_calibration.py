@@ -17,6 +17,7 @@ def model_of(seed=3, *, factor=1.0, **settings):
     return model.fit(graph, factor * X, y, np.arange(40)), graph, factor * X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_scores_do_not_depend_on_the_unit_of_the_features(loss):
     here, *_ = model_of(loss=loss)
@@ -56,6 +57,7 @@ def test_each_choice_by_the_features_is_charged(settings, charged):
     assert ("per removed row" in model.certificate().summary()) == charged
 
 
+@pytest.mark.slow
 def test_no_request_changes_the_choice_and_every_certificate_holds_and_states_it():
     model, graph, X, y = model_of(lam=FeatureScale(eps=1.0))
     chosen, A, train = (model.lam, model.alpha, model.budget), graph.adjacency.toarray(), set(range(40))

@@ -26,6 +26,7 @@ def accuracy(model, data):
     return (model.predict(nodes) == data.labels[nodes]).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", BASES)
 def test_it_learns_and_goes_on_after_requests(basis, data, rng):
     model = TrainedFurther(basis=basis, weights=3, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
@@ -52,6 +53,7 @@ def test_it_learns_and_goes_on_after_requests(basis, data, rng):
         np.testing.assert_allclose(rows, reference.embedding(A, X, weights), atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", BASES)
 def test_a_newton_step_lowers_the_residual(basis, data, rng):
     """The step and the residual beside autograd's, in double precision with the Gauss-Newton matrix formed."""
@@ -114,6 +116,7 @@ def _residual(network, model, noise=None):
     return float(sum((p.grad**2).sum() for p in network.parameters()) ** 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", ["epochs", "newton"])
 def test_the_noise_term_of_the_paper_is_kept_and_certifies_nothing(update, data):
     """Gradients with and without it differ by B / n_t, n_t the training nodes of the moment; both updates follow the term."""
@@ -139,12 +142,14 @@ def test_the_noise_term_of_the_paper_is_kept_and_certifies_nothing(update, data)
     assert first != second
 
 
+@pytest.mark.slow
 def test_more_epochs_lower_the_residual_of_a_request(data, rng):
     model = TrainedFurther(dropout=0.0, epochs=300, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     done = model.remove_nodes(np.arange(20))
     assert 0 < done.residual < done.residual_before
 
 
+@pytest.mark.slow
 def test_the_chebyshev_weights_interpolate(data, rng):
     """At the Chebyshev nodes the learned polynomial has the values gamma."""
     model = TrainedFurther(basis="chebyshev", weights=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
@@ -207,6 +212,7 @@ def test_learned_weights_are_not_given():
         TrainedFurther(basis="chebyshev", weights=[0.5, 0.5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [(TrainedFurther, {"basis": "gpr"}), (TrainedFurther, {"basis": "chebyshev", "weights": 3}), (DeepGPR, {})],

@@ -45,6 +45,7 @@ def test_propagations_through_the_whole_graph_agree(device, weights, rng, monkey
             np.testing.assert_allclose(ours.powers(), theirs.powers(), atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_models_agree_after_requests(device, loss, rng, tmp_path):

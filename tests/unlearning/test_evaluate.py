@@ -93,6 +93,7 @@ def test_distances_by_hand():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_call(monkeypatch, tmp_path):
     """In a new process, which has no unused memory."""
     code = (

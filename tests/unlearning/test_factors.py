@@ -14,6 +14,7 @@ from nareg.unlearning.propagation.residual import ApproximatePropagation
 from tests.unlearning.test_propagation import SCHEMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", SCHEMES.values(), ids=list(SCHEMES))
 def test_factors_are_the_change_of_the_embedding(weights, rng):
     order = len(weights) - 1

@@ -79,6 +79,7 @@ def remaining(model):
     return nareg.Graph(data.graph.adjacency()), data.propagation.features.copy(), model.labels, model.train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden_nodes", [HIDDEN, None])
 def test_the_hidden_layer_is_that_of_a_model_that_never_saw_the_other_nodes(hidden_nodes, data):
     """To the last bit, with new features, edges and labels of all nodes that are not hidden."""
@@ -96,6 +97,7 @@ def test_the_hidden_layer_is_that_of_a_model_that_never_saw_the_other_nodes(hidd
     assert np.abs(layer(model)[0] - layer(other)[0]).max() > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", OUTSIDE)
 def test_a_request_on_other_data_leaves_the_hidden_layer(request_, data):
     model = fitted(data)
@@ -112,6 +114,7 @@ def test_a_request_on_other_data_leaves_the_hidden_layer(request_, data):
     assert_bitwise(layer(anew), before)
 
 
+@pytest.mark.slow
 def test_the_default_part_is_drawn_whatever_the_data_are(data):
     """Coins are those of the node numbers: without some nodes the others have the same ones."""
     hidden = fitted(data, hidden_nodes=None).hidden_nodes
@@ -119,6 +122,7 @@ def test_the_default_part_is_drawn_whatever_the_data_are(data):
     np.testing.assert_array_equal(other, hidden[hidden >= 10])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", INSIDE)
 def test_a_request_on_hidden_data_is_a_fit_to_what_remains(request_, data):
     model = fitted(data)
@@ -141,6 +145,7 @@ def test_a_request_on_hidden_data_is_a_fit_to_what_remains(request_, data):
         np.testing.assert_allclose(model.decision(), anew.decision(), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_after_any_requests_the_certificate_is_what_the_raw_data_say(data, rng):
     """Residual and budget, densely from what remains; the hidden layer changes exactly if what it holds does."""
     model = fitted(data)
@@ -240,6 +245,7 @@ def assert_same(before, after):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "part"),
     [
@@ -339,6 +345,7 @@ def test_the_last_hidden_node_can_leave(data):
     assert not model.remove_nodes([5]).retrained
 
 
+@pytest.mark.slow
 def test_it_learns_and_two_classes_have_one_column(rng):
     data = nareg.datasets.node_classification.synthetic(300, 2, n_features=8, rng=rng)
     model = DeepGPR(rng=rng).fit(data.graph, data.features, data.labels, np.arange(200))

@@ -209,7 +209,7 @@ def test_data_that_were_changed_do_not_hold(rng, tmp_path):
 
 @pytest.mark.slow
 # a row in its page, and one with pages of its own behind it
-@pytest.mark.parametrize("n_features", [5, pytest.param(1200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_features", [5, pytest.param(1200, marks=pytest.mark.nightly)])
 def test_removed_values_are_nowhere_in_the_files(n_features, rng, tmp_path):
     model, graph, X, _ = fitted(rng, n_features=n_features)
     model.save(tmp_path / "store")
@@ -301,6 +301,7 @@ def test_a_model_is_used_from_any_thread(rng, tmp_path):
     assert verify(tmp_path / "store").holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [edge_table.ROOM, 8])
 def test_the_edges_are_stored_as_if_those_removed_had_never_been(room, rng, tmp_path, monkeypatch):
     """After any mixture of requests: the bytes are those of a new table of as many rows. Rows of 8 run full."""

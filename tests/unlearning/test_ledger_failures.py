@@ -460,13 +460,17 @@ SERVICE = textwrap.dedent(
 )
 
 
+WRITES = (1, 2, 5, 9, 14, 20, 26, 31, 35, 38, 41, 44, 47, 53, 90, 200)
+
+
 @pytest.mark.slow
-def test_a_kill_at_any_write_loses_and_repeats_nothing_acknowledged(rng, tmp_path):
+@pytest.mark.parametrize("writes", [(5, 38, 200), pytest.param(WRITES, marks=pytest.mark.nightly)])
+def test_a_kill_at_any_write_loses_and_repeats_nothing_acknowledged(writes, rng, tmp_path):
     """SIGKILL before write 1, 2, ... of a service that removes nodes one by one; then another goes on."""
     model, graph, X, _ = fitted(rng)
     model.save(tmp_path / "whole", key=tmp_path / "store.key")
     model.close()
-    for step in (1, 2, 5, 9, 14, 20, 26, 31, 35, 38, 41, 44, 47, 53, 90, 200):
+    for step in writes:
         shutil.rmtree(tmp_path / "store", ignore_errors=True)
         shutil.copytree(tmp_path / "whole", tmp_path / "store")
         stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store"), str(step)]
@@ -490,11 +494,12 @@ def test_a_kill_at_any_write_loses_and_repeats_nothing_acknowledged(rng, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
+@pytest.mark.parametrize("waits", [2, pytest.param(8, marks=pytest.mark.nightly)])
+def test_a_kill_at_any_time_leaves_a_whole_store(waits, rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "whole", key=tmp_path / "store.key")
     model.close()
-    for wait in np.linspace(0.0, 0.1, 8):
+    for wait in np.linspace(0.0, 0.1, waits):
         shutil.rmtree(tmp_path / "store", ignore_errors=True)
         shutil.copytree(tmp_path / "whole", tmp_path / "store")
         stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store"), "0"]

@@ -58,6 +58,7 @@ TestWideRequests = WideRequests.TestCase
 TestWideRequests.settings = settings(max_examples=10, stateful_step_count=15)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**16), weights=st.sampled_from([[1.0], [0.4, 0.6], [0.0, 0.0, 1.0], [0.1, 0.2, 0.3, 0.4]]),
     single=st.booleans(), n=st.integers(20, 60),
@@ -85,6 +86,7 @@ def test_a_sequence_of_requests_gives_the_bits_of_the_model_in_memory(seed, weig
         there.close()
 
 
+@pytest.mark.slow
 def test_cora_gives_the_bits_of_the_model_in_memory(tmp_path):
     try:
         cora = nareg.datasets.load("cora")

@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "unlearning.md"
 FIRST, *LATER = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 def test_the_example_runs_and_verifies(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FIRST], capture_output=True, text=True, check=False, cwd=tmp_path
@@ -24,7 +24,7 @@ def test_the_example_runs_and_verifies(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["service.store", "service.store.key"]
 
 
-@pytest.mark.slow
+@pytest.mark.guide
 @pytest.mark.parametrize("code", LATER)
 def test_later_examples_run_after_the_first(code, tmp_path):
     pytest.importorskip("torch")

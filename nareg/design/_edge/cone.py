@@ -182,6 +182,8 @@ def inverse(K: np.ndarray) -> tuple[np.ndarray, float] | None:
 
 #: A step is too long where the slope at its end is this many times as steep upward: next to the boundary of the cone.
 OVERSHOOT = 10.0
+#: A change of the value below this part of it is rounding.
+ROUNDING = 8 * np.finfo(float).eps
 
 
 @dataclass
@@ -204,13 +206,15 @@ class ConeDescent:
     def relative_gradient(self) -> float:
         """``||projected gradient|| ||u|| / size``."""
         size = abs(self.value) if self.size is None else self.size
-        return float(np.linalg.norm(self.gradient[self._free()]) * np.linalg.norm(self.u) / (size or 1.0))
+        return self._norm(self.u, self.gradient) * float(np.linalg.norm(self.u)) / (size or 1.0)
 
-    def _free(self) -> np.ndarray:
+    def _free(self, u: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Unknowns that are not pushed against their lower bound."""
-        if self.floor is None:
-            return np.ones(self.u.size, dtype=bool)
-        return (self.u > self.floor) | (self.gradient < 0)
+        return np.ones(u.size, dtype=bool) if self.floor is None else (u > self.floor) | (gradient < 0)
+
+    def _norm(self, u: np.ndarray, gradient: np.ndarray) -> float:
+        """Of the projected gradient."""
+        return float(np.linalg.norm(gradient[self._free(u, gradient)]))
 
     def step(self) -> bool:
         """Take one step with backtracking; False where none lowers the value."""
@@ -218,7 +222,7 @@ class ConeDescent:
         slope = float(self.gradient @ direction)
         if slope >= 0:
             self.pairs.clear()
-            direction = -self.gradient / self.stiffness * self._free()
+            direction = -self.gradient / self.stiffness * self._free(self.u, self.gradient)
             slope = float(self.gradient @ direction)
         length = 1.0
         while length > 1e-10:
@@ -228,7 +232,7 @@ class ConeDescent:
             value, gradient = self.function(u)
             promised = length * slope if self.floor is None else float(self.gradient @ (u - self.u))
             overshoots = float(gradient @ (u - self.u)) > OVERSHOOT * abs(length * slope)
-            if value <= self.value + 1e-4 * promised and not overshoots:
+            if self._lowers(u, value, gradient, promised) and not overshoots:
                 pair = self._pair(u - self.u, gradient - self.gradient)
                 if pair is not None:
                     self.pairs = [*self.pairs[-MEMORY + 1 :], pair]
@@ -238,6 +242,13 @@ class ConeDescent:
             bend = value - self.value - length * slope
             length *= 0.5 if overshoots or not np.isfinite(value) else float(np.clip(-0.5 * slope * length / bend, 0.1, 0.5))
         return False
+
+    def _lowers(self, u: np.ndarray, value: float, gradient: np.ndarray, promised: float) -> bool:
+        """Whether a step pays; one that promises less than a rounding is judged by the gradient, which must fall."""
+        rounding = ROUNDING * (abs(self.value) + (self.size or 0.0))
+        if promised < -rounding:
+            return value <= self.value + 1e-4 * promised
+        return value <= self.value + rounding and self._norm(u, gradient) < self._norm(self.u, self.gradient)
 
     def _pair(self, step: np.ndarray, change: np.ndarray) -> Pair | None:
         """The pair to remember; None of negative curvature, which a risk that is not convex may have."""
@@ -251,7 +262,7 @@ class ConeDescent:
         if self.pairs:
             last = self.pairs[-1]
             metric = last.curvature / float(last.change @ (last.change / self.stiffness))
-        free = self._free()
+        free = self._free(self.u, self.gradient)
         if self.floor is None:
             return -two_loop(self.gradient, self.pairs, lambda q: q * (metric / self.stiffness))
         # pairs as the free unknowns see them: the others stay where they are

@@ -89,7 +89,9 @@ def limit_of(scores: np.ndarray) -> float:
     limits = []
     for column in np.abs(scores).T:
         sizes = column[np.isfinite(column)]
-        threshold = float(np.quantile(sizes, TAIL)) if sizes.size else 0.0
+        if (1 - TAIL) * sizes.size + 1 < FEWEST_IN_TAIL:
+            continue
+        threshold = float(np.quantile(sizes, TAIL))
         excess = sizes[sizes > threshold] - threshold
         if excess.size < FEWEST_IN_TAIL:
             continue

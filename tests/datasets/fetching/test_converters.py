@@ -88,6 +88,7 @@ def write_shchur(path, adjacency, features, labels) -> None:
     np.savez(path, **parts, labels=labels, class_names=np.array(["a", None], dtype=object))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "file"),
     [("amazon-photo", "amazon_photo"), ("coauthor-cs", "coauthor_cs"), ("coauthor-physics", "coauthor_physics")],

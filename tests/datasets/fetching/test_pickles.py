@@ -161,6 +161,7 @@ BOMBS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOMBS)
 def test_small_files_that_would_take_forever_or_all_memory_are_refused(tmp_path, kind):
     """In a process with 5 seconds of time and 2 GB of addresses more than the library takes."""

@@ -85,6 +85,7 @@ def test_weights_of_a_sparse_set_of_stations(small):
     assert scales[0].max() ** 2 > 0.1
 
 
+@pytest.mark.slow
 def test_a_bounded_error_at_every_station(small, rng):
     g, X, noise = small
     free = nareg.design.relaxation(g, signals=X, noise=noise, lower=0.0)
@@ -122,8 +123,10 @@ def test_jacobi_shrinks_the_error_by_the_rate(small, rate):
     assert d.certificate.details["constraint_violation"] <= 1e-6
 
 
-def test_the_published_condition_for_the_recursion(small):
-    g, X, _ = small
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, pytest.param(5, marks=pytest.mark.nightly)])
+def test_the_published_condition_for_the_recursion(n):
+    g, X, _ = case(3, n)
     program = programs.prony(g, signals=X, lower=0.02)
     d = program.add(*programs.recursion(program, 0.9)).solve()
     assert np.linalg.norm(d.matrix.toarray(), 2) <= 0.9 + 1e-6

@@ -45,6 +45,7 @@ def graph(request, rng):
     return nareg.graphs.erdos_renyi(N, 0.004, rng=rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("per_node", [16, 24, 40, 200])
 def test_propagation_equals_that_in_memory(graph, rng, tmp_path, memory, dtype, per_node):
@@ -73,6 +74,7 @@ def test_any_polynomial_is_that_of_the_laplacian(coefficients, kind, tmp_path_fa
     assert np.allclose(z, wanted, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("per_node", [36, 44, 400])
 @pytest.mark.parametrize("kind", ["one", "spread", "some zero"])
@@ -103,6 +105,7 @@ def test_the_estimate_equals_a_dense_solve(graph, rng, tmp_path, memory, dtype, 
     assert (np.abs(solution.x - exact) <= allowed).all()
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_unobserved_nodes_are_filled_in_where_a_dense_solve_can(data, tmp_path_factory):
     """Refused where and only where it is in memory: K is singular, or pulls a part without data to zero."""
@@ -294,6 +297,7 @@ def test_a_cut_off_signal_file_is_refused(tmp_path):
         denoise(tmp_path / "g.graph", 1.0, tmp_path / "y.npy", tmp_path / "x.npy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["propagate", "denoise"])
 def test_arrays_take_no_more_than_the_memory_that_is_allowed(rng, tmp_path, monkeypatch, task):
     n, columns = 40_000, 12

@@ -57,6 +57,7 @@ ENGINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_converged_is_so_and_the_residual_is_that_of_the_answer(engine, tmp_path):
     solve, rounded = ENGINES[engine]

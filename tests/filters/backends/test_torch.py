@@ -56,13 +56,17 @@ def solving_on(where):
         yield
 
 
-@given(
+DENSE_SOLVES = given(
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(("np", "single", "tensor", "float32")),
     method=st.sampled_from(METHODS),
     where=st.sampled_from(("arrays", "host", "device")),
 )
-@settings(max_examples=60)
+
+
+@pytest.mark.slow
+@settings(max_examples=12)
+@DENSE_SOLVES
 @example(24490, "np", "chebyshev", "host")  # a column's residual rises again while others go on
 @example(120, "np", "chebyshev", "device")
 def test_agrees_with_a_dense_solve(seed, kind, method, where):
@@ -96,6 +100,12 @@ def test_agrees_with_a_dense_solve(seed, kind, method, where):
     assert left.max() <= 2e-9 + 10 * looser
 
 
+test_more_dense_solves = pytest.mark.nightly(
+    settings(max_examples=60)(DENSE_SOLVES(test_agrees_with_a_dense_solve.hypothesis.inner_test))
+)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("kind", "where"), [("array", "device"), ("tensor", "device"), ("tensor", "arrays")])
 def test_agrees_with_scipy_on_a_scattered_graph_and_on_gaps(method, kind, where, rng):
@@ -142,6 +152,7 @@ def test_published_recursion(grid, rng):
 
 
 class TestGradients:
+    @pytest.mark.slow
     @pytest.mark.parametrize("where", ["arrays", "device"])
     @pytest.mark.parametrize("method", ["direct", "cg", "multigrid", "chebyshev"])
     def test_first_and_second_derivatives(self, method, where):
@@ -236,6 +247,7 @@ def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, mon
 class TestPasses:
     """Every pass against its formula on dense matrices, in place and as sums."""
 
+    @pytest.mark.slow
     @given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 4, 16)))
     @settings(max_examples=20)
     def test_on_the_host_and_on_a_device(self, seed, dtype, t):

@@ -22,6 +22,7 @@ def fitted(seed=0, T=150, noise=0.5, gaps=0.2, smoothness=2, fixed=False, **opti
     return truth, y, learn([Window(y, 1)], start, iterations=60, fixed_noise=fixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothness", [1, 2])
 def test_the_process_is_found(smoothness):
     truth, y, done = fitted(smoothness=smoothness)
@@ -35,6 +36,7 @@ def test_the_process_is_found(smoothness):
     assert dense(found, y).log_likelihood > dense(truth, y).log_likelihood
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.05, 0.5, 10.0])
 def test_the_likelihood_is_that_of_the_true_process_or_higher(noise):
     """With noise of five times the field's variance the expected sums need their control variate."""
@@ -70,6 +72,7 @@ def test_noise_is_drawn_to_the_networks():
     assert noise[0] == pytest.approx(np.exp(np.log(noise).mean()), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_network_stands_for_it(monkeypatch):
     graph, truth = process(2, n=400)
     _, y = readings(truth, 160, RNG(2), 0.1)

@@ -37,6 +37,7 @@ def test_windows_stay_within_the_record_and_apart(seed):
         assert part.start <= following.start
 
 
+@pytest.mark.slow
 def test_a_record_that_begins_without_readings(monkeypatch):
     graph, p = process(n=64)
     truth, y = readings(p, 200, RNG(0), 0.1)
@@ -83,6 +84,7 @@ def test_a_streams_deviations_do_not_hang_on_the_readings_just_before_it(rho):
     assert np.median(std / np.sqrt(dense(p, y, smooth=False).var[-1])) == pytest.approx(1.0, abs=0.12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dense", "sparse"])
 def test_a_station_without_readings_in_the_fit_is_believed_when_it_reads(engine):
     rng = RNG(3)
