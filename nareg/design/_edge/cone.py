@@ -248,7 +248,7 @@ class ConeDescent:
         rounding = ROUNDING * (abs(self.value) + (self.size or 0.0))
         if promised < -rounding:
             return value <= self.value + 1e-4 * promised
-        return value <= self.value + rounding and self._norm(u, gradient) < self._norm(self.u, self.gradient)
+        return bool(value <= self.value + rounding and self._norm(u, gradient) < self._norm(self.u, self.gradient))
 
     def _pair(self, step: np.ndarray, change: np.ndarray) -> Pair | None:
         """The pair to remember; None of negative curvature, which a risk that is not convex may have."""
