@@ -134,7 +134,7 @@ def _with_places(readings: ReadingsLike, strict: bool, recipe: Recipe | None) ->
     try:
         return _stations(cast("StationsLike", readings), strict, recipe)
     except InputError as error:
-        raise InputError(f"stations is None, so that the rows of readings must have the positions. {error}") from None
+        raise InputError(f"stations is None: pass the table of stations, or positions in the rows. {error}") from None
 
 
 def _stations(stations: StationsLike, strict: bool, recipe: Recipe | None) -> Stations:

@@ -61,7 +61,7 @@ def test_a_station_that_moves_has_the_median_position_and_is_named(tmp_path):
 
 def test_readings_without_any_position_say_so(tmp_path):
     path = write(tmp_path, "r.csv", "time,A,B\n2024-01-01,1,2\n2024-01-02,1,2\n")
-    with pytest.raises(InputError, match="stations is None, so that the rows of readings must have the positions"):
+    with pytest.raises(InputError, match="stations is None: pass the table of stations, or positions in the rows"):
         assemble(str(path))
 
 
