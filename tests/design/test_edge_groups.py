@@ -95,6 +95,7 @@ def test_one_group_is_the_best_filter_of_two_numbers_for_other_operators(rng, mo
     assert d.certificate.details["degrees_of_freedom"] == 2
 
 
+@pytest.mark.slow
 @CRITERIA
 @STRUCTURES
 @PATHS

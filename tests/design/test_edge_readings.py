@@ -42,6 +42,7 @@ def deviance(Theta, Y, seen, variance):
     return np.array(out)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), gaps=st.booleans(), groups=st.booleans(), wide=st.booleans())
 def test_value_and_slope_are_those_of_the_likelihood(seed, gaps, groups, wide):
     _, support, u, Y, seen, variance = problem(seed, gaps=gaps, groups=groups, T=25 if wide else 4)
@@ -175,6 +176,7 @@ def test_groups_share_weights_and_noise_may_be_estimated(field):
     assert details["degrees_of_freedom"] == support_of(nareg._solvers.system.penalty(g), Groups(labels, g.n_nodes)).size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", [[0, 3, 3, 3, 3, 50], [110] * 600])
 def test_times_without_a_reading_tell_nothing(silent, field):
     g, _, _, Y = field

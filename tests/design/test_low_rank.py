@@ -203,6 +203,7 @@ def test_the_fit_by_sparse_products_equals_the_dense_criterion(rng):
 # -- the designs ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 def test_with_and_without_dense_matrices_prony_is_the_same(monkeypatch, data_weight):
     g, X = network(150, 40)

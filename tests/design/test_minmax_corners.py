@@ -100,6 +100,7 @@ def test_what_stays_impossible_names_what_works():
     assert d.objective < 1e-12  # one range for all stations: zero, as on small networks
 
 
+@pytest.mark.slow
 def test_one_corner_may_decide_alone():
     """A corner that is zero has no error: the design is that for the other one."""
     g, bounds = corners(20, 6)

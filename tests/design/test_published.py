@@ -43,6 +43,7 @@ def test_support_form_equals_the_dense_criteria(small, rng):
 # -- relaxation, step one ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.5, np.linspace(0.1, 2.0, 14)])
 def test_the_sdp_29_equals_the_lyapunov_solution(small, noise):
     g, X = small

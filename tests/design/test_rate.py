@@ -150,6 +150,7 @@ def test_node_weights_are_as_good_as_brute_force(seed, rate):
     assert d.objective <= best * (1 + 2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_groups_and_nodes_without_data_are_as_good_as_brute_force(seed):
     n, rate = 4, 0.8
@@ -174,6 +175,7 @@ def test_bounds_groups_and_nodes_without_data_are_as_good_as_brute_force(seed):
     assert d.objective <= best * 1.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_edge_weights_are_as_good_as_brute_force(seed):
     n, rate = 3, 0.6

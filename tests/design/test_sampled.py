@@ -29,6 +29,7 @@ def field():
     return heterogeneous(600, 96, np.random.default_rng(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("operator", ["combinatorial", "normalized", "squared"])
 @pytest.mark.parametrize("kind", ["oracle", "blind"])

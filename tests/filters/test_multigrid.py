@@ -104,6 +104,7 @@ def test_small_systems_match_the_dense_solve(columns, rng):
     np.testing.assert_allclose(solution.x, dense_filter(graph, w, c) @ y, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_building_levels_leaves_numpys_global_generator_alone():
     """Also while they are built: other threads draw from it."""
     graph = nareg.graphs.grid((150, 150))

@@ -160,6 +160,7 @@ def test_the_chebyshev_weights_interpolate(data, rng):
     np.testing.assert_allclose(values, gamma, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_and_the_global_state_is_left_alone(data):
     import torch
 

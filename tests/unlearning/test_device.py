@@ -82,6 +82,7 @@ def test_residues_are_trained_on_a_device_too(rng):
     assert result[0].approximation == pytest.approx(result[1].approximation, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "midway"])
 def test_a_propagation_that_does_not_fit_is_refused_and_undone(when, rng, monkeypatch):
     graph, X, labels, train = pieces(rng)

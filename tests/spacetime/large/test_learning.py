@@ -44,6 +44,7 @@ def test_the_likelihood_is_that_of_the_true_process_or_higher(noise):
     assert dense(done.process, y).log_likelihood > dense(truth, y).log_likelihood - 2.0
 
 
+@pytest.mark.slow
 def test_two_windows_count_as_two_records():
     graph, truth = process(3, n=100)
     _, y = readings(truth, 160, RNG(3), 0.0)
@@ -53,6 +54,7 @@ def test_two_windows_count_as_two_records():
     assert np.log(found.variance) == pytest.approx(np.log(truth.variance), abs=0.3)
 
 
+@pytest.mark.slow
 def test_the_same_seeds_give_the_same_process():
     one, two = (fitted(T=40)[2].process for _ in range(2))
     assert (one.rho, one.variance, one.field.reach) == (two.rho, two.variance, two.field.reach)
