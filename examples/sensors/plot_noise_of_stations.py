@@ -17,10 +17,10 @@ std = rng.uniform(0.5, 6.0, graph.n_nodes)  # °C
 readings = field + std[:, None] * rng.standard_normal(field.shape)
 estimated = nareg.design.estimate_noise(graph, readings)
 
-for fit in (None, "noise"):
-    weight = nareg.design.node_invariant(graph, rule="sure", measurements=readings, noise=estimated, fit=fit)
+for data_weight in (None, "noise"):
+    weight = nareg.design.node_invariant(graph, rule="sure", measurements=readings, noise=estimated, data_weight=data_weight)
     x = nareg.filters.denoise(graph, weight, readings).x
-    print(f"fit={fit!r}: error {np.sqrt(np.mean((x - field) ** 2)):.2f} °C")
+    print(f"data_weight={data_weight!r}: error {np.sqrt(np.mean((x - field) ** 2)):.2f} °C")
 
 # %%
 figure, ax = plt.subplots(figsize=(5, 4.6))
