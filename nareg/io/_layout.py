@@ -168,9 +168,10 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
 
 def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
     known = {s.strip() for s in stations} if stations is not None else set()
-    if parts := _calendar(words):
-        return parts
     named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
+    parts = _calendar(table, words)
+    if parts and not any(any(table.head(i)) and all(parse(cell) for cell in table.head(i)) for _, i in named):
+        return parts
     if named:
         columns = {TIME[rank]: i for rank, i in reversed(named)}
         if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
@@ -212,14 +213,17 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
     )
 
 
-def _calendar(words: list[str]) -> tuple[int, ...]:
-    """Columns of year, month, day, and what follows of hour, minute and second; none where one of the three lacks."""
+def _calendar(table: Table, words: list[str]) -> tuple[int, ...]:
+    """Columns of year, month, day, and what follows of hour (or time of day), minute, second; none without all three."""
     parts: list[int] = []
     for names in CALENDAR:
         part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
         if part is None:
             break
         parts.append(part)
+    if len(parts) == 3:
+        clocks = [i for i, word in enumerate(words) if word in CLOCK and all(map(HOUR.fullmatch, table.head(i)))]
+        parts += clocks[:1]
     return tuple(parts) if len(parts) > 2 else ()
 
 

@@ -112,8 +112,10 @@ def _date(parts: dict[str, str | None]) -> Date | None:
 
 
 def joined_date(*parts: str) -> str:
-    """Year, month, day, and perhaps hour, minute and second, as one label; hours may stand as 900 for 9:00."""
+    """Year, month, day, and perhaps hour, minute and second, as one label; hours may stand as 900 for 9:00, or as 9:00."""
     year, month, day, hour, minute, second = (*(part.split(".")[0] for part in parts), *("0",) * (6 - len(parts)))
+    if ":" in hour:
+        return f"{year}-{month:0>2}-{day:0>2} {parts[3]}"
     if len(parts) == 4 and len(hour) > 2:
         hour, minute = hour[:-2], hour[-2:]
     return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}:{minute:0>2}:{second:0>2}"

@@ -23,6 +23,22 @@ def test_times_in_parts(tmp_path):
     np.testing.assert_array_equal(table.values, [[5, 6, 7]])
 
 
+@pytest.mark.parametrize(
+    ("header", "cells", "expected"),
+    [
+        ("year,month,day,time,A", "2024,3,1,09:10:00,5", "2024-03-01T09:10"),
+        ("year,month,day,hour,A", "2024,3,1,910,5", "2024-03-01T09:10"),
+        ("A,year,mo,dd,hh,mn", "5,2024,03,01,09,10", "2024-03-01T09:10"),
+        ("datetime,year,month,day,A", "2024-03-01 09:10,2024,3,1,5", "2024-03-01T09:10"),
+    ],
+)
+def test_parts_of_times_in_other_forms(tmp_path, header, cells, expected):
+    text = f"{header}\n{cells}\n{cells.replace('2024', '2025')}\n"
+    table = io.read_readings(write(tmp_path, "r.csv", text), ["A"])
+    assert str(table.timestamps[0])[:16] == expected
+    np.testing.assert_array_equal(table.values, [[5, 5]])
+
+
 def test_a_gas_that_is_called_no_is_no_counter(tmp_path):
     text = "time,NO,NO2\n2024-01-01 00:00,4,1\n2024-01-01 01:00,4,2\n2024-01-01 02:00,9,3\n"
     assert io.read_readings(write(tmp_path, "r.csv", text)).names == ("NO", "NO2")
