@@ -309,6 +309,9 @@ class Columns:
         list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")
     ] = None
 
+    zone: Annotated[
+        str | None, typer.Option(help="Zone of times without an offset, such as Europe/Brussels or +01:00; they become UTC.")
+    ] = None
     step: Annotated[
         str | None,
         typer.Option(help="Common step of the times, such as 10min; none keeps all. Default: where times jitter."),
@@ -326,7 +329,7 @@ class Columns:
         said = {
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
-            "missing": tuple(self.missing or ()), "step": self.step,
+            "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         one = replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]

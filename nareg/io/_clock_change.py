@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nareg.errors import InputError
 from nareg.io._notes import Notes
 
 #: One zone for each rule of the day and the hour of the change.
@@ -65,6 +66,28 @@ def in_standard_time(
         "write the times in UTC",
     )
     return best[1]
+
+
+def in_utc(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, zone: str) -> np.ndarray:
+    """UTC of local times of a zone, named as ``Europe/Brussels`` or ``+01:00``; arguments as of :func:`in_standard_time`."""
+    import pandas as pd
+
+    index = pd.DatetimeIndex(stamps)
+    backwards = -1 if stamps[-1] < stamps[0] else 1
+    try:
+        absent = np.asarray(index.tz_localize(zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="NaT").isna())
+        hour = np.asarray(index.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna())
+    except (KeyError, ValueError):
+        raise InputError(f"zone is {zone!r}, which is not known: pass a name such as 'Europe/Brussels', or '+01:00'.") from None
+    if absent.any():
+        lost = str(stamps[np.flatnonzero(absent)[0]])[:16].replace("T", " ")
+        raise InputError(
+            f"zone is {zone!r}, in which {lost} does not exist, when the clocks go forward: the times have no daylight saving; "
+            "pass an offset such as '+01:00'."
+        )
+    second = _second_pass(stamps[::backwards], series[::backwards], values[::backwards], hour[::backwards])[::backwards]
+    utc = index.tz_localize(zone, ambiguous=~second).tz_convert("UTC").tz_localize(None)
+    return np.asarray(utc.as_unit("ns").to_numpy())
 
 
 def _near_change(stamps: np.ndarray) -> np.ndarray:

@@ -353,8 +353,9 @@ def _from_columns(
     values = np.array(values, dtype=float, order="C")
     remove_sentinels(values, np.arange(len(values))[:, None], notes)
     times = understand(labels, column, line, notes) if column else Times(None)
-    moved = times.in_standard_time(np.zeros(len(labels), dtype=int), values.T, labels, notes)
-    times = times if moved is None else replace(times, stamps=moved)
+    zone = request.recipe.zone
+    moved = times.moved(np.zeros(len(labels), dtype=int), values.T, labels, notes, zone)
+    times = times if moved is None else Times(moved, times.zone if zone is None else "UTC")
     labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
     return _in_order(names, labels, values, replace(times, stamps=stamps), request, what)
 
@@ -439,11 +440,13 @@ def _long(table: Table, layout: Layout, station: int, request: _Request) -> Read
     remove_sentinels(values, site, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
-    if stamps is not None:
-        moved = replace(times, stamps=stamps[row]).in_standard_time(site, values[:, None], unique[row], notes)
+    zone = request.recipe.zone
+    if stamps is not None or zone is not None:
+        own = None if stamps is None else stamps[row]
+        moved = replace(times, stamps=own).moved(site, values[:, None], unique[row], notes, zone)
         if moved is not None:
             stamps, keep_first, row = np.unique(moved, return_index=True, return_inverse=True)
-            unique = labels[keep_first]
+            unique, times = labels[keep_first], Times(stamps, times.zone if zone is None else "UTC")
     if stamps is not None:
         stamps, keep_first, of_label = np.unique(stamps, return_index=True, return_inverse=True)
         unique, row = unique[keep_first], of_label[row]

@@ -44,6 +44,8 @@ class Recipe:
         Columns of the positions. Coordinates in the plane are ``x`` and ``y`` of the table.
     missing : tuple of str
         Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
+    zone : str, optional
+        Time zone of times without an offset, such as ``"Europe/Brussels"`` or ``"+01:00"``. They become UTC.
     step : str, optional
         Time from one reading to the next, such as ``"10min"``: readings are taken at the nearest. ``"none"`` keeps every time.
         Default: a common step is taken where stations read at nearly the same times, but never at the same.
@@ -66,6 +68,7 @@ class Recipe:
     longitude: str | None = None
     altitude: str | None = None
     missing: tuple[str, ...] = ()
+    zone: str | None = None
     step: str | None = None
 
     def __post_init__(self) -> None:

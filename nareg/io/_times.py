@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._clock_change import in_standard_time
+from nareg.io._clock_change import in_standard_time, in_utc
 from nareg.io._notes import Notes, count, verb
 
 MONTHS = {
@@ -162,8 +162,16 @@ class Times:
     stamps: np.ndarray | None
     zone: str | None = None
 
-    def in_standard_time(self, series: np.ndarray, values: np.ndarray, labels: np.ndarray, notes: Notes) -> np.ndarray | None:
-        """Standard time of local times that repeat the hour in which daylight saving ends; None where none do."""
+    def moved(
+        self, series: np.ndarray, values: np.ndarray, labels: np.ndarray, notes: Notes, zone: str | None
+    ) -> np.ndarray | None:
+        """UTC of the local times of a zone; or standard time where the hour repeats in which daylight saving ends; or None."""
+        if zone is not None:
+            if self.stamps is None or self.stamps.dtype.kind != "M":
+                raise InputError(f"zone is {zone!r}, but {notes.source} has no dates: omit it.")
+            if self.zone is not None:
+                raise InputError(f"zone is {zone!r}, but the times of {notes.source} have offsets of their own: omit it.")
+            return in_utc(self.stamps, series, values, zone)
         if self.stamps is None or self.stamps.dtype.kind != "M" or self.zone is not None:
             return None
         return in_standard_time(self.stamps, series, values, labels, notes)

@@ -107,6 +107,39 @@ def test_files_with_and_without_a_zone_are_refused(tmp_path):
         io.read_readings(files)
 
 
+class TestZones:
+    AUTUMN = "time,A\n2024-10-27 01:30,1\n2024-10-27 02:30,2\n2024-10-27 02:30,3\n2024-10-27 03:30,4\n"
+
+    def test_local_times_become_utc_and_both_hours_stay(self, tmp_path):
+        path = write(tmp_path, "r.csv", self.AUTUMN)
+        table = io.read_readings(path, recipe=Recipe(zone="Europe/Brussels"))
+        assert [str(t)[11:16] for t in table.timestamps] == ["23:30", "00:30", "01:30", "02:30"]
+        np.testing.assert_array_equal(table.values, [[1, 2, 3, 4]])
+        assert table.zone == "UTC"
+
+    def test_a_long_table_and_an_offset(self, tmp_path):
+        text = "time,station,value\n2024-06-01 10:00,A,1\n2024-06-01 10:00,B,2\n2024-06-01 11:00,A,3\n"
+        table = io.read_readings(write(tmp_path, "r.csv", text), recipe=Recipe(zone="+02:00"))
+        assert [str(t)[11:16] for t in table.timestamps] == ["08:00", "09:00"]
+        assert table.zone == "UTC"
+        np.testing.assert_array_equal(table.values, [[1, 3], [2, np.nan]])
+
+    @pytest.mark.parametrize(
+        ("times", "zone", "words"),
+        [
+            ("2024-10-27 01:30", "Mars/Olympus", "not known: pass a name such as 'Europe/Brussels'"),
+            ("2024-03-31 02:30", "Europe/Brussels", r"2024-03-31 02:30 does not exist.*pass an offset such as '\+01:00'"),
+            ("2024-10-27 01:30Z", "Europe/Brussels", "have offsets of their own: omit it"),
+            ("3", "Europe/Brussels", "has no dates: omit it"),
+        ],
+    )
+    def test_zones_that_do_not_fit_are_refused(self, tmp_path, times, zone, words):
+        with pytest.raises(InputError, match=words):
+            io.read_readings(write(tmp_path, "r.csv", f"time,A\n{times},1\n"), recipe=Recipe(zone=zone))
+        with pytest.raises(InputError, match=words):
+            io.read_readings(write(tmp_path, "l.csv", f"time,station,value\n{times},A,1\n"), recipe=Recipe(zone=zone))
+
+
 class TestFilesAsPublished:
     """Values read off the files by hand."""
 
