@@ -21,7 +21,7 @@ from nareg.io._notes import listed
 TITLE = "# What the columns of a network's tables mean, for nareg clean --recipe. Delete a line to have it guessed.\n"
 
 
-class Header(Protocol):
+class TableHeader(Protocol):
     """A table of which the names of the columns are known."""
 
     source: str
@@ -135,7 +135,7 @@ class Recipe:
         with atomic_write(path) as handle:
             handle.write((TITLE + "\n".join(lines) + "\n").encode())
 
-    def columns(self, role: str, table: Header) -> tuple[int, ...]:
+    def columns(self, role: str, table: TableHeader) -> tuple[int, ...]:
         """The columns of a table that have a role, in the recipe's order; none where it names none."""
         named = getattr(self, role)
         names: Sequence[str] = (named,) if isinstance(named, str) else named or ()
@@ -146,11 +146,11 @@ class Recipe:
                 )
         return tuple(table.header.index(name) for name in names)
 
-    def column(self, role: str, table: Header) -> int | None:
+    def column(self, role: str, table: TableHeader) -> int | None:
         """The column of a table that has a role; None where the recipe names none."""
         return next(iter(self.columns(role, table)), None)
 
-    def station_column(self, table: Header) -> int | None:
+    def station_column(self, table: TableHeader) -> int | None:
         """The column of station names: the first of those named that the table has; None where none is named."""
         there = [name for name in self.station if name in table.header]
         if self.station and not there:

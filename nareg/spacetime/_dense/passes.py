@@ -22,7 +22,7 @@ LARGE = 2**15
 SUMS = ("reassoc", "contract")
 
 
-class System(NamedTuple):
+class StateSpace(NamedTuple):
     """Readings and the state-space model: N stations, states of pN, T times, C columns."""
 
     y: np.ndarray  # (T, C, N), NaN where missing
@@ -44,7 +44,7 @@ class Means(NamedTuple):
     spreads: np.ndarray  # (T, N) their variances
 
 
-class Stored(NamedTuple):
+class SegmentCovariances(NamedTuple):
     """Covariances of a segment, which times of a steady state share."""
 
     places: np.ndarray  # (segment,) where a time's are
@@ -54,7 +54,7 @@ class Stored(NamedTuple):
     constants: np.ndarray  # (S,) of the log-likelihood
 
 
-class Smoothed(NamedTuple):
+class SmoothedTimes(NamedTuple):
     """What the smoother leaves of every time, and its sums."""
 
     states: np.ndarray  # (T, C, pN)

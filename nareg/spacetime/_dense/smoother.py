@@ -17,7 +17,7 @@ from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
 from nareg.spacetime._readings.outliers import contradicted
 
 if TYPE_CHECKING:
-    from nareg.spacetime._dense.passes import Smoothed
+    from nareg.spacetime._dense.passes import SmoothedTimes
 
 
 #: Bytes of covariances that a pass keeps. Of more, it keeps the first ones of about sqrt(T) segments, and computes the others
@@ -120,7 +120,7 @@ class _Record:
         diagonal = all(block.ndim < 2 for block in dynamics.blocks)
         diagonals = [np.broadcast_to(block, n) for block in dynamics.blocks] if diagonal else np.empty((0, n))
         self.loops, self.dynamics, self.smooths = passes, dynamics, smooth
-        self.system = passes.System(
+        self.system = passes.StateSpace(
             _array(columns), _array(np.broadcast_to(r, (T, n))), _array(np.ones(T) if scale is None else scale),
             _array(A), _array(A.T), _array(diagonals), _array(dynamics.Q),
         )  # fmt: skip
@@ -131,7 +131,7 @@ class _Record:
         fits = not smooth or 8 * T * (m * m + n * m + n * block) <= KEPT
         self.length = T if fits else ceil(sqrt(T))
         size = self.length if smooth else 1
-        self.stored = passes.Stored(
+        self.stored = passes.SegmentCovariances(
             np.empty(self.length, np.int64), np.empty((size, m, m)), np.empty((size, n, m)), np.empty((size, n, block)),
             np.empty(size),
         )  # fmt: skip
@@ -168,13 +168,13 @@ class _Record:
                     tick()
         return log_likelihood
 
-    def smooth(self, moments: bool, df: float | None, W: np.ndarray | None) -> Smoothed:
+    def smooth(self, moments: bool, df: float | None, W: np.ndarray | None) -> SmoothedTimes:
         """Backward in time."""
         T, C, m = self.means.states.shape
         n = self.system.Q.shape[0]
         size = m if moments else 0
         W = np.empty((0, n)) if W is None else _array(W)
-        done = self.loops.Smoothed(
+        done = self.loops.SmoothedTimes(
             np.empty((T, C, m)), np.empty((T, n)), self.system.scale.copy(), W, np.empty((T, len(W))),
             np.zeros((3, size, size)), np.zeros((2, size, size)), np.zeros(4),
         )  # fmt: skip
@@ -193,7 +193,7 @@ def _array(a: object) -> np.ndarray:
     return np.require(a, np.float64, ["C", "W"])
 
 
-def _moments(done: Smoothed, dynamics: Dynamics) -> Moments:
+def _moments(done: SmoothedTimes, dynamics: Dynamics) -> Moments:
     """Sums of second moments: of covariances, and of means."""
     n, weights = dynamics.n, 1.0 / done.scale[1:]
     S11, S00, shared = done.sums + done.weights[:3, None, None] * done.waiting[[0, 0, 1]]
