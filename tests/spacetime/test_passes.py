@@ -72,6 +72,17 @@ def test_products_and_blocks_of_more_stations(n, kind):
     compare(run(y, dynamics, np.full(n, 0.2), moments=True), reference(y, dynamics, np.full(n, 0.2), moments=True))
 
 
+@pytest.mark.parametrize("n", [40, 70])
+def test_rounding_does_not_grow_over_a_long_record(n):
+    """Where errors that are not symmetric stay in the information, they grow to more than the covariances."""
+    rng = np.random.default_rng(0)
+    apart = np.abs(np.arange(n)[:, None] - np.arange(n))
+    K = 3.0 * np.exp(-apart / 20)
+    dynamics = Dynamics((np.asarray(0.95),), (1 - 0.95**2) * K, K)
+    y = np.where(rng.random((300, n)) < 0.2, np.nan, rng.standard_normal((300, n)))
+    compare(run(y, dynamics, np.full(n, 0.2), moments=True), reference(y, dynamics, np.full(n, 0.2), moments=True))
+
+
 def test_parts_between_ticks_change_nothing(monkeypatch):
     rng = np.random.default_rng(5)
     dynamics, y = random_dynamics(rng, 3, 2, "full"), rng.standard_normal((60, 3))

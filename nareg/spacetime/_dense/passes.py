@@ -373,6 +373,11 @@ def _inform(gains, inverses, stations, information):  # type: ignore[no-untyped-
                 for j in range(m):
                     total += moved[a, j] * gains[start + b, j]
                 information[stations[start + a], stations[start + b]] += total
+        # an error that is not symmetric would grow from reading to reading
+        for a in range(size):
+            i = stations[start + a]
+            for j in range(m):
+                information[i, j] = information[j, i] = 0.5 * (information[i, j] + information[j, i])
 
 
 @serial(fastmath=SUMS)
@@ -448,6 +453,9 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                     for j in range(m):
                         turned[i, j] = behind[j, i]
                 _before(system, turned, earlier)
+                for i in range(m):
+                    for j in range(i):
+                        earlier[i, j] = earlier[j, i] = 0.5 * (earlier[i, j] + earlier[j, i])
                 _after(system, P, past)
                 for i in range(m - n):
                     for j in range(lead):
