@@ -475,9 +475,9 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
             _inform(stored.gains[place], stored.inverses[place], stations, earlier)
             steady[0] = shares and _same(earlier, information)
             if not steady[0]:
-                for i in range(m):  # what rounding leaves unlike its transpose would grow from time to time
-                    for j in range(i + 1):
-                        information[i, j] = information[j, i] = 0.5 * (earlier[i, j] + earlier[j, i])
+                for i in range(m):
+                    for j in range(m):
+                        information[i, j] = earlier[i, j]
                 weights[3] = 0.0
                 for i in range(n):
                     for j in range(n):
