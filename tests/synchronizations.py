@@ -50,7 +50,8 @@ class Synchronizations:
             file = Path(frame.f_code.co_filename).as_posix()
             if any(part in file for part in ON_THE_HOST):
                 return
-            if place is None and ("/nareg/" in file or "/tests/" in file or "/experiments/" in file) and __file__ != file:
+            ours = "/site-packages/" not in file and any(part in file for part in ("/nareg/", "/tests/", "/experiments/"))
+            if place is None and ours and __file__ != file:
                 place = f"{'/'.join(file.split('/')[-3:])}:{frame.f_lineno}"
             frame = frame.f_back
         self.places[f"{what} at {place}"] += 1
