@@ -30,7 +30,7 @@ def exact(**options):
 AGREEMENT = """
 data = {"exact": {"signals": field.signals}, "blind": {"measurements": Y}}
 for kind in data:
-    for fit in (None, "noise"):
+    for data_weight in (None, "noise"):
         designs = [
             getattr(nareg.design, kind)(
                 field.graph, **data[kind], noise=field.noise, data_weight=data_weight, solver="sampled", backend=backend
@@ -39,7 +39,7 @@ for kind in data:
         ]
         assert same_everywhere(designs[0].weights)
         ours, theirs = (nareg.design.risk(field.graph, d, signals=field.signals, noise=field.noise).mse for d in designs)
-        assert abs(ours / theirs - 1) < 1e-6, (kind, fit, ours, theirs)
+        assert abs(ours / theirs - 1) < 1e-6, (kind, data_weight, ours, theirs)
         assert ("ranks" in designs[0].certificate.solver) == (comm.size > 1)
 seen = rng.random(Y.shape) < 0.9
 seen[5] = False  # a station without readings
