@@ -33,7 +33,7 @@ LINES, CELLS = 6, 4
 SEPARATORS = (",", ";", "\t", "|")
 SHOWN = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 #: Names of a first column by which a line that starts with "#" is a header, not a comment.
-HEADERS = frozenset((*STATION, *SENSOR, *TIME, *CALENDAR[0]))
+HEADERS = frozenset((*STATION, *SENSOR, *TIME))
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
 #: Cells in memory as text at a time.
@@ -81,7 +81,9 @@ class FileTable:
         for i, line in enumerate(self._lines):
             text = line.strip()
             marked = text.startswith("#")
-            if marked and plain(re.split(r"[,;\t|]|  +| (?=\w+ )", text[1:].lstrip())[0].strip(' "')) in HEADERS:
+            apart = text[1:].split()
+            buoy = len(apart) >= CELLS and plain(apart[0]) in CALENDAR[0]
+            if marked and (buoy or plain(re.split(r"[,;\t|]", text[1:])[0].strip(' "')) in HEADERS):
                 self._lines[i], marked = text[1:].lstrip(), False
             if text and not marked:
                 if comments:

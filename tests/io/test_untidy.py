@@ -59,6 +59,12 @@ def test_a_buoys_file_has_minutes_and_cells_between_spaces(tmp_path):
         io.read_readings(tmp_path / "46097.txt", recipe=Recipe(value="WSPD"), strict=True)
 
 
+def test_a_comment_that_begins_with_the_name_of_a_column_is_no_header(tmp_path):
+    text = "#  site_no         -- Site identification number\nsite_no\tdec_lat_va\tdec_long_va\n01\t40.5\t-80.25\n"
+    places = io.read_stations(write(tmp_path, "sites.txt", text))
+    assert places.names == ("01",)
+
+
 def test_positions_in_the_rows(tmp_path):
     rows = [f"S{k},{48 + k},{2 - k},2024-01-0{t},{k + t}" for t in range(1, 4) for k in range(3)]
     path = write(tmp_path, "r.csv", "\n".join(["station,latitude,longitude,date,value", *rows]))
