@@ -76,6 +76,8 @@ def assemble(
     """Read both tables and join each station with its nearest neighbors."""
     neighbors = checks.integer("neighbors", neighbors, low=1)
     step = None if recipe is None else recipe.step
+    if strict and step is None:
+        step = "none"  # a common step is a guess
     if stations is None:
         stations = _with_places(readings, strict, recipe)
     graph = _graph(stations)

@@ -287,14 +287,19 @@ def _word(cell: str) -> bool:
 
 
 def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:
-    """Columns of a long table that can be readings: with numbers, and neither positions nor marks."""
-    possible = [i for i in rest if words[i] not in BESIDE and not is_flag(table.header[i])]
-    return [i for i in possible if looks_read(table.head(i), comma=table.comma) and any(table.head(i))]
+    """Columns of a long table that are numbers in its first rows, and can be readings."""
+    numeric = [i for i in _possible(table, words, rest) if looks_read(table.head(i), comma=table.comma)]
+    return [i for i in numeric if any(table.head(i))]
+
+
+def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
+    """Columns of a long table that can be readings: neither positions nor marks."""
+    return [i for i in rest if words[i] not in BESIDE and not is_flag(table.header[i])]
 
 
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
     """The column of readings in a long table."""
-    possible = [i for i in rest if words[i] not in BESIDE and not is_flag(table.header[i])]
+    possible = _possible(table, words, rest)
     numeric = [i for i in possible if looks_read(table.head(i), comma=table.comma)]
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg import io
+from nareg.cleaning import assemble
 from nareg.errors import InputError
 from nareg.io import Readings, on_grid
 
@@ -63,6 +64,15 @@ def test_irregular_readings_have_no_grid():
     rng = np.random.default_rng(0)
     irregular = table(np.cumsum(rng.exponential(1000, (3, 40)).astype(int) + 1, axis=1), rng.standard_normal((3, 40)))
     assert on_grid(irregular) is irregular
+
+
+def test_strict_tables_are_taken_as_they_are(tmp_path):
+    rng = np.random.default_rng(0)
+    moves = rng.integers(-100, 100, (3, 20))
+    jittered = table(600 * np.arange(1, 21) + moves, rng.standard_normal((3, 20)))
+    places = io.Stations(jittered.names, np.arange(6.0).reshape(3, 2), "euclidean")
+    assert assemble(jittered, places, neighbors=2).readings.values.shape == (3, 20)
+    assert assemble(jittered, places, neighbors=2, strict=True).readings.values.shape == jittered.values.shape
 
 
 @pytest.mark.parametrize("step", ["soon", "-1h", "0s"])
