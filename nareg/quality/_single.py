@@ -71,7 +71,7 @@ def spikes(residuals: Residuals) -> list[Finding]:
     """Stations with more gross outliers than chance and the rest of the network explain."""
     sizes = np.abs(residuals.by_station(residuals.scores))
     sizes[residuals.by_station(residuals.frozen)] = np.nan
-    hits = residuals.by_station(residuals.spiky | residuals.absurd)
+    hits = residuals.by_station(residuals.spiky | residuals.absurd) & np.isfinite(sizes)  # frozen ones are stuck
     counts, seen = hits.sum(axis=1), np.isfinite(sizes).sum(axis=1)
     live = seen >= FEWEST
     if not live.any():
