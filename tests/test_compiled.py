@@ -115,3 +115,24 @@ def test_a_forked_process_computes_what_its_parent_does(layer):
 def test_threads_take_turns_where_numba_has_no_library_for_them(first):
     """Its own threads abort the process when two loops start at once."""
     run_script(THREADS, *first, NUMBA_THREADING_LAYER="workqueue")
+
+
+COLD = """
+import logging
+import numpy as np
+from nareg._solvers.twofold import add
+
+logging.basicConfig(level=logging.INFO)
+for _ in range(2):
+    add(*np.ones((3, 2, 2)))
+"""
+
+
+def test_a_first_call_says_that_loops_are_compiled(tmp_path):
+    """A user who waits is told why, once; a second process has the compiled loops."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, env=environment, check=True)
+        for _ in range(2)
+    ]
+    assert [done.stderr.count("Loops are compiled") for done in runs] == [1, 0]

@@ -8,6 +8,7 @@ where OpenMP and TBB are absent, ends a process in which two threads start a loo
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 import types
@@ -16,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 import numba
+from numba.core import event
 
 #: Array elements below which a loop, of a millisecond or less, stays in the calling thread. Threads would save part of that,
 #: but cost several where another process uses the cores: each call waits for a thread without a core. (``exact`` for 1,500
@@ -61,11 +63,38 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Layer.after_fork)
 
 
+class _Notice(event.Listener):
+    """Logs once per process that loops are compiled, which a first call in an environment waits for."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said and event.data["dispatcher"].py_func.__module__.startswith("nareg."):
+            self.said = True
+            logging.getLogger("nareg").info("Loops are compiled, once for this environment: this may take half a minute.")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing: Numba asks for it."""
+
+
+event.register("numba:compile", _Notice())
+
+
 def serial(function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = ()) -> Callable[..., Any]:
     """``numba.njit(cache=True)``; ``fastmath`` lists the floating-point transformations that LLVM may apply."""
     if function is None:
         return functools.partial(serial, fastmath=fastmath)
     compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(function)
+    return compiled
+
+
+def inner(function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = ()) -> Callable[..., Any]:
+    """A :func:`serial` loop that only others call: without an entry from Python, which takes a while to compile."""
+    if function is None:
+        return functools.partial(inner, fastmath=fastmath)
+    compiled: Callable[..., Any] = numba.njit(
+        cache=True, fastmath=set(fastmath), no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)
     return compiled
 
 

@@ -7,6 +7,7 @@ A problem with the input ends with one sentence on standard error and exit statu
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -95,10 +96,20 @@ def convert(
     console.print(f"written: {escape(str(out))} ({escape(notes)})", soft_wrap=True)
 
 
+class _Notes(logging.Handler):
+    """What the library logs becomes a note."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        errors.print(f"[cyan]note:[/] {escape(record.getMessage())}", soft_wrap=True)
+
+
 class _Group(TyperGroup):
     """Turns errors raised on purpose into one line and exit status 2."""
 
     def invoke(self, ctx: Any) -> Any:
+        log = logging.getLogger("nareg")
+        log.handlers = [_Notes(logging.INFO)]
+        log.setLevel(logging.INFO)
         try:
             return super().invoke(ctx)
         except NaregError as error:

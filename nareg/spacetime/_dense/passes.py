@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nareg._core.compiled import serial
+from nareg._core.compiled import inner, serial
 from nareg.spacetime._dense.filter import LOG_2PI, STEADY
 
 #: Multiplications from which on a product of matrices is BLAS's.
@@ -67,7 +67,7 @@ class SmoothedTimes(NamedTuple):
     weights: np.ndarray  # (4,) with which these are added; and the trace of the information times Q
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _product(A, B, out):  # type: ignore[no-untyped-def]
     """``A' B``."""
     K, n, m = A.shape[0], A.shape[1], B.shape[1]
@@ -89,7 +89,7 @@ def _product(A, B, out):  # type: ignore[no-untyped-def]
             k += 1
 
 
-@serial
+@inner
 def _same(P, other):  # type: ignore[no-untyped-def]
     """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
     for i in range(P.shape[0]):
@@ -100,7 +100,7 @@ def _same(P, other):  # type: ignore[no-untyped-def]
     return True
 
 
-@serial
+@inner
 def _repeats(system, t):  # type: ignore[no-untyped-def]
     """Whether a time has the gaps, noise and scale of the time before."""
     if system.scale[t] != system.scale[t - 1]:
@@ -112,7 +112,7 @@ def _repeats(system, t):  # type: ignore[no-untyped-def]
     return True
 
 
-@serial
+@inner
 def _observed(system, t, stations):  # type: ignore[no-untyped-def]
     """How many stations read at a time; they come first in ``stations``."""
     count = 0
@@ -123,7 +123,7 @@ def _observed(system, t, stations):  # type: ignore[no-untyped-def]
     return count
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _after(system, P, out):  # type: ignore[no-untyped-def]
     """``A P``, (N, pN), for rows (pN, ...) of a symmetric matrix or of anything else that depends on a state."""
     n, p = system.diagonals.shape[1], system.diagonals.shape[0]
@@ -137,7 +137,7 @@ def _after(system, P, out):  # type: ignore[no-untyped-def]
                 out[i, j] += system.diagonals[k, i] * P[k * n + i, j]
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _before(system, V, out):  # type: ignore[no-untyped-def]
     """``[A I]' V``, (pN, ...), for rows (pN, ...): what they mean for the state one time earlier."""
     n, p, m = system.diagonals.shape[1], system.diagonals.shape[0], out.shape[0]
@@ -153,7 +153,7 @@ def _before(system, V, out):  # type: ignore[no-untyped-def]
             out[i, j] += V[n + i, j]
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-def]
     """Covariance of the next state."""
     n, m = system.Q.shape[0], P.shape[0]
@@ -173,7 +173,7 @@ def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-
             out[n + i, n + j] = P[i, j]
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untyped-def]
     """Correct a covariance by readings at stations, block by block; the log-determinant, or infinity if there is none."""
     B, m = inverses.shape[1], P.shape[0]
@@ -229,7 +229,7 @@ def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untype
     return log_determinant
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _correct_mean(system, means, stored, t, place, stations, z):  # type: ignore[no-untyped-def]
     """Correct means by the readings of time t; the log-likelihood."""
     m, B = z.shape[1], stored.inverses.shape[2]
@@ -312,7 +312,7 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
     return log_likelihood
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _mean_before(system, score):  # type: ignore[no-untyped-def]
     """Take the score to the state one time earlier."""
     (C, m), n = score.shape, system.Q.shape[0]
@@ -332,7 +332,7 @@ def _mean_before(system, score):  # type: ignore[no-untyped-def]
             score[c, j] = earlier[j]
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _score_readings(means, stored, t, place, stations, score):  # type: ignore[no-untyped-def]
     """Add the readings of time t to the score."""
     C, m = score.shape
@@ -349,7 +349,7 @@ def _score_readings(means, stored, t, place, stations, score):  # type: ignore[n
                 score[c, stations[start + a]] += u[a]
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _inform(gains, inverses, stations, information):  # type: ignore[no-untyped-def]
     """Add the readings of one time to the information."""
     B, m = inverses.shape[1], information.shape[0]
@@ -380,7 +380,7 @@ def _inform(gains, inverses, stations, information):  # type: ignore[no-untyped-
                 information[i, j] = information[j, i] = 0.5 * (information[i, j] + information[j, i])
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _quadratic(Q, v):  # type: ignore[no-untyped-def]
     """``v' Q v``."""
     total = 0.0
@@ -392,7 +392,7 @@ def _quadratic(Q, v):  # type: ignore[no-untyped-def]
     return total
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
 def _covariances(P, past, known, smoothed, t, V):  # type: ignore[no-untyped-def]
     """Smoothed covariances at time t: those of the field's variances, and of points where these or all are asked for."""
     n, lead = smoothed.var.shape[1], past.shape[1]
