@@ -63,7 +63,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Layer.after_fork)
 
 
-class _Notice(event.Listener):
+class _Notice(event.Listener):  # type: ignore[misc]
     """Logs once per process that loops are compiled, which a first call in an environment waits for."""
 
     said = False

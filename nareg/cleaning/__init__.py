@@ -9,6 +9,7 @@ from __future__ import annotations
 from nareg.cleaning._clean import clean
 from nareg.cleaning._clean import run as run
 from nareg.cleaning._cleaned import Cleaned
+from nareg.cleaning._kinds import directions as directions
 from nareg.cleaning._learn import CleanSettings as CleanSettings
 from nareg.cleaning._learn import portion as portion
 from nareg.cleaning._methods import MODEL as MODEL

@@ -29,7 +29,7 @@ class Cleaned(CleanedTables):
     flags : DataFrame
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
     model : SpaceTimeModel, SparseSpaceTimeModel or None
-        None where no fit is possible; ``notes`` has the reason.
+        None where no fit is possible, ``notes`` has the reason, and for directions, whose two components have one each.
     edges : WeightDesign or None
         Weights that filter each time in space, for readings in the model's unit without means and cycles; None where they were
         not designed.
@@ -50,6 +50,8 @@ class Cleaned(CleanedTables):
         Nominal level and share of the hidden readings that the bands hold; empty without a model.
     unit : str or None
         Unit of the readings, if it was given.
+    kind : str
+        "number", or "direction": ``x`` is then an angle in degrees, errors are turns, and bands may pass 360.
     timings : dict of seconds
         ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
     """

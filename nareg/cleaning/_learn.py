@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from nareg import spacetime
 from nareg._core import checks
-from nareg.cleaning._network import StationNetwork, refuse_directions
+from nareg.cleaning._kinds import Kind
+from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings
@@ -50,8 +51,8 @@ class CleanSettings:
     dynamics: DynamicsName = "auto"
     hidden: float = 0.08
     unit: str | None = None
-    lower: float | None = None
-    upper: float | None = None
+    bounds: tuple[float | None, float | None] = (None, None)
+    kind: Kind = "auto"
     rng: np.random.Generator | None = None
 
 
@@ -75,7 +76,6 @@ class Job:
             raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
         noise = variances(settings.noise, network)
         _check_size(network.readings.values)
-        refuse_directions(network.readings.values, settings.unit, ())
         notes, stated = list(network.notes), network.readings.unit
         if settings.unit is not None and stated is not None and not same_unit(settings.unit, stated):
             notes.append(

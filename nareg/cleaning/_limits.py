@@ -21,21 +21,23 @@ REACH = 1.645
 FEWEST_STATIONS, FEWEST_READINGS, CLEAR = 6, 10, 4.0
 
 
-def limits(y: np.ndarray, lower: float | None, upper: float | None) -> tuple[Bounds, str | None]:
+def limits(y: np.ndarray, given: tuple[float | None, float | None]) -> tuple[Bounds, str | None]:
     """Bounds of readings (N, T) without bad ones: the user's, else those that the readings show, with a note on these."""
-    low, high = (None if end is None else checks.number(name, end) for name, end in (("lower", lower), ("upper", upper)))
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise InputError(f"bounds is {given!r}: pass a lower and an upper bound, such as (0, 100) or (0, None).")
+    low, high = (None if end is None else checks.number(f"bounds[{i}]", end) for i, end in enumerate(given))
     shown = bounds(y.T)
     result = Bounds(shown.low if low is None else low, shown.high if high is None else high)
     if not result.low < result.high:
-        raise InputError(f"lower is {result.low:g} and upper is {result.high:g}: pass a lower bound below the upper one.")
+        raise InputError(f"bounds is ({result.low:g}, {result.high:g}): pass a lower bound below the upper one.")
     sentences = []
-    for end, given, side, option in ((shown.low, low, "below", "lower"), (shown.high, high, "above", "upper")):
-        if given is not None or not np.isfinite(end):
+    for end, own, side in ((shown.low, low, "below"), (shown.high, high, "above")):
+        if own is not None or not np.isfinite(end):
             continue
         share = 100 * float((y == end).sum()) / max(int(np.isfinite(y).sum()), 1)
         sentence = f"No reading is {side} {number(end)}, and {share:.0f} % are exactly that: estimates stay inside."
         if end not in WELL_KNOWN:
-            sentence += f" If it is a limit of detection, what lies {side} it is unknown; pass {option}= for another bound."
+            sentence += f" If it is a limit of detection, what lies {side} it is unknown; pass other bounds."
         sentences.append(sentence)
     return result, " ".join(sentences) or None
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -30,20 +29,6 @@ ReadingsLike: TypeAlias = (
 StationsLike: TypeAlias = "pd.DataFrame | polars.DataFrame | Stations | Graph | str | os.PathLike[str] | None"
 #: Neighbors per station, where nothing else is asked for.
 NEIGHBORS = 7
-#: Of directions, which wrap from 360 degrees to 0: their mean is not that of their numbers.
-NAMES = frozenset(
-    ("direction", "direccion", "dirección", "richtung", "windrichtung", "windrichting", "richting", "winddirection", "winddir",
-     "wdir", "wd", "dir", "mwd", "azimuth", "heading", "bearing")
-)  # fmt: skip
-UNITS = frozenset(("°", "deg", "degree", "degrees", "degt", "degtrue", "degreestrue", "degreetrue", "°true", "degrees_true"))
-#: Readings alone tell directions by so many steps across the seam, this share of all, and of the steps beyond half a turn.
-CROSSINGS, SHARE, MOST = 5, 0.002, 0.8
-#: Such a step is short around the circle: its median, in degrees, as near to north as the readings on both sides reach.
-SHORT, NORTH = 45.0, 45.0
-#: Different whole degrees that occur on either side of north, and parts of ten degrees elsewhere.
-DIFFERENT, PARTS = 4, 5
-#: The readings reach within this many degrees of either end.
-REACH = 15.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +45,8 @@ class StationNetwork:
         What was guessed or left out.
     elevation : (N,) float64, optional
         Height of the graph's stations as the station table has it (its ``altitude``), NaN where it has none.
+    quantity : tuple of str
+        Names that the quantity has: of its column, its file.
     """
 
     graph: Graph
@@ -67,6 +54,7 @@ class StationNetwork:
     stations: tuple[str, ...]
     notes: tuple[str, ...]
     elevation: np.ndarray | None = None
+    quantity: tuple[str, ...] = ()
 
 
 def assemble(
@@ -114,8 +102,7 @@ def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:
         raise InputError("readings contains no reading: check the table and its marks for missing readings.")
     table = network.readings
     file = Path(source).stem if isinstance(source, (str, os.PathLike)) else None
-    refuse_directions(table.values, table.unit, (table.quantity, file))
-    return network
+    return replace(network, quantity=tuple(name for name in (table.quantity, file) if name))
 
 
 def _graph(stations: StationsLike) -> Graph | None:
@@ -179,72 +166,3 @@ def _known(table: Readings, names: Sequence[str]) -> Readings:
     if lost:
         notes.append(f"{lost} {'station' if lost == 1 else 'stations'} of the readings left out: no coordinates.")
     return replace(table, names=tuple(wanted), values=values, notes=tuple(notes))
-
-
-def refuse_directions(values: np.ndarray, unit: str | None, names: Iterable[str | None]) -> None:
-    """Refuse readings (N, T) that are directions, by their unit or a name, or by how they cross north.
-
-    Parameters
-    ----------
-    values : (N, T) array
-        NaN where missing.
-    unit : str or None
-        What the table states. Any but degrees clears the readings.
-    names : iterable of str or None
-        Names of the quantity: of its column, its variable, its file.
-
-    Raises
-    ------
-    InputError
-        With the remedy.
-    """
-    known = np.isfinite(values)
-    if not known.any():
-        return
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    if low < -180 or high > 360 or (low < 0 and high > 180):
-        return
-    in_degrees = unit is not None and re.sub(r"[\s.]+", "", unit).casefold() in UNITS
-    if unit is not None and not in_degrees:
-        return
-    from_seam = values if low >= 0 else values + 180  # -180 to 180 wraps there
-    named = in_degrees or any(_named(name) for name in names if name)
-    if not (_wraps(from_seam) if not named else _both_sides(from_seam)):
-        return
-    raise InputError(
-        "readings are directions, which wrap from 360 degrees to 0: clean their sines and cosines as two tables, and take "
-        "the angle of the estimates with arctan2. If they are no directions, multiply them by 10."
-    )
-
-
-def _named(name: str) -> bool:
-    """Whether a name says direction: as a word, or in the manner of windDir and WIND_DIRECTION_10M."""
-    spaced = re.sub(r"(?<=[a-zäöü])(?=[A-Z])", " ", name)
-    words = re.split(r"[\W\d_]+", spaced.casefold())
-    return bool(NAMES & {*words, "".join(words)}) or any(word.startswith("wind") and word.endswith("dir") for word in words)
-
-
-def _both_sides(values: np.ndarray) -> bool:
-    """Whether readings lie on both sides of the seam, so that their mean would point to the other side."""
-    return bool((values < 90).any() and (values > 270).any())
-
-
-def _wraps(values: np.ndarray) -> bool:
-    """Whether readings from 0 to 360 cross the seam in short steps, as directions do, and hardly anything else."""
-    if np.nanmin(values) > REACH or np.nanmax(values) < 360 - REACH:
-        return False
-    number = beyond = steps = 0
-    around = []
-    for row in values:
-        own = row[np.isfinite(row)]
-        size = np.abs(np.diff(own))
-        ends = np.sort(np.stack([own[1:], own[:-1]]), axis=0)
-        crossing = (size > 180) & (ends[0] <= 90) & (ends[1] >= 270)
-        steps, beyond, number = steps + size.size, beyond + int((size > 180).sum()), number + int(crossing.sum())
-        around.append(360 - size[crossing])
-    if number < max(CROSSINGS, SHARE * steps) or number < MOST * beyond or np.median(np.concatenate(around)) > SHORT:
-        return False
-    flat = values[np.isfinite(values)]
-    east, west = np.unique(np.rint(flat[flat < NORTH])), np.unique(np.rint(flat[flat > 360 - NORTH]))
-    parts = np.unique(flat[(flat > NORTH) & (flat < 360 - NORTH)] // 10)
-    return min(len(east), len(west)) >= DIFFERENT and len(parts) >= PARTS

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter, StrMethodFormatter
 
 from nareg import plotting
 from nareg.cleaning._results import CleanedTables
@@ -153,7 +153,11 @@ def series(cleaned: CleanedTables) -> Figure:
         axes.plot(t[good], y[good], ".", color="0.55", markersize=3.5, label="readings")
         axes.plot(t[f == Flag.SUSPECT], y[f == Flag.SUSPECT], "D", color=plotting.OKABE_ITO[4], markersize=4, label="suspect")
         axes.plot(t[f == Flag.BAD], y[f == Flag.BAD], "x", color=ORANGE, markersize=5, label="bad")
-        axes.plot(t, x[i, part], color=BLUE, linewidth=1.4, label="cleaned")
+        line = x[i, part]
+        if cleaned.kind == "direction":  # no line across the picture where it passes north
+            line = np.where(np.abs(np.diff(line, prepend=line[:1])) > 180, np.nan, line)
+            axes.yaxis.set_major_locator(MultipleLocator(90))
+        axes.plot(t, line, color=BLUE, linewidth=1.4, label="cleaned")
         some = f" ({LONGEST} of {len(when):,} times)" if len(when) > LONGEST else ""
         axes.set_title((f"{table.names[i]}: {word}" if word else table.names[i]) + some, loc="left", fontsize=10)
         axes.set_ylabel(cleaned.unit or "reading")

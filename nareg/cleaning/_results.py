@@ -49,6 +49,7 @@ class CleanedTables:
     replaced: np.ndarray = field(repr=False)  # (N, T) True where the estimate is another method's, or the reading
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
+    kind: str = "number"
 
     @property
     def suspects(self) -> tuple[str, ...]:

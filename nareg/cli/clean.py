@@ -42,6 +42,14 @@ class TransformOption(StrEnum):
     log = "log"
 
 
+class KindOption(StrEnum):
+    """Kinds of quantities."""
+
+    auto = "auto"
+    number = "number"
+    direction = "direction"
+
+
 class DynamicsOption(StrEnum):
     """Kinds of dynamics."""
 
@@ -63,6 +71,9 @@ class CleanOptions:
         typer.Option(help="Lower bound of the quantity, which estimates keep. Default: from the readings."),
     ] = None
     upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity.")] = None
+    kind: Annotated[
+        KindOption, typer.Option(help="What the quantity is; directions, in degrees, are cleaned around the circle.")
+    ] = KindOption.auto
     noise: Annotated[
         str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
     ] = None
@@ -98,8 +109,8 @@ class CleanOptions:
             dynamics=self.dynamics.value,
             hidden=self.hidden,
             unit=network.readings.unit if self.unit is None else self.unit,
-            lower=self.lower,
-            upper=self.upper,
+            bounds=(self.lower, self.upper),
+            kind=self.kind.value,
             rng=np.random.default_rng(self.seed),
         )
 

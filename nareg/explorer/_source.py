@@ -9,7 +9,16 @@ import numpy as np
 
 from nareg import datasets
 from nareg._core import checks
-from nareg.cleaning import Cleaned, CleanSettings, ReadingsLike, StationNetwork, StationsLike, assemble, run
+from nareg.cleaning import (
+    Cleaned,
+    CleanSettings,
+    ReadingsLike,
+    StationNetwork,
+    StationsLike,
+    assemble,
+    directions,
+    run,
+)
 from nareg.datasets import SensorNetwork, SimulatedNetwork
 from nareg.datasets.loaders import SensorName
 from nareg.errors import InputError, TooLargeError
@@ -88,6 +97,8 @@ def check_size(network: StationNetwork) -> None:
     n, n_times = network.readings.values.shape
     if n < 2:
         raise InputError("readings has one station: explore needs at least 2; use nareg.clean for one.")
+    if directions(network, "auto", None):
+        raise InputError("readings are directions, which the page cannot show: clean them with nareg.clean.")
     if n > MAX_STATIONS:
         raise TooLargeError(
             f"readings has {n} stations, but the page takes at most {MAX_STATIONS}: pass the stations of one region."

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import nareg
-from nareg.cleaning import _clean, _compare, _simple
+from nareg.cleaning import _compare, _simple, _steps
 from nareg.cleaning._compare import Hidden
 from nareg.cleaning._methods import simple_methods
 from nareg.cleaning._simple import RIDGE, _solve, one_weight
@@ -33,14 +33,14 @@ def test_the_better_method_is_used_only_beyond_the_standard_error(rng):
     better = y + 0.5 * rng.standard_normal(y.shape)
     more, error = _compare.excess(y, mine, better, hidden)
     assert more > 5 * error > 0
-    name, why = _clean._choose(y, {_clean.MODEL: mine, "last reading": better}, hidden)
+    name, why = _steps.choose(y, {_steps.MODEL: mine, "last reading": better}, hidden)
     assert name == "last reading"
     assert why.startswith("another method wins: RMSE 0.498 at hidden readings, against 1.00")
-    name, why = _clean._choose(y, {_clean.MODEL: better, "last reading": mine}, hidden)
-    assert name == _clean.MODEL
+    name, why = _steps.choose(y, {_steps.MODEL: better, "last reading": mine}, hidden)
+    assert name == _steps.MODEL
     hardly = mine.copy()
     hardly[0, 0] = y[0, 0]  # one error less is no evidence
-    assert _clean._choose(y, {_clean.MODEL: mine, "last reading": hardly}, hidden)[0] == _clean.MODEL
+    assert _steps.choose(y, {_steps.MODEL: mine, "last reading": hardly}, hidden)[0] == _steps.MODEL
 
 
 def test_excess_equals_its_formula_and_one_absurd_error_does_not_decide(rng):

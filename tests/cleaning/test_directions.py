@@ -1,4 +1,4 @@
-"""Directions are refused with the remedy; what only lies between 0 and 360 is not."""
+"""Directions are recognized, and what only lies between 0 and 360 is not; they are cleaned around the circle."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nareg.cleaning._network import assemble
+import nareg
+from nareg.cleaning import assemble, directions
 from nareg.errors import InputError
 
-REFUSAL = r"are directions, which wrap from 360 degrees to 0: clean their sines and cosines"
 T = 400
+
+
+def recognized(network) -> bool:
+    return directions(network, "auto", None)
 
 
 def network(values: np.ndarray, tmp_path=None, name: str = "readings", **columns):
@@ -37,22 +41,19 @@ def wind(rng, mean: float = 0.0, spread: float = 60.0, step: float = 5.0) -> np.
 def test_readings_that_cross_north_are_directions(rng, mean, step):
     values = wind(rng, mean, 110.0, step)
     values[rng.random(values.shape) < 0.1] = np.nan
-    with pytest.raises(InputError, match=REFUSAL):
-        network(values)
+    assert recognized(network(values))
 
 
 def test_directions_from_minus_180_to_180(rng):
-    with pytest.raises(InputError, match=REFUSAL):
-        network((wind(rng, 180.0, 110.0, 1.0) + 180) % 360 - 180)
+    assert recognized(network((wind(rng, 180.0, 110.0, 1.0) + 180) % 360 - 180))
 
 
 @pytest.mark.parametrize("name", ["wind_direction", "WindDir", "wdir_10m", "Windrichtung", "WD"])
 def test_a_name_tells_directions_that_are_too_few_or_too_wild_to_tell(tmp_path, rng, name):
     values = rng.uniform(0, 360, (T, 6)).round()
-    network(values)
-    with pytest.raises(InputError, match=REFUSAL):
-        network(values, tmp_path, name)
-    network(100 + values / 4, tmp_path, name)  # their mean is right where none points north
+    assert not recognized(network(values))
+    assert recognized(network(values, tmp_path, name))
+    assert not recognized(network(100 + values / 4, tmp_path, name))  # their mean is right where none points north
 
 
 @pytest.mark.parametrize(("column", "unit"), [("value", "deg"), ("value", "degrees"), ("wind_dir", None)])
@@ -64,10 +65,9 @@ def test_a_column_or_a_unit_tells_directions(rng, column, unit):
     places = pd.DataFrame({"x": [0, 1, 2], "y": [0, 1, 1]}, index=["S0", "S1", "S2"])
     if unit is not None:
         long["unit"] = unit
-    with pytest.raises(InputError, match=REFUSAL):
-        assemble(long, places)
+    assert recognized(assemble(long, places))
     long["unit"] = "W"
-    assemble(long, places)
+    assert not recognized(assemble(long, places))
 
 
 def tilt(rng):
@@ -98,8 +98,79 @@ def flow(rng):
 
 
 @pytest.mark.parametrize("quantity", [tilt, humidity, power, machine, counter, flow])
-def test_what_only_lies_between_0_and_360_is_cleaned(rng, quantity):
+def test_what_only_lies_between_0_and_360_is_no_direction(rng, quantity):
     values = quantity(rng)
-    network(values)
+    assert not recognized(network(values))
     values[0, 0], values[1, 0] = 0.0, 360.0
-    network(values)
+    assert not recognized(network(values))
+
+
+def turn(to: np.ndarray, from_: np.ndarray) -> np.ndarray:
+    return (to - from_ + 180) % 360 - 180
+
+
+def rms(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.nanmean(errors**2)))
+
+
+@pytest.fixture(scope="module")
+def vanes() -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """Readings, places and truth (T, N) of a wind that turns around the compass several times, read to 20 degrees."""
+    rng = np.random.default_rng(3)
+    n = 8
+    names = [f"S{i}" for i in range(n)]
+    places = pd.DataFrame(np.column_stack([47 + 2 * rng.random(n), 2 + 3 * rng.random(n)]), names, ["latitude", "longitude"])
+    common = np.cumsum(8 * rng.standard_normal(T))[:, None]
+    own = np.cumsum(1.5 * rng.standard_normal((T, n)), axis=0) + 20 * (places["latitude"].to_numpy() - 48)
+    truth = (common + own) % 360
+    values = np.round(truth + 20 * rng.standard_normal((T, n))) % 360
+    values[rng.random(values.shape) < 0.1] = np.nan
+    return pd.DataFrame(values, pd.date_range("2024-01-01", periods=T, freq="h", name="time"), names), places, truth
+
+
+@pytest.fixture(scope="module")
+def cleaned(vanes) -> nareg.cleaning.Cleaned:
+    return nareg.clean(*vanes[:2])
+
+
+def test_directions_are_cleaned_around_the_circle(vanes, cleaned):
+    readings, places, truth = vanes
+    error = rms(turn(cleaned.x.to_numpy(), truth))
+    assert error < 0.5 * rms(turn(readings.to_numpy(), truth))
+    assert cleaned.x.to_numpy().min() >= 0
+    assert cleaned.x.to_numpy().max() <= 360
+    # vector averages of the neighbors are among the methods
+    assert cleaned.method == cleaned.errors.index[0] == "space-time model"
+    assert {"one weight", "neighbors' median", "kriging"} <= set(cleaned.errors.index[1:])
+    assert (cleaned.kind, cleaned.unit) == ("direction", "degrees")
+    assert any("kind='number'" in note for note in cleaned.notes)
+    assert not cleaned.suspects
+    assert rms(turn(nareg.clean(readings, places, kind="number").x.to_numpy(), truth)) > 4 * error
+
+
+def test_bands_around_the_circle_hold_the_truth(vanes, cleaned):
+    low, high = cleaned.band(0.9)
+    inside = np.abs(turn(cleaned.x.to_numpy(), vanes[2])) <= (high - low).T / 2
+    assert 0.85 < inside.mean() < 0.95
+    assert cleaned.coverage["observed"].iloc[2] == pytest.approx(0.9, abs=0.06)
+
+
+@pytest.mark.slow
+def test_signed_directions_stay_signed(vanes, cleaned):
+    readings, places, _ = vanes
+    signed = nareg.clean(turn(readings, 0.0), places)
+    assert signed.x.to_numpy().min() < 0
+    np.testing.assert_allclose(turn(signed.x.to_numpy(), cleaned.x.to_numpy()), 0.0, atol=1e-6)
+
+
+def test_a_kind_that_the_readings_cannot_be(vanes):
+    readings, places, _ = vanes
+    with pytest.raises(InputError, match=r"readings lie from .* convert them to degrees"):
+        nareg.clean(readings * 2, places, kind="direction")
+    with pytest.raises(InputError, match="kind"):
+        nareg.clean(readings, places, kind="wind")
+
+
+def test_the_explorer_refuses_directions(vanes):
+    with pytest.raises(InputError, match="directions, which the page cannot show"):
+        nareg.explore(*vanes[:2])

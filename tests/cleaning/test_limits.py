@@ -56,7 +56,7 @@ def test_a_user_may_name_the_bounds(rng):
     y = np.exp(field(rng, 0.9))
     frames = tables(np.round(y + 0.3 * rng.standard_normal(y.shape), 2), rng)
     assert nareg.clean(*frames).x.to_numpy().min() < 0
-    cleaned = nareg.clean(*frames, lower=0.0, upper=3.0)
+    cleaned = nareg.clean(*frames, bounds=(0.0, 3.0))
     assert cleaned.x.to_numpy().min() >= 0
     assert cleaned.band()[0].min() == 0
     assert cleaned.band()[1].max() == 3
@@ -64,17 +64,19 @@ def test_a_user_may_name_the_bounds(rng):
 
 def test_bounds_are_named_and_a_limit_of_detection_is_told_from_a_bound(rng):
     y = np.round(np.maximum(field(rng, 0.8), -0.5), 2)
-    ends, note = limits(y, None, None)
+    ends, note = limits(y, (None, None))
     assert ends.low == -0.5
     assert "limit of detection" in note
-    ends, note = limits(y + 0.5, None, None)
+    ends, note = limits(y + 0.5, (None, None))
     assert ends.low == 0.0
     assert "limit of detection" not in note
-    assert limits(y, -1.0, None)[1] is None
-    with pytest.raises(InputError, match="lower is 5 and upper is 2: pass a lower bound below"):
-        limits(y, 5.0, 2.0)
-    with pytest.raises(InputError, match="lower is nan"):
-        limits(y, float("nan"), None)
+    assert limits(y, (-1.0, None))[1] is None
+    with pytest.raises(InputError, match=r"bounds is \(5, 2\): pass a lower bound below"):
+        limits(y, (5.0, 2.0))
+    with pytest.raises(InputError, match=r"bounds\[0\] is nan"):
+        limits(y, (float("nan"), None))
+    with pytest.raises(InputError, match="bounds is 3: pass"):
+        limits(y, 3)
 
 
 def test_an_estimate_beyond_all_readings_has_failed(rng):

@@ -1,0 +1,156 @@
+"""Steps that cleaning takes for any kind of quantity: screen, predict hidden readings by every method, choose, estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nareg.cleaning import _compare
+from nareg.cleaning._compare import Hidden, contradicted
+from nareg.cleaning._learn import Job, in_own_times, portion, without_spikes
+from nareg.cleaning._limits import failed, limits
+from nareg.cleaning._methods import EDGES, LINE, MEDIAN, MODEL, WEIGHT, EdgeWeights, Method, SpaceTimeMethod, simple_methods
+from nareg.cleaning._network import StationNetwork
+from nareg.cleaning._words import number, plural
+from nareg.errors import NaregError
+from nareg.io import readings_to_frame
+from nareg.quality import Flag, Quality
+from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, absurd, stuck
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Where the fit and the check of the readings end on the progress bar, simple methods, and edge weights; smoothing is the rest.
+FITTED, PREDICTED, COMPARED = 0.7, 0.8, 0.94
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What every method predicts of the hidden readings, and which readings are bad."""
+
+    methods: dict[str, Method]
+    quality: Quality | None
+    flags: np.ndarray
+    bad: np.ndarray
+    hidden: Hidden
+    good: np.ndarray  # (N, T) readings without bad ones
+    ends: Bounds
+
+
+def screen(y: np.ndarray) -> np.ndarray:
+    """(N, T) True for absurd and stuck readings, unless all are."""
+    screened = (absurd(y.T) | stuck(y.T)).T
+    if screened[np.isfinite(y)].all():
+        screened[:] = False
+    return screened
+
+
+def compare(
+    job: Job, model: SpaceTimeModel | SparseSpaceTimeModel | None, quality: Quality | None, excluded: np.ndarray,
+    chosen: np.ndarray, seen: np.ndarray,
+) -> Compared:  # fmt: skip
+    """Predict the ``chosen`` readings from those that are ``seen`` by every method; ``excluded`` ones are bad."""
+    y, graph = job.y, job.network.graph
+    if quality is not None:
+        quality = in_own_times(quality, job.network.readings)
+    flags = _flags(y, excluded) if quality is None else quality.flags
+    bad = excluded | (flags == Flag.BAD)
+    hidden = Hidden.of(chosen, np.isfinite(y), bad)
+    fitted = [] if model is None else [_fitted(job, SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
+    if chosen.any() or model is None:
+        steps = np.linspace(FITTED + 0.02, PREDICTED, 8)
+        simple = simple_methods(graph, job.times, job.rng)
+        fitted += [_fitted(job, method, step, PREDICTED, seen) for method, step in zip(simple, steps, strict=False)]
+    methods = {method.name: method for method in fitted if method is not None}
+    if quality is not None and MODEL in methods and LINE in methods:
+        model_, line = methods[MODEL].predicted, methods[LINE].predicted
+        wrong_flags = contradicted(y, model_, line, hidden.flagged & ~excluded)
+        if wrong_flags is not None:
+            job.note(wrong_flags)
+            quality = without_spikes(quality, excluded)
+            flags, bad = quality.flags, excluded
+            hidden = Hidden.of(chosen, np.isfinite(y), bad)
+    good = np.where(bad, np.nan, y)
+    ends, stated = limits(good, job.settings.bounds)
+    job.note(stated)
+    if model is not None and hidden.enough and graph.n_nodes > 1:
+        edges = _fitted(job, EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)
+        methods |= {} if edges is None else {EDGES: edges}
+    if not hidden.enough and job.share > 0:
+        job.note(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
+    for method in methods.values():
+        method.predicted = ends.clip(method.predicted)
+    return Compared(methods, quality, flags, bad, hidden, good, ends)
+
+
+def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimate and standard deviation (N, T) of the method in use, from all good readings; where another one is used.
+
+    That is where the method failed: the next best in the ``ranking`` is used there.
+    """
+    job.tick("smoothing" if method.name == MODEL else f"estimating: {method.name}", COMPARED)
+    if method.name != MODEL and MODEL in compared.methods:
+        job.note("The flags come from the space-time model, which is worse here than the method in use: check them.")
+
+    def estimated(method: Method) -> tuple[np.ndarray, np.ndarray]:
+        x = method.estimate(compared.good, portion(job.report, COMPARED, 0.99))
+        return x, method.band(job.y, compared.hidden)
+
+    x, std = estimated(method)
+    replaced = failed(x, std, compared.good)
+    other = next((other for other in ranking if other not in (method.name, MODEL)), None)
+    if replaced.any() and other is not None:
+        theirs = estimated(compared.methods[other])
+        x, std = (np.where(replaced, their, mine) for mine, their in zip((x, std), theirs, strict=True))
+        count, stations = plural(int(replaced.sum()), "estimate"), plural(int(replaced.any(axis=1).sum()), "station")
+        job.note(
+            f"{count} of {method.name} at {stations} would be beyond all readings by more than their spread. "
+            f"{other.capitalize()} is used there."
+        )
+    return x, std, replaced
+
+
+def _fitted(job: Job, method: Method, begin: float, end: float, seen: np.ndarray) -> Method | None:
+    """The method, fitted to readings that are ``seen``; None with a note where it cannot work."""
+    stage = "predicting hidden readings" if method.name == MODEL else f"comparing: {method.name}"
+    job.tick(stage, begin)
+    try:
+        method.fit(seen, portion(job.report, begin, end, prefix=f"comparing {method.name}: "))
+    except NaregError as error:
+        job.note(f"The method {method.name!r} was left out of the comparison: {error}")
+        return None
+    return method
+
+
+def _flags(y: np.ndarray, screened: np.ndarray) -> np.ndarray:
+    """Flags without a model: absurd and stuck readings are bad, the rest is not evaluated."""
+    flags = np.full(y.shape, Flag.UNKNOWN, dtype=np.int8)
+    flags[screened] = Flag.BAD
+    flags[~np.isfinite(y)] = Flag.MISSING
+    return flags
+
+
+def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> tuple[str, str]:
+    """Choose the method, with the reason."""
+    if not hidden.enough:
+        name = next(name for name in (MODEL, WEIGHT, MEDIAN, LINE) if name in predicted)  # without a comparison: in space
+        return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"
+    rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in predicted.items()}
+    other = min((name for name in rms if name != MODEL), key=rms.__getitem__)
+    if MODEL not in rms:
+        return other, f"best of the simple methods at hidden readings, RMSE {number(rms[other])}"
+    excess, error = _compare.excess(y, predicted[MODEL], predicted[other], hidden)
+    share = rms[MODEL] / rms[other] if rms[other] > 0 else 1.0
+    if excess > error:
+        return other, (
+            f"another method wins: RMSE {number(rms[other], 3)} at hidden readings, against {number(rms[MODEL], 3)} of the "
+            "space-time model"
+        )
+    return MODEL, f"its RMSE at hidden readings is {share:.2f} times that of the best other method, {other}"
+
+
+def frame(network: StationNetwork, values: np.ndarray) -> pd.DataFrame:
+    table = readings_to_frame(replace(network.readings, values=values))
+    return table.astype("int8") if values.dtype == np.int8 else table
