@@ -41,7 +41,7 @@ def clean(
         netCDF or NPZ.
     stations : pandas, polars or geopandas frame, path, nareg.io.Stations or Graph, optional
         A row per station: station, latitude and longitude, or x and y; or points. Default: the coordinates of an xarray array
-        or of a netCDF file of readings.
+        or of a file of readings. Where there are none, stations whose readings go up and down together are neighbors.
     strict : bool
         Raise an error where the format of a table is ambiguous, instead of guessing with a note.
     neighbors : int

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
+import scipy.sparse as sp
 
-from nareg import io
+from nareg import graphs, io
 from nareg._core import checks
+from nareg.baselines import interpolate_in_time
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import NETCDF, Readings, Recipe, Stations, is_xarray
@@ -29,6 +31,8 @@ ReadingsLike: TypeAlias = (
 StationsLike: TypeAlias = "pd.DataFrame | polars.DataFrame | Stations | Graph | str | os.PathLike[str] | None"
 #: Neighbors per station, where nothing else is asked for.
 NEIGHBORS = 7
+#: Stations of which a network is learned.
+FEWEST_LEARNED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,11 @@ def assemble(
     if strict and step is None:
         step = "none"  # a common step is a guess
     if stations is None:
-        stations = _with_places(readings, strict, recipe)
+        placed = _with_places(readings, strict, recipe)
+        if isinstance(placed, InputError):
+            table = io.on_grid(_readings(readings, None, strict, recipe), step)
+            return _checked(_unplaced(table, neighbors, placed), readings)
+        stations = placed
     graph = _graph(stations)
     if graph is not None:
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
@@ -114,16 +122,53 @@ def _graph(stations: StationsLike) -> Graph | None:
     return None
 
 
-def _with_places(readings: ReadingsLike, strict: bool, recipe: Recipe | None) -> StationsLike:
-    """The readings themselves, where they can have coordinates: in an array's, or in every row."""
+def _with_places(readings: ReadingsLike, strict: bool, recipe: Recipe | None) -> StationsLike | InputError:
+    """The readings themselves, where they have coordinates: in an array's, or in every row; else why they have none."""
     if is_xarray(readings) or (isinstance(readings, (str, os.PathLike)) and Path(readings).suffix.lower() in NETCDF):
         return cast("StationsLike", readings)
     if isinstance(readings, Readings):
-        raise InputError("stations is None: pass a table with station, latitude, longitude.")
+        return InputError("stations is None")
     try:
         return _stations(cast("StationsLike", readings), strict, recipe)
     except InputError as error:
-        raise InputError(f"stations is None: pass the table of stations, or positions in the rows. {error}") from None
+        if strict:
+            raise InputError(f"stations is None: pass the table of stations, or positions in the rows. {error}") from None
+        return error
+
+
+def _unplaced(table: Readings, neighbors: int, why: InputError) -> StationNetwork:
+    """A network of stations without places, which is learned from their readings."""
+    count = len(table.names)
+    if count == 1:
+        note = "There is only one station, without a place: it is estimated from its own readings before and after."
+        graph = Graph(np.zeros((1, 1)), names=table.names)
+    else:
+        graph = learned_graph(table.values, table.names, neighbors)
+        note = (
+            "No station has a place: neighbors are stations whose readings go up and down together. A table of places is "
+            "better where readings are few or noisy."
+        )
+        if "latitude" in str(why) or "coordinates" in str(why):
+            note += f" Why no place was read: {why}"
+    return StationNetwork(graph, table, table.names, (*table.notes, note))
+
+
+def learned_graph(y: np.ndarray, names: Sequence[str], neighbors: int) -> Graph:
+    """The graph of stations whose readings (N, T), NaN where missing, go up and down together, whatever level and scale."""
+    n, seen = len(y), np.isfinite(y)
+    counts = np.maximum(seen.sum(axis=1, keepdims=True), 1)
+    apart = np.where(seen, y - np.where(seen, y, 0.0).sum(axis=1, keepdims=True) / counts, 0.0)
+    spread = np.sqrt((apart**2).sum(axis=1, keepdims=True) / counts)
+    usable = np.flatnonzero(spread[:, 0] > 0)
+    if usable.size < FEWEST_LEARNED:  # all are neighbors: there is little to choose from
+        return Graph(np.ones((n, n)) - np.eye(n), names=tuple(names))
+    live = seen[usable].any(axis=0)
+    z = np.where(seen, apart, np.nan)[np.ix_(usable, live)] / spread[usable]
+    # gaps are filled beside the network's median, which adds nothing to what stations differ by
+    z = interpolate_in_time(z - np.nanmedian(z, axis=0))
+    learned = graphs.learn(z, neighbors=min(max(neighbors, 2), usable.size - 2)).graph.adjacency
+    place = sp.csr_array((np.ones(usable.size), (usable, np.arange(usable.size))), shape=(n, usable.size))
+    return Graph(place @ learned @ place.T, names=tuple(names))
 
 
 def _stations(stations: StationsLike, strict: bool, recipe: Recipe | None) -> Stations:
@@ -138,10 +183,10 @@ def _stations(stations: StationsLike, strict: bool, recipe: Recipe | None) -> St
     )
 
 
-def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None) -> Readings:
+def _readings(readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe | None) -> Readings:
     """The readings of known stations, in their own order: results can be laid over the user's table cell by cell."""
     if isinstance(readings, Readings):
-        return _known(readings, names)
+        return readings if names is None else _known(readings, names)
     if isinstance(readings, (str, os.PathLike, list, tuple)):
         return io.read_readings(readings, names, strict=strict, own_order=True, recipe=recipe)
     if hasattr(readings, "columns") or is_xarray(readings):

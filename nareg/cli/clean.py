@@ -121,7 +121,7 @@ def clean(
         Path,
         typer.Argument(
             help="CSV with station, latitude, longitude (or x, y), or a MatrixMarket graph (.mtx). Left out where the rows of "
-            "readings have the positions."
+            "readings have the positions, or nothing has."
         ),
     ],
     readings: Annotated[

@@ -83,8 +83,9 @@ def test_a_station_that_moves_has_the_median_position_and_is_named(tmp_path):
 
 def test_readings_without_any_position_say_so(tmp_path):
     path = write(tmp_path, "r.csv", "time,A,B\n2024-01-01,1,2\n2024-01-02,1,2\n")
+    assert any("No station has a place" in note for note in assemble(str(path)).notes)
     with pytest.raises(InputError, match="stations is None: pass the table of stations, or positions in the rows"):
-        assemble(str(path))
+        assemble(str(path), strict=True)
 
 
 def test_a_file_per_station(tmp_path):
