@@ -78,7 +78,13 @@ def test_tables_have_the_shape_and_the_labels_of_the_readings(outcome, files):
     x = io.read_readings(folder / "clean" / "clean.csv", network.names).values
     good = network.healthy[:, None] & network.observed
     assert np.mean((x - network.truth)[good] ** 2) < 0.3 * network.noise**2
-    assert sorted(path.name for path in (folder / "clean").iterdir()) == ["clean.csv", "flags.csv", "report.html", "std.csv"]
+    assert sorted(path.name for path in (folder / "clean").iterdir()) == [
+        "clean.csv",
+        "flags.csv",
+        "model.npz",
+        "report.html",
+        "std.csv",
+    ]
 
 
 def test_report_is_self_contained_and_has_the_numbers(outcome, files):
@@ -108,7 +114,7 @@ def test_netcdf_comes_back_as_the_same_readings(files, tmp_path):
     folder, network = files
     done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "out", "--format", "netcdf")
     assert done.exit_code == 0, done.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clean.nc", "report.html"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clean.nc", "report.html", "model.npz"}
     xarray = pytest.importorskip("xarray")
     data = xarray.load_dataset(tmp_path / "out" / "clean.nc")
     np.testing.assert_allclose(data["reading"].sel(station=list(network.names)), network.readings, atol=1e-3)

@@ -75,6 +75,7 @@ NOT_RUN = {
     "nareg clean readings/": "the tutorial's own files; the same command on simulated readings is run",
     "nareg explore us-weather": "a minute; the same command on simulated readings is run",
     "nareg explore readings/": "the tutorial's own files; the same command on simulated readings is run",
+    "nareg apply clean/model.npz": "needs tomorrow's readings; tests/cleaning/test_apply.py",
     "nareg place model.npz": "needs a fitted model; tests/test_cli_place.py",
     "nareg unlearn compare ": "minutes; tests/test_cli_unlearning.py compares on less",
     "nareg --install-completion": "writes to the user's shell; tests/test_completion.py",

@@ -6,6 +6,7 @@ methods on readings that it hid from all of them.
 
 from __future__ import annotations
 
+from nareg.cleaning._apply import Applied, apply
 from nareg.cleaning._clean import clean
 from nareg.cleaning._clean import run as run
 from nareg.cleaning._cleaned import Cleaned
@@ -21,4 +22,4 @@ from nareg.cleaning._report import files as files
 from nareg.cleaning._report import parts as parts
 from nareg.cleaning._words import number as number
 
-__all__ = ["Cleaned", "clean"]
+__all__ = ["Applied", "Cleaned", "apply", "clean"]

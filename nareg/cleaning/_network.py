@@ -196,6 +196,16 @@ def _readings(readings: ReadingsLike, names: Sequence[str] | None, strict: bool,
     )
 
 
+def read_known(readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None) -> Readings:
+    """The readings of all these stations, in this order; those of absent ones are missing."""
+    table = io.on_grid(_readings(readings, names, strict, recipe), None if recipe is None else recipe.step)
+    rows = {name: i for i, name in enumerate(table.names)}
+    values = np.full((len(names), len(table.times)), np.nan)
+    here = [i for i, name in enumerate(names) if name in rows]
+    values[here] = table.values[[rows[names[i]] for i in here]]
+    return replace(table, names=tuple(names), values=values)
+
+
 def _known(table: Readings, names: Sequence[str]) -> Readings:
     """The rows of a table that was read already that are of known stations."""
     rows, known = {name: i for i, name in enumerate(table.names)}, set(names)

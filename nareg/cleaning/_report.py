@@ -1,4 +1,4 @@
-"""What a cleaning writes: one self-contained HTML page, and its tables, each file whole or not at all.
+"""What a cleaning writes: one self-contained HTML page, its tables and its model, each file whole or not at all.
 
 CSV has labels as in the input and a column per station, Parquet typed times. netCDF is one file with the stations' places.
 """
@@ -9,6 +9,7 @@ import base64
 import io
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,9 @@ from nareg import __version__
 from nareg.cleaning._results import CleanedTables
 from nareg.cleaning._words import number, plural
 from nareg.io import write_bytes, write_rows
-from nareg.quality import events
+from nareg.quality import Flag, events
 from nareg.results import atomic_write
+from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +34,7 @@ MAX_SUSPECTS = 40
 DIGITS = 4
 TABLES = ("clean", "std", "flags")
 REPORT = "report.html"
+MODEL = "model.npz"
 FORMATS = ("csv", "parquet", "netcdf")
 
 
@@ -115,23 +118,37 @@ def _encoded(figure: Figure) -> str:
 
 def files(form: str) -> tuple[str, ...]:
     """Names of the files of one of :data:`FORMATS`."""
-    return ("clean.nc", REPORT) if form == "netcdf" else (*(f"{name}.{form}" for name in TABLES), REPORT)
+    return (*(("clean.nc",) if form == "netcdf" else (f"{name}.{form}" for name in TABLES)), REPORT, MODEL)
 
 
 def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
-    """Name of each of the :func:`files`, and the function that writes it."""
-    page = partial(write, cleaned)
+    """Name of each of the :func:`files`, and the function that writes it; without a model there is no file of it."""
+    tables = _tables(cleaned, form) | {REPORT: partial(write, cleaned)}
+    model = cleaned.model
+    if model is None:
+        return tables
+    whole = with_readings(model, cleaned.network.readings.values, cleaned.flags.to_numpy().T)
+    return tables | {MODEL: whole.save}
+
+
+def with_readings(
+    model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, flags: np.ndarray
+) -> SpaceTimeModel | SparseSpaceTimeModel:
+    """The model with all good readings (N, T) of its times: some were hidden from the fit, to compare methods."""
+    return replace(model, readings=np.where(flags == Flag.BAD, np.nan, y), excluded=np.zeros(y.shape, dtype=bool))
+
+
+def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
     if form == "netcdf":
-        return {"clean.nc": lambda path: _netcdf(path, cleaned), REPORT: page}
+        return {"clean.nc": lambda path: _netcdf(path, cleaned)}
     if form == "parquet":
         frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.flags), strict=False)
-        return {name: lambda path, frame=frame: _parquet(path, frame) for name, frame in frames} | {REPORT: page}
+        return {name: partial(_parquet, frame=frame) for name, frame in frames}
     places = decimals(cleaned.std.to_numpy())
     return {
         "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
         "std.csv": lambda path: table(path, cleaned, np.round(cleaned.std.to_numpy(), places)),
         "flags.csv": lambda path: table(path, cleaned, cleaned.flags.to_numpy()),
-        REPORT: page,
     }
 
 

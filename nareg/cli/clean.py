@@ -172,7 +172,7 @@ def _clean_one(
     from nareg import cleaning
 
     for name in cleaning.files(form):
-        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
+        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html", ".npz"), *given)
     written: list[str] = []
     try:
         network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)

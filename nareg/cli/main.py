@@ -1,6 +1,6 @@
 """The command line, ``nareg COMMAND``.
 
-Commands: clean, inspect, explore, demo, design, denoise, interpolate, place, datasets, reproduce, unlearn, convert.
+Commands: clean, apply, inspect, explore, demo, design, denoise, interpolate, place, datasets, reproduce, unlearn, convert.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from nareg._version import __version__
 from nareg.cli import inputs
 from nareg.cli.apply import denoise, interpolate
+from nareg.cli.apply_model import apply
 from nareg.cli.clean import clean
 from nareg.cli.datasets import datasets_app
 from nareg.cli.design import design
@@ -124,6 +125,7 @@ app = typer.Typer(
 #: Commands in the order of the help page, each with an example.
 COMMANDS: dict[Callable[..., None], str] = {
     clean: "nareg clean stations.csv readings.csv --out clean/",
+    apply: "nareg apply clean/model.npz tomorrow.csv",
     inspect: "nareg inspect stations.csv readings.csv --out recipe.toml",
     explore: "nareg explore stations.csv readings.csv --out explore.html",
     demo: "nareg demo --out my-report",

@@ -22,7 +22,10 @@ def cleaned():
 
 def test_parquet_keeps_every_digit_and_the_times(cleaned, tmp_path):
     folder = cleaned.save(tmp_path, format="parquet")
-    assert {path.name for path in folder.iterdir()} == {"clean.parquet", "std.parquet", "flags.parquet", "report.html"}
+    assert {path.name for path in folder.iterdir()} == {f"{name}.parquet" for name in ("clean", "std", "flags")} | {
+        "report.html",
+        "model.npz",
+    }
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "clean.parquet"), cleaned.x, check_freq=False)
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "flags.parquet"), cleaned.flags, check_freq=False)
     again = nareg.io.read_readings(folder / "clean.parquet")
@@ -34,7 +37,7 @@ def test_parquet_keeps_every_digit_and_the_times(cleaned, tmp_path):
 def test_netcdf_has_places_units_and_flags(cleaned, tmp_path):
     xarray = pytest.importorskip("xarray")
     folder = cleaned.save(tmp_path, format="netcdf")
-    assert {path.name for path in folder.iterdir()} == {"clean.nc", "report.html"}
+    assert {path.name for path in folder.iterdir()} == {"clean.nc", "report.html", "model.npz"}
     data = xarray.load_dataset(folder / "clean.nc")
     assert data["estimate"].attrs["units"] == "°C"
     np.testing.assert_array_equal(data["estimate"].sel(station=cleaned.x.columns[3]), cleaned.x.iloc[:, 3])

@@ -25,6 +25,7 @@ OTHERS = {
         "baselines.Classification",
         "baselines.Kriging",
         "baselines.PrincipalComponents",
+        "cleaning.Applied",
         "cleaning.Cleaned",
         "datasets.DatasetInfo",
         "datasets.NodeClassification",
@@ -95,6 +96,7 @@ OTHERS = {
     "trainings, of which gnn.training has one: tests/gnn/test_training": ["gnn.compare"],
     "files, pages and names of data sets: test_fuzz_readers, tests/io, tests/cleaning, tests/explorer, tests/datasets": [
         "clean",
+        "cleaning.apply",
         "cleaning.clean",
         "cli.run",
         "datasets.available",

@@ -1,0 +1,57 @@
+"""``nareg apply``: clean further readings with the model of ``nareg clean``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from nareg.cli import inputs
+from nareg.cli.inputs import Columns, Strict, errors, grouped, print_line, stage_bar
+from nareg.errors import InputError
+
+
+@grouped
+def apply(
+    model: Annotated[Path, typer.Argument(help="model.npz, which `nareg clean` wrote.")],
+    readings: Annotated[list[Path], typer.Argument(help="Readings of later times, in any form that `nareg clean` reads.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder whose clean.csv, std.csv and flags.csv get the new rows. Default: the model's.")
+    ] = None,
+    lower: Annotated[float | None, typer.Option(help="Lower bound of the quantity. Default: from the readings.")] = None,
+    upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity.")] = None,
+    *,
+    columns: Columns,
+    strict: Strict = False,
+) -> None:
+    """Clean tomorrow's readings with a learned model, and add them to its tables. Nothing is learned anew.
+
+    Run it as often as new readings come: rows of the same times are written anew.
+    """
+    from nareg import cleaning, spacetime
+    from nareg.quality import events
+
+    folder = model.parent if out is None else out
+    files = inputs.in_folders(readings)
+    recipes = columns.recipes()
+    if len(recipes) > 1:
+        raise InputError("--value names several quantities, and a model is of one: apply each model alone.")
+    fitted = spacetime.load(model)
+    if not folder.is_dir():
+        inputs.folder(folder)
+    with stage_bar() as progress:
+        applied = cleaning.apply(
+            fitted, files[0] if len(files) == 1 else files, bounds=(lower, upper), strict=strict, recipe=recipes[0],
+            progress=progress,
+        )  # fmt: skip
+        applied.append(folder)
+    for note in applied.notes:
+        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    for suspect in events(applied.suspects):
+        print_line(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
+    times = applied.readings.times
+    print_line(
+        f"{len(times):,} times of {len(applied.readings.names):,} stations, {times[0]} to {times[-1]}, added in {folder}"
+    )

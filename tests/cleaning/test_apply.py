@@ -1,0 +1,106 @@
+"""Tomorrow's readings by a model that was learned before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import nareg
+from nareg.cleaning import apply
+from nareg.cli.main import app
+from nareg.errors import InputError
+
+LEARNED = 150
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Readings of eight days by the hour, their truth (T, N), and places."""
+    network = nareg.datasets.simulated(7, 192, faults=(), rng=np.random.default_rng(2))
+    frame = pd.DataFrame(network.readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
+    return frame, network.truth.T, pd.DataFrame(network.coordinates, network.names, ["latitude", "longitude"])
+
+
+@pytest.fixture(scope="module")
+def folder(tables, tmp_path_factory):
+    """What ``nareg clean`` leaves of the first days."""
+    folder = tmp_path_factory.mktemp("clean")
+    cleaned = nareg.clean(tables[0][:LEARNED], tables[2])
+    cleaned.save(folder)
+    return folder
+
+
+@pytest.fixture
+def model(folder):
+    return nareg.spacetime.load(folder / "model.npz")
+
+
+def test_the_file_has_the_readings_that_were_hidden(tables, model):
+    good = tables[0][:LEARNED].to_numpy().T
+    assert np.isfinite(model.readings).sum() > 0.99 * np.isfinite(good).sum()
+
+
+def test_estimates_are_the_smoothers(tables, model):
+    frame = tables[0]
+    applied = apply(model, frame)  # with the days that the model has
+    assert any("which the model has, left out" in note for note in applied.notes)
+    assert list(applied.x.index) == list(frame.index[LEARNED:])
+    everything = np.hstack([model.readings, np.where(applied.flags == 4, np.nan, frame[LEARNED:]).T])
+    smoothed = model.smooth(everything, times=frame.index.to_numpy())
+    np.testing.assert_allclose(applied.x.to_numpy().T, smoothed.x[:, LEARNED:], rtol=1e-9)
+    np.testing.assert_allclose(applied.std.to_numpy().T, smoothed.std[:, LEARNED:], rtol=1e-9)
+    errors = [np.sqrt(np.nanmean((x - tables[1][LEARNED:]) ** 2)) for x in (applied.x, frame[LEARNED:])]
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_bad_readings_are_flagged_and_missing_stations_estimated(tables, model):
+    frame = tables[0][LEARNED:].copy()
+    frame.iloc[20, 2] += 40
+    applied = apply(model, frame.drop(columns=frame.columns[5]))
+    assert applied.flags.iloc[20, 2] == 4
+    assert (applied.flags.iloc[:, 5] == 9).all()
+    assert np.isfinite(applied.x.to_numpy()).all()
+    assert any(f"Without a new reading: {frame.columns[5]}" in note for note in applied.notes)
+
+
+def test_rows_are_added_to_the_tables_once(tables, folder, tmp_path):
+    work = tmp_path / "clean"
+    work.mkdir()
+    for file in folder.iterdir():
+        (work / file.name).write_bytes(file.read_bytes())
+    before = pd.read_csv(work / "clean.csv")
+    for stop in (170, 192, 192):  # a file that grows, and one that comes twice
+        tables[0][LEARNED:stop].to_csv(tmp_path / "tomorrow.csv")
+        done = CliRunner().invoke(app, ["apply", str(work / "model.npz"), str(tmp_path / "tomorrow.csv")])
+        assert done.exit_code == 0, done.output
+        for name in ("clean", "std", "flags"):
+            table = pd.read_csv(work / f"{name}.csv")
+            assert len(table) == stop
+            assert table["time"].is_unique
+    after = pd.read_csv(work / "clean.csv")
+    pd.testing.assert_frame_equal(after[:LEARNED], before)
+    assert pd.read_csv(work / "flags.csv").dtypes[1:].map(lambda kind: kind.kind == "i").all()
+
+
+def test_what_cannot_be_applied_is_one_sentence(tables, model, tmp_path):
+    frame = tables[0]
+    with pytest.raises(InputError, match=r"readings end at .*: pass later readings"):
+        apply(model, frame[:LEARNED])
+    with pytest.raises(InputError, match="times of another kind"):
+        apply(model, frame.reset_index(drop=True))
+    with pytest.raises(InputError, match=r"no column has a station.s name"):
+        apply(model, frame.rename(columns=lambda name: f"other {name}"))
+    applied = apply(model, frame)
+    (tmp_path / "std.csv").write_text("time,A\n2024-01-01,3\n")
+    with pytest.raises(InputError, match=r"std.csv has other columns than the model's stations"):
+        applied.append(tmp_path)
+    assert not (tmp_path / "clean.csv").exists()
+
+
+def test_directions_leave_no_model(tmp_path, rng):
+    wind = np.round(20 * rng.standard_normal((60, 4))) % 360
+    frame = pd.DataFrame(wind, pd.date_range("2024", periods=60, freq="h", name="time"), list("ABCD"))
+    nareg.clean(frame, kind="direction").save(tmp_path)
+    assert not (tmp_path / "model.npz").exists()
