@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from nareg.cleaning import _compare
 from nareg.cleaning._cleaned import Cleaned
@@ -135,5 +135,5 @@ def _coverage(
     # a component knows the noise across a direction and along it, which is less, in the mean of both alone
     ratio = float(np.sqrt(np.mean(off**2) / np.mean(std**2)))
     stretch = ratio if ratio > 1 + _compare.TOLERATED else 1.0
-    shares = [float(np.mean(off <= norm.ppf(0.5 + level / 2) * stretch * std)) for level in LEVELS]
+    shares = [float(np.mean(off <= ndtri(0.5 + level / 2) * stretch * std)) for level in LEVELS]
     return pd.DataFrame({"nominal": LEVELS, "observed": shares}), stretch

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
@@ -67,7 +67,7 @@ class CleanedTables:
 
     def band(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end (N, T) of the band that holds the field with this probability."""
-        reach = float(norm.ppf(0.5 + level / 2))
+        reach = float(ndtri(0.5 + level / 2))
         x, half = self.x.to_numpy().T, reach * self.std.to_numpy().T
         low, high = x - half, x + half
         if self.smoothed is not None:

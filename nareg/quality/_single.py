@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, count, number, span, time
@@ -80,7 +80,7 @@ def spikes(residuals: Residuals) -> list[Finding]:
     findings = []
     for i in np.flatnonzero(live & (counts > 0)):
         largest = float(sizes[i, hits[i]].max())
-        by_chance = float(poisson.sf(counts[i] - 1, usual * seen[i])) * residuals.n_nodes
+        by_chance = float(pdtrc(counts[i] - 1, usual * seen[i])) * residuals.n_nodes
         if largest < SINGLE * residuals.limit and (counts[i] < FEWEST_SPIKES or by_chance > CHANCE):
             continue
         columns = np.flatnonzero(hits[i])

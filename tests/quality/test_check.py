@@ -312,7 +312,7 @@ def test_a_sensor_stuck_at_an_absurd_value_is_stuck_and_has_no_spikes():
     readings = network.readings.copy()
     readings[2, 60:90] = 7999.0
     times = np.array(network.times, dtype="datetime64[ns]")
-    found = check(nareg.spacetime.fit(network.graph, readings, times=times, rng=np.random.default_rng(0)))
+    found = check(nareg.spacetime.fit(network.graph(), readings, times=times, rng=np.random.default_rng(0)))
     mine = [suspect for suspect in found.suspects if suspect.name == network.names[2]]
     assert [suspect.kind for suspect in mine] == ["stuck"]
     assert not any("nan" in suspect.evidence for suspect in found.suspects)

@@ -9,20 +9,24 @@ of the pattern are PSD (Grone, Johnson, Sa, Wolkowicz 1984). A tree decompositio
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from networkx.algorithms.approximation import treewidth_min_fill_in
 
 from nareg.design._convex.quadratic import support
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class CliqueTree:
     """Cliques that cover every node and edge of a graph, from the root of a tree of them to its leaves."""
 
     def __init__(self, n_nodes: int, rows: np.ndarray, columns: np.ndarray) -> None:
+        import networkx as nx  # imported when first needed
+        from networkx.algorithms.approximation import treewidth_min_fill_in
+
         graph = nx.Graph()
         graph.add_nodes_from(range(n_nodes))
         graph.add_edges_from((int(a), int(b)) for a, b in zip(rows, columns, strict=True) if a != b)
@@ -50,6 +54,8 @@ class CliqueTree:
 
 def _merged(tree: nx.Graph) -> list[np.ndarray]:
     """The tree's bags from its root on, neighbors joined where one cone costs no more than two: of k rows about k^3."""
+    import networkx as nx
+
     root = next(iter(tree.nodes))
     order = list(nx.dfs_preorder_nodes(tree, root))
     parent = {child: above for above, child in nx.dfs_edges(tree, root)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from nareg._core import checks
 from nareg.errors import MissingDependencyError
@@ -83,7 +83,7 @@ def calibrate(held_out: HeldOut) -> Bands:
 def _factor(scores: np.ndarray, level: float) -> float:
     H = scores.size
     rank = min(int(np.ceil((H + 1) * level)), H) - 1
-    raw = float(scores[rank] / norm.ppf(0.5 + level / 2))
+    raw = float(scores[rank] / ndtri(0.5 + level / 2))
     return 1 + H / (H + PRIOR) * (raw - 1)
 
 
@@ -196,7 +196,7 @@ class Smoothed:
         level = checks.number("level", level, low=0, high=1, strict=True)
         checks.choice("of", of, ("field", "reading"))
         var = self._var + self.noise[:, None] if of == "reading" else self._var
-        reach = norm.ppf(0.5 + min(level, 1 - 1e-12) / 2) * np.sqrt(var)
+        reach = ndtri(0.5 + min(level, 1 - 1e-12) / 2) * np.sqrt(var)
         if calibrated:
             reach = reach * self._bands.at(level, np.sqrt(self._var + self.noise[:, None]))
         lower, upper = (np.asarray(self._transform.backward(self._center + sign * reach)) for sign in (-1, 1))

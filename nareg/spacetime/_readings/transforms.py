@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy.stats import skew
 
 from nareg.errors import InputError
 
@@ -126,9 +125,14 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
 
 def candidates(readings: np.ndarray) -> list[Transform]:
     """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
-    if np.std(readings) <= BENT * np.abs(readings).mean() or skew(readings) < SKEWED or not _nearly_positive(readings):
+    if np.std(readings) <= BENT * np.abs(readings).mean() or _skewness(readings) < SKEWED or not _nearly_positive(readings):
         return [none()]
     return [none(), named("sqrt", readings), named("log", readings)]
+
+
+def _skewness(readings: np.ndarray) -> float:
+    apart = readings - readings.mean()
+    return float(np.mean(apart**3) / np.mean(apart**2) ** 1.5)
 
 
 def _nearly_positive(readings: np.ndarray) -> bool:
