@@ -1,9 +1,9 @@
 """Maximum likelihood in a handful of parameters: one autoregression for all stations, a correlation in space, noise.
 
 The covariance of the process noise is ``q ((1 - eta) C(reach) + eta I)`` and the field is stationary. The gradient of the
-likelihood is that of the expected complete-data likelihood at the same parameters (Fisher's identity), whose few terms are
-differenced; the noise variances have theirs in closed form. L-BFGS does the rest. How well readings tell noise from field
-follows from the information of a stationary process.
+likelihood is that of the expected complete-data likelihood at the same parameters (Fisher's identity), in closed form:
+rounding, which differences would enlarge, moves no step of L-BFGS. How well readings tell noise from field follows from the
+information of a stationary process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ STEEPEST, NOISE_RANGE = (4.5, 2.5), (1e-7, 1e2)
 NOISE_SPREAD = 0.7
 #: Weak normal priors (center, standard deviation): logit of eta, and log of the reach around the typical one.
 ETA_PRIOR, REACH_PRIOR = (-4.0, 3.0), 2.0
-STEP = 1e-5
 #: Variance that constant readings are taken to have, in the model's unit.
 SMALLEST = 1e-12
 
@@ -63,6 +62,24 @@ class Parameters:
         C = (1 - eta) * space.correlation(self.family, float(np.exp(self.log_reach)))
         C.flat[:: space.n + 1] += eta + JITTER
         return np.exp(self.log_variance) * C
+
+    def covariance_slopes(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of :meth:`covariance` by the log of the reach and by the logit of eta."""
+        eta, variance = 1 / (1 + np.exp(-self.logit_eta)), np.exp(self.log_variance)
+        C, slope = space.correlation_and_slope(self.family, float(np.exp(self.log_reach)))
+        return variance * (1 - eta) * slope, variance * eta * (1 - eta) * (np.eye(space.n) - C)
+
+    def autoregression_slopes(self) -> list[tuple[np.ndarray, np.ndarray, float]]:
+        """Derivatives of :meth:`autoregression` by each of the ``partials``."""
+        phi = np.tanh(self.partials)
+        if phi.size == 1:
+            slopes = [(np.ones(1), np.zeros((1, 1)), -2 * phi[0])]
+        else:
+            (f, g), off = phi, np.array([[0.0, 1.0], [1.0, 0.0]])
+            slopes = [
+                (np.array([1 - g, 0.0]), off, -2 * f * (1 - g**2)), (np.array([-f, 1.0]), 0 * off, -2 * g * (1 - f**2)),
+            ]  # fmt: skip
+        return [(rate * da, rate * dgamma, rate * dq) for rate, (da, dgamma, dq) in zip(1 - phi**2, slopes, strict=True)]
 
     def dynamics(self, space: Space) -> Dynamics:
         a, gamma, q = self.autoregression()
@@ -124,19 +141,30 @@ def _blocks(matrix: np.ndarray, n: int) -> np.ndarray:
     return matrix.reshape(p, n, p, n).swapaxes(1, 2)
 
 
-def complete(parameters: Parameters, space: Space, expected: Expected) -> float:
-    """Expected log-likelihood of field and readings, up to a constant, without the noise's part."""
+def complete(parameters: Parameters, space: Space, expected: Expected) -> tuple[float, np.ndarray]:
+    """Expected log-likelihood of field and readings, up to a constant, without the noise's part; and its gradient."""
     a, gamma, q = parameters.autoregression()
-    n, p = space.n, a.size
-    S10 = sum(a[k] * expected.S10[:, k * n : (k + 1) * n] for k in range(p))
-    M = expected.S11 - S10 - S10.T + np.einsum("k,l,klij->ij", a, a, _blocks(expected.S00, n))
-    first = np.einsum("kl,klij->ij", np.linalg.inv(gamma), _blocks(expected.first, n))
-    factor = cho_factor(parameters.covariance(space), lower=True)
+    n, p, steps, windows = space.n, a.size, expected.steps, expected.windows
+    lagged = [expected.S10[:, k * n : (k + 1) * n] for k in range(p)]
+    S00, first = _blocks(expected.S00, n), _blocks(expected.first, n)
+    M = expected.S11 - sum(a[k] * (lagged[k] + lagged[k].T) for k in range(p)) + np.einsum("k,l,klij->ij", a, a, S00)
+    inverse = np.linalg.inv(gamma)
+    K = parameters.covariance(space)
+    factor = cho_factor(K, lower=True)
     log_det = 2 * float(np.log(np.diag(factor[0])).sum())
-    quadratic = float(np.trace(cho_solve(factor, M / q + first)))
-    normal = expected.steps * (log_det + n * np.log(q))
-    start = expected.windows * (p * log_det + n * float(np.linalg.slogdet(gamma)[1]))
-    return -0.5 * (normal + start + quadratic)
+    both = cho_solve(factor, M / q + np.einsum("kl,klij->ij", inverse, first))
+    count = steps + windows * p
+    value = count * log_det + steps * n * np.log(q) + windows * n * float(np.linalg.slogdet(gamma)[1]) + np.trace(both)
+    # by K: the derivative of the value is the trace of ``slope`` times that of K
+    K_inverse = cho_solve(factor, np.eye(n))
+    slope = count * K_inverse - both @ K_inverse
+    gradient = [float(np.sum(slope * K)), *(float(np.sum(slope * step)) for step in parameters.covariance_slopes(space))]
+    for da, dgamma, dq in parameters.autoregression_slopes():
+        dM = sum(da[k] * (np.einsum("l,lij->ij", a, S00[k] + S00[:, k]) - lagged[k] - lagged[k].T) for k in range(p))
+        dfirst = np.einsum("kl,klij->ij", inverse @ dgamma @ inverse, first)
+        own = steps * n * dq / q + windows * n * float(np.trace(inverse @ dgamma))
+        gradient.append(own + float(np.sum(K_inverse * (dM / q - dq / q**2 * M - dfirst))))
+    return -0.5 * float(value), -0.5 * np.array(gradient)
 
 
 def _pack(parameters: Parameters) -> np.ndarray:
@@ -184,10 +212,7 @@ def maximize(
             if not best:
                 raise
             return -best[0][0] + abs(best[0][0]), gradient  # a wall: the line search turns back
-        for k in range(shape):
-            moved = [_unpack(now, _pack(now) + sign * STEP * (np.arange(shape) == k)) for sign in (1, -1)]
-            up, down = (complete(m, space, expected) for m in moved)
-            gradient[k] = (up - down) / (2 * STEP)
+        gradient[:shape] = complete(now, space, expected)[1]
         value = expected.log_likelihood
         if not fixed_noise:
             gradient[shape:] = -0.5 * (expected.counts - expected.squares / now.noise)

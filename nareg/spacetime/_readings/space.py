@@ -74,6 +74,15 @@ class Space:
             return whole if self.stations is None else whole[np.ix_(self.stations, self.stations)]
         return _of_distance(family, self.distances, reach)
 
+    def correlation_and_slope(self, family: str, reach: float) -> tuple[np.ndarray, np.ndarray]:
+        """The :meth:`correlation`, and its derivative by the log of the range."""
+        if family != "graph":
+            C = _of_distance(family, self.distances, reach)
+            u = self.distances / reach
+            return C, u * C if family == "exponential" else 3 * u**2 * np.exp(-np.sqrt(3.0) * u)
+        C, slope = _graph_correlation(self.adjacency, reach), _graph_slope(self.adjacency, reach)
+        return (C, slope) if self.stations is None else (C[block := np.ix_(self.stations, self.stations)], slope[block])
+
     def joint_correlation(self, family: str, reach: float, points: np.ndarray) -> np.ndarray:
         """Correlation (N + M, N + M) of the stations and M new places."""
         if self.coordinates is None:
@@ -122,11 +131,30 @@ def _of_distance(family: str, distances: np.ndarray, reach: float) -> np.ndarray
 
 def _graph_correlation(adjacency: sp.csr_array, reach: float) -> np.ndarray:
     """``(L / mean degree + reach^-2 I)^-2`` scaled to ones on the diagonal: a Matern field on the graph."""
+    root = _graph_root(adjacency, reach)
+    return _scaled(root @ root)
+
+
+def _graph_slope(adjacency: sp.csr_array, reach: float) -> np.ndarray:
+    """Its derivative by the log of the reach, by which that of the inverse root is ``2 reach^-2`` times its square."""
+    root = _graph_root(adjacency, reach)
+    covariance = root @ root
+    change = 4 / reach**2 * covariance @ root
+    rates = np.diag(change) / np.diag(covariance)
+    scale = np.sqrt(np.diag(covariance))
+    slope: np.ndarray = change / np.outer(scale, scale) - 0.5 * (rates[:, None] + rates) * _scaled(covariance)
+    return slope
+
+
+def _graph_root(adjacency: sp.csr_array, reach: float) -> np.ndarray:
     A = adjacency.toarray()
     degrees = A.sum(axis=1)
     L = (np.diag(degrees) - A) / (degrees.mean() or 1.0)
     root = np.linalg.inv(L + np.eye(A.shape[0]) / reach**2)
-    covariance = root @ root.T
+    return 0.5 * (root + root.T)
+
+
+def _scaled(covariance: np.ndarray) -> np.ndarray:
     scale = np.sqrt(np.diag(covariance))
     correlation: np.ndarray = covariance / np.outer(scale, scale)
     return correlation
