@@ -14,6 +14,7 @@ import nareg
 from nareg.cleaning import _pictures
 from nareg.errors import InputError
 from tests.cleaning.conftest import frames
+from tests.helpers import at_night
 
 
 def rms(values: np.ndarray) -> float:
@@ -280,8 +281,10 @@ def test_known_noise_is_used(network):
 
 
 @pytest.mark.slow
-def test_networks_too_large_for_dense_covariances_have_a_sparse_model(rng, tmp_path):
-    network = nareg.datasets.simulated(600, 60, faults=("dead", "stuck", "spiking"), rng=rng)
+@pytest.mark.parametrize("n", [80, *at_night([600])])
+def test_networks_too_large_for_dense_covariances_have_a_sparse_model(n, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr("nareg.spacetime._model.fit.LARGEST", min(n - 1, 500))
+    network = nareg.datasets.simulated(n, 60, faults=("dead", "stuck", "spiking"), rng=rng)
     cleaned = nareg.clean(*frames(network))
     assert isinstance(cleaned.model, nareg.spacetime.SparseSpaceTimeModel)
     assert cleaned.method == cleaned.errors.index[0] == "space-time model"

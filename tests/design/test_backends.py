@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
@@ -23,6 +23,7 @@ from nareg.design._risk.sampled import SampledRisk, blind_columns, clean_and_noi
 from nareg.errors import InputError, MissingDependencyError
 from nareg.results import Status
 from tests.design.test_edge import random_objective
+from tests.helpers import examples
 
 DESIGNS = {"exact": exact, "blind": blind}
 #: One case per design and precision; the others run at night.
@@ -59,12 +60,9 @@ def dense_value(L, c, w, columns):
     return value if columns.sure is None else value + 2 * np.sum(columns.sure * np.linalg.solve(K, columns.sure))
 
 
-CASES = given(st.integers(0, 2**31), st.sampled_from(["float64", "float32"]), st.booleans(), st.booleans())
-
-
 @pytest.mark.slow
-@settings(max_examples=5, deadline=None)
-@CASES
+@examples(3, 30)
+@given(st.integers(0, 2**31), st.sampled_from(["float64", "float32"]), st.booleans(), st.booleans())
 def test_gradient_against_finite_differences_of_dense_solves(torch, seed, precision, is_blind, squared):
     """Weights of both signs and zero, nodes that are not observed, an isolated node, operators that are no Laplacian."""
     rng = np.random.default_rng(seed)
@@ -90,10 +88,6 @@ def test_gradient_against_finite_differences_of_dense_solves(torch, seed, precis
     ]
     assert value == pytest.approx(dense_value(L, c, w, columns), rel=1e-8, abs=1e-8)
     np.testing.assert_allclose(gradient, slope, atol=1e-5 * (1 + np.abs(slope).max()))
-
-
-GRADIENTS = test_gradient_against_finite_differences_of_dense_solves.hypothesis.inner_test
-test_more_gradients = pytest.mark.nightly(settings(max_examples=30, deadline=None)(CASES(GRADIENTS)))
 
 
 @pytest.mark.slow

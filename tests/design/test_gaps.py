@@ -14,6 +14,7 @@ from nareg.design._node.gap_patterns import kron_reduction, patterns
 from nareg.design._node.node_invariant import ScalarCriteria
 from nareg.errors import InputError
 from nareg.filters import interpolate
+from tests.helpers import at_night
 
 
 def field(seed: int, n: int, T: int, missing: float, sigma: float = 1.0):
@@ -138,11 +139,12 @@ def test_shared_moments_have_no_bias():
 
 
 @pytest.mark.slow
-def test_with_more_times_a_design_with_gaps_approaches_the_one_without():
+@pytest.mark.parametrize("n_fields", [1, *at_night([3])])
+def test_with_more_times_a_design_with_gaps_approaches_the_one_without(n_fields):
     losses = []
     for T in (60, 600):
         ratio = []
-        for seed in range(3):
+        for seed in range(n_fields):
             g, R, Y, seen = field(seed, 25, T, 0.3)
             full = blind(g, measurements=Y, noise=1.0)
             gaps = blind(g, measurements=mask_with_nan(Y, seen), observed=seen, noise=1.0)

@@ -16,7 +16,7 @@ from nareg.design._convex.over_sets import relaxed_bound, starting_weights
 from nareg.design._risk import problem as _problem
 from nareg.design._risk.descent import feasible, interval
 from nareg.errors import InputError, TooLargeError
-from tests.helpers import dense_filter, half_split, roughness, sensor_case, vertices
+from tests.helpers import at_night, dense_filter, half_split, roughness, sensor_case, vertices
 
 worst_case = _worst.worst_case
 
@@ -168,8 +168,9 @@ def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normalized", "squared"])
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
-def test_other_penalties(criterion, kind):
-    g, low, high = sensor_case(4, 150)
+@pytest.mark.parametrize("n", [50, *at_night([150])])
+def test_other_penalties(n, criterion, kind):
+    g, low, high = sensor_case(4, n)
     operator = g.laplacian("normalized") if kind == "normalized" else g.laplacian() @ g.laplacian()
     options = {
         "signal_low": low,
@@ -187,7 +188,7 @@ def test_other_penalties(criterion, kind):
     assert details["worst_case_lower"] <= details["worst_case_upper"] == d.objective <= one.upper * (1 + 1e-6)
     S = d.weights[:, None] * operator.toarray() * d.weights
     x = np.asarray(details["worst_signal"])
-    H = np.linalg.inv(np.eye(150) + S)
+    H = np.linalg.inv(np.eye(n) + S)
     reached = np.sum((S @ x) ** 2) if criterion == "prony" else np.sum((H @ x - x) ** 2) + 0.2 * np.sum(H**2)
     assert details["worst_case_lower"] == pytest.approx(reached, rel=1e-6)
 

@@ -17,7 +17,7 @@ from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns, probes
 from nareg.errors import InputError, TooLargeError
-from tests.helpers import little_memory
+from tests.helpers import at_night, little_memory
 
 
 def heterogeneous(n, T, rng, **settings):
@@ -318,9 +318,10 @@ def test_bad_fields_are_named(arguments, words):
 
 
 @pytest.mark.slow
-def test_twenty_thousand_nodes(rng):
+@pytest.mark.parametrize("n", [2000, *at_night([20_000])])
+def test_large_fields(n, rng):
     """Unseen signals, against the single weight and the limit of every estimator."""
-    f = heterogeneous(20_000, 40, rng)
+    f = heterogeneous(n, 40, rng)
     X, test = f.signals[:, :24], f.signals[:, 24:]
     d = exact(f.graph, signals=X, noise=f.noise, data_weight="noise")
     y = f.measure(test, rng=rng)

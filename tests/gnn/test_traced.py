@@ -14,6 +14,7 @@ import torch
 import nareg
 from nareg.errors import InputError
 from nareg.gnn import NGC, RNGC, Adjacency, Chebyshev, ConjugateGradients, Neumann, NodeAdaptiveConv, _traced
+from tests.helpers import at_night
 
 N = 40
 GRAPH = nareg.graphs.sensor(N, rng=np.random.default_rng(0))
@@ -132,7 +133,7 @@ def test_operators_keep_torch_s_rules(call):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", [lambda: ngc(3), lambda: rngc(3), lambda: NodeAdaptiveConv(5, 3, n_nodes=N)])
+@pytest.mark.parametrize("layer", [lambda: ngc(3), *at_night([lambda: rngc(3), lambda: NodeAdaptiveConv(5, 3, n_nodes=N)])])
 def test_inductor_compiles_without_a_warning(layer, tmp_path):
     """The whole way, in a process of its own, where every line of output would be seen."""
     code = f"""

@@ -12,7 +12,7 @@ import nareg
 from nareg._solvers.backends import Torch
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, load
-from tests.helpers import little_memory
+from tests.helpers import at_night, little_memory
 from tests.spacetime.large.reference import dense, model_of, process, readings
 
 RNG = np.random.default_rng
@@ -110,13 +110,14 @@ def test_a_model_travels_to_other_processes(case):
 
 
 @pytest.mark.slow
-def test_cycles_and_levels_of_dated_readings():
+@pytest.mark.parametrize(("n", "days"), [(20, 8), *at_night([(50, 20)])])
+def test_cycles_and_levels_of_dated_readings(n, days):
     rng = RNG(2)
-    graph = nareg.Graph.from_knn(rng.random((50, 2)), 6)
-    times = np.datetime64("2024-01-01T00") + np.arange(24 * 20) * np.timedelta64(1, "h")
+    graph = nareg.Graph.from_knn(rng.random((n, 2)), 6)
+    times = np.datetime64("2024-01-01T00") + np.arange(24 * days) * np.timedelta64(1, "h")
     wave = np.cos(2 * np.pi * np.arange(times.size) / 24)
     level = 10 + 3 * graph.coordinates[:, :1]
-    y = level + 4 * wave + 0.5 * rng.standard_normal((50, times.size))
+    y = level + 4 * wave + 0.5 * rng.standard_normal((n, times.size))
     with pytest.warns(DegenerateFitWarning, match="the variance of the field runs to zero"):
         model = fit(graph, y, times=times, engine="sparse", rng=rng)
     assert model.cycles.names == ("day",)
@@ -136,7 +137,7 @@ def test_skewed_readings_are_transformed():
 @pytest.mark.slow
 def test_501_stations_take_the_sparse_engine_by_themselves():
     graph = nareg.graphs.grid((3, 167))
-    y = np.cumsum(0.2 * RNG(0).standard_normal(30)) + RNG(1).standard_normal((501, 30))
+    y = np.cumsum(0.2 * RNG(0).standard_normal(10)) + RNG(1).standard_normal((501, 10))
     model = fit(graph, y, rng=RNG(0))
     assert isinstance(model, SparseSpaceTimeModel)
     assert np.abs(nareg.quality.scores(graph, y, model=model)).max() < 8
