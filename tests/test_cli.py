@@ -86,7 +86,7 @@ def test_a_dead_and_a_stuck_station_are_named_and_gaps_at_every_time_used(statio
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "n"), [("exact", 40), ("minmax", 12), ("oracle", 40), ("gcv", 40), ("sure", 40), *at_night([("minmax", 40)])]
+    ("method", "n"), [("exact", 40), ("minmax", 6), ("oracle", 40), ("gcv", 40), ("sure", 40), *at_night([("minmax", 40)])]
 )
 def test_a_clean_history_with_gaps_and_a_dead_station(station_files, faulty, tmp_path, method, n):
     folder, *_, names = station_files

@@ -23,7 +23,7 @@ from nareg.design._risk.sampled import SampledRisk, blind_columns, clean_and_noi
 from nareg.errors import InputError, MissingDependencyError
 from nareg.results import Status
 from tests.design.test_edge import random_objective
-from tests.helpers import examples
+from tests.helpers import at_night, examples
 
 DESIGNS = {"exact": exact, "blind": blind}
 #: One case per design and precision; the others run at night.
@@ -91,13 +91,15 @@ def test_gradient_against_finite_differences_of_dense_solves(torch, seed, precis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_levels_serve_until_weights_have_moved_far(torch, precision):
+@pytest.mark.parametrize(
+    ("precision", "side", "count"), [("float64", 25, 4), *at_night([("float64", 45, 20), ("float32", 45, 20)])]
+)
+def test_levels_serve_until_weights_have_moved_far(torch, precision, side, count):
     """Large smooth weights on a mesh: pyamg's levels of one w precondition its neighbors, and exact answers come out."""
     rng = np.random.default_rng(3)
-    graph = nareg.graphs.grid((45, 45))
+    graph = nareg.graphs.grid((side, side))
     n = graph.n_nodes
-    columns = oracle_columns(np.cumsum(rng.standard_normal((n, 20)), axis=0), np.ones(n), rng.choice([-1.0, 1.0], (n, 4)))
+    columns = oracle_columns(np.cumsum(rng.standard_normal((n, count)), axis=0), np.ones(n), rng.choice([-1.0, 1.0], (n, 4)))
     ours, theirs = (SampledRisk(penalty(graph), np.ones(n), b) for b in (backend_of(torch, precision), "scipy"))
     arranged = []
     for sampled in (ours, theirs):

@@ -62,7 +62,7 @@ def noisy(signals, db, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("db", "rate"), [(-10, 0.8), (10, 0.9), *at_night([(-10, 0.9), (0, 0.8), (0, 0.9), (10, 0.8)])])
+@pytest.mark.parametrize(("db", "rate"), [(10, 0.9), *at_night([(-10, 0.8), (-10, 0.9), (0, 0.8), (0, 0.9), (10, 0.8)])])
 def test_us_network_promise_and_error(weather, db, rate):
     """At most .97 times the expected error of the best single weight that keeps the rate."""
     g, X = weather
@@ -74,8 +74,8 @@ def test_us_network_promise_and_error(weather, db, rate):
         assert risk(g, d, signals=X, noise=noise).mse <= bar
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("structure", ["laplacian", *at_night(["symmetric"])])
+@pytest.mark.nightly
+@pytest.mark.parametrize("structure", ["symmetric", "laplacian"])
 def test_us_network_edge_weights(weather, structure):
     g, X = weather
     noise, Y = noisy(X, 0)
@@ -99,7 +99,7 @@ def test_molene_with_unequal_noise(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "n"), [("grid", 900), ("power law", 600), *at_night([("grid", 10_000), ("power law", 2000)])])
+@pytest.mark.parametrize(("kind", "n"), [("grid", 576), ("power law", 600), *at_night([("grid", 10_000), ("power law", 2000)])])
 @pytest.mark.parametrize("design", [exact, blind])
 def test_large_networks(kind, n, design):
     rng = np.random.default_rng(0)

@@ -29,6 +29,16 @@ def field():
     return heterogeneous(600, 96, np.random.default_rng(1))
 
 
+@pytest.fixture(scope="module")
+def small():
+    return heterogeneous(150, 96, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def designed(field):
+    return exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("operator", ["combinatorial", "normalized", "squared"])
@@ -132,8 +142,8 @@ def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(data_weight):
 
 
 @pytest.mark.slow
-def test_converged_means_a_small_gradient_of_the_penalized_risk(field):
-    d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
+def test_converged_means_a_small_gradient_of_the_penalized_risk(designed):
+    d = designed
     assert d.status.name == "CONVERGED"
     assert d.certificate.gradient_norm < 1e-3
     details = d.certificate.details
@@ -159,9 +169,9 @@ def test_blind_sampled_beats_the_single_weight_and_falls_back_where_it_cannot(fi
 
 
 @pytest.mark.slow
-def test_units_do_not_matter(field):
-    a = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
-    b = exact(field.graph, signals=10 * field.signals, noise=100 * field.noise, solver="sampled")
+def test_units_do_not_matter(small):
+    a = exact(small.graph, signals=small.signals, noise=small.noise, solver="sampled")
+    b = exact(small.graph, signals=10 * small.signals, noise=100 * small.noise, solver="sampled")
     np.testing.assert_allclose(a.weights, b.weights, rtol=1e-3)
     assert b.objective == pytest.approx(100 * a.objective, rel=1e-6)
 
@@ -230,14 +240,14 @@ def test_interrupt_while_judging_keeps_what_was_reached(field, monkeypatch, call
 
 
 @pytest.mark.slow
-def test_the_same_generator_gives_the_same_weights(field):
-    a, b = (exact(field.graph, signals=field.signals[:, :16], noise=field.noise, solver="sampled") for _ in range(2))
+def test_the_same_generator_gives_the_same_weights(small):
+    a, b = (exact(small.graph, signals=small.signals[:, :16], noise=small.noise, solver="sampled") for _ in range(2))
     np.testing.assert_array_equal(a.weights, b.weights)
 
 
 @pytest.mark.slow
-def test_redesign_after_a_sensor_is_gone_and_one_is_new(field):
-    d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
+def test_redesign_after_a_sensor_is_gone_and_one_is_new(field, designed):
+    d = designed
     nodes = np.r_[np.arange(5, 600), 0]
     remaining = np.r_[np.arange(5, 600), -1]  # the last one counts as new
     g = field.graph.subgraph(nodes)

@@ -14,7 +14,6 @@ import nareg
 from nareg.errors import AmplificationWarning
 from nareg.filters import interpolate
 from nareg.filters.apply import LARGEST_AMPLIFICATION
-from tests.helpers import at_night
 
 
 def dense_rows(graph, w, data_weight, observed):
@@ -117,23 +116,21 @@ def test_large_networks_are_repaired_alike(rng):
     np.testing.assert_allclose(x[observed], as_given[observed], atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("every", [5, *at_night([1])])
-def test_gaps_of_the_weather_network_after_designs_for_denoising(every):
+@pytest.mark.nightly
+def test_gaps_of_the_weather_network_after_designs_for_denoising():
     """Half of the readings hidden: with the exact weights as given the gaps are up to hundreds of degrees off."""
     network = nareg.datasets.load("us-weather")
-    X, observed = network.signals[:, ::every], network.observed[:, ::every]
-    hidden = np.random.default_rng(1).random(X.shape) < 0.5
-    seen = observed & ~hidden
+    X, hidden = network.signals, np.random.default_rng(1).random(network.signals.shape) < 0.5
+    seen = network.observed & ~hidden
     mean = X[seen].mean()
     Y = np.where(seen, X - mean, np.nan)
-    exact = nareg.design.exact(network.graph, signals=np.where(observed, X - mean, 0.0), noise=1.0)
+    exact = nareg.design.exact(network.graph, signals=np.where(network.observed, X - mean, 0.0), noise=1.0)
     blind = nareg.design.blind(network.graph, measurements=Y, observed=seen)
     one = nareg.design.node_invariant(network.graph, rule="gcv", measurements=Y, observed=seen)
 
     def error(weights):
         difference = interpolate(network.graph, weights, Y, seen).x + mean - X
-        return np.sqrt(np.mean(difference[observed & hidden] ** 2))
+        return np.sqrt(np.mean(difference[network.observed & hidden] ** 2))
 
     for design in (exact, blind):
         with pytest.warns(AmplificationWarning):
@@ -142,7 +139,7 @@ def test_gaps_of_the_weather_network_after_designs_for_denoising(every):
         nareg.filters.denoise(network.graph, exact, np.nan_to_num(Y[:, t]), data_weight=seen[:, t].astype(float)).x
         for t in range(0, X.shape[1], 7)
     ]
-    test = (observed & hidden)[:, ::7]
+    test = (network.observed & hidden)[:, ::7]
     assert np.sqrt(np.mean((np.column_stack(as_given) + mean - X[:, ::7])[test] ** 2)) > 4
     assert error(one) < 2.8
 

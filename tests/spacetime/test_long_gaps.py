@@ -178,7 +178,7 @@ def test_readings_with_neighbors_are_not_drowned_by_those_without():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [8, *at_night([25])])
+@pytest.mark.parametrize("n", [15, *at_night([25])])
 def test_a_complete_record_shows_its_second_order(n, data_root):
     """Neighbors tell the sea's temperature at a single station; whole times show that it goes on as it went."""
     network = nareg.datasets.load("sea-surface-temperature", root=data_root)

@@ -110,7 +110,7 @@ def test_a_model_travels_to_other_processes(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "days"), [(20, 8), *at_night([(50, 20)])])
+@pytest.mark.parametrize(("n", "days"), [(30, 15), *at_night([(50, 20)])])
 def test_cycles_and_levels_of_dated_readings(n, days):
     rng = RNG(2)
     graph = nareg.Graph.from_knn(rng.random((n, 2)), 6)
