@@ -85,22 +85,20 @@ def test_a_dead_and_a_stuck_station_are_named_and_gaps_at_every_time_used(statio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "n"), [("exact", 40), ("minmax", 6), ("oracle", 40), ("gcv", 40), ("sure", 40), *at_night([("minmax", 40)])]
-)
-def test_a_clean_history_with_gaps_and_a_dead_station(station_files, faulty, tmp_path, method, n):
-    folder, *_, names = station_files
-    stations, readings = tmp_path / "stations.csv", tmp_path / "gaps.csv"
-    stations.write_text("\n".join((folder / "stations.csv").read_text().splitlines()[: n + 1]))
-    io.write_readings(readings, io.Readings(names[:n], tuple(map(str, range(80))), faulty[-1][:n]))
-    common = ("design", stations, readings, "--method", method, "--noise-std", 3)
+@pytest.mark.parametrize("method", ["exact", "oracle", "gcv", "sure", *at_night(["minmax"])])
+def test_a_clean_history_with_gaps_and_a_dead_station(station_files, faulty, tmp_path, method):
+    folder, *_ = station_files
+    own, *_ = faulty
+    common = ("design", folder / "stations.csv", own / "gaps.csv", "--method", method, "--noise-std", 3)
     done = run(*common, "--center", "station", "--out", tmp_path / "d.npz")
     assert done.returncode == 0, done.stderr
     assert "noise given: standard deviation 3, variance 9" in done.stdout
     design = nareg.design.load(tmp_path / "d.npz")
-    assert design.n_nodes == n
+    assert design.n_nodes == 40
     assert design.certificate.details["left_out"] == ["node 3 ('station 3')"]
-    done = run("interpolate", stations, readings, "--weights", tmp_path / "d.npz", "--out", tmp_path / "x.csv")
+    done = run(
+        "interpolate", folder / "stations.csv", own / "gaps.csv", "--weights", tmp_path / "d.npz", "--out", tmp_path / "x.csv"
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -212,7 +212,9 @@ def test_noise_of_stations_with_an_offset_and_a_constant_one(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"solver": "sampled"}, {"data_weight": "noise"}, {"groups": np.arange(24) // 4}])
+@pytest.mark.parametrize(
+    "options", [{}, {"data_weight": "noise"}, {"groups": np.arange(24) // 4}, *at_night([{"solver": "sampled"}])]
+)
 def test_a_station_that_never_reads_is_left_out_named_and_filled(options, recwarn):
     g, _, Y, seen = field(6, 24, 80, 0.1)
     named = nareg.Graph(g.adjacency, coordinates=g.coordinates, names=[f"S{i}" for i in range(24)])

@@ -11,7 +11,7 @@ from nareg.design._convex.corners import find_zero
 from nareg.design._convex.criteria import worst_corner
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
-from tests.helpers import sensor_case
+from tests.helpers import at_night, sensor_case
 
 
 def corners(n, seed):
@@ -26,7 +26,7 @@ def values(d, graph, bounds, data_weight=1.0):
     return [float(np.sum((S @ x) ** 2 / data_weight)) for x in bounds.values()]
 
 
-@pytest.mark.parametrize(("n", "seed"), [(8, 0), (14, 1), (30, 2), pytest.param(80, 3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n", "seed"), [(8, 0), (14, 1), (30, 2), *at_night([(80, 3)])])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_optimum_is_clarabels_and_the_bound_is_below(n, seed, weighted):
     g, bounds = corners(n, seed)

@@ -82,8 +82,13 @@ def run(module, layer, x, graph):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("out", [3, 9])
+@pytest.mark.parametrize(
+    ("out", "graph"),
+    [
+        (3, "edge_index"), (9, "learned weights"),
+        *at_night([(3, "learned weights"), (3, "prepared"), (9, "edge_index"), (9, "prepared")]),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("name", LAYERS)
 def test_results_and_gradients_are_those_of_the_layer(name, out, graph, traced):
     torch.manual_seed(0)

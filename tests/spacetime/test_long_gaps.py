@@ -8,7 +8,6 @@ import pytest
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
 from nareg.spacetime._readings.holdout import Judge, hide, hide_times, improvement, silent_times
-from tests.helpers import at_night
 from tests.spacetime.reference import dense, model_of, network, parameters
 
 RNG = np.random.default_rng
@@ -177,12 +176,11 @@ def test_readings_with_neighbors_are_not_drowned_by_those_without():
     assert not judge.gain(old, old).better
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [15, *at_night([25])])
-def test_a_complete_record_shows_its_second_order(n, data_root):
+@pytest.mark.nightly
+def test_a_complete_record_shows_its_second_order(data_root):
     """Neighbors tell the sea's temperature at a single station; whole times show that it goes on as it went."""
     network = nareg.datasets.load("sea-surface-temperature", root=data_root)
-    some = np.sort(np.random.default_rng(0).permutation(network.n_nodes)[:n])
+    some = np.sort(np.random.default_rng(0).permutation(network.n_nodes)[:25])
     y = network.signals[some, :590]
     past, future = y[:, :-7], y[:, -7:]
     model = nareg.spacetime.fit(nareg.Graph.from_knn(network.coordinates[some], 5), past)

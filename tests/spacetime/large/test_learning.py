@@ -24,7 +24,7 @@ def fitted(seed=0, T=150, noise=0.5, gaps=0.2, smoothness=2, fixed=False, **opti
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("smoothness", [1, 2])
+@pytest.mark.parametrize("smoothness", [2, *at_night([1])])
 def test_the_process_is_found(smoothness):
     truth, y, done = fitted(smoothness=smoothness)
     found = done.process
@@ -38,7 +38,7 @@ def test_the_process_is_found(smoothness):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.05, 0.5, 10.0])
+@pytest.mark.parametrize("noise", [0.5, 10.0, *at_night([0.05])])
 def test_the_likelihood_is_that_of_the_true_process_or_higher(noise):
     """With noise of five times the field's variance the expected sums need their control variate."""
     truth, y, done = fitted(noise=noise, fixed=True)

@@ -12,7 +12,7 @@ import nareg
 from nareg._solvers.backends import Torch
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, load
-from tests.helpers import at_night, little_memory
+from tests.helpers import little_memory
 from tests.spacetime.large.reference import dense, model_of, process, readings
 
 RNG = np.random.default_rng
@@ -109,15 +109,14 @@ def test_a_model_travels_to_other_processes(case):
     np.testing.assert_array_equal(again[1].interval(0.9), done.interval(0.9))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "days"), [(30, 15), *at_night([(50, 20)])])
-def test_cycles_and_levels_of_dated_readings(n, days):
+@pytest.mark.nightly
+def test_cycles_and_levels_of_dated_readings():
     rng = RNG(2)
-    graph = nareg.Graph.from_knn(rng.random((n, 2)), 6)
-    times = np.datetime64("2024-01-01T00") + np.arange(24 * days) * np.timedelta64(1, "h")
+    graph = nareg.Graph.from_knn(rng.random((50, 2)), 6)
+    times = np.datetime64("2024-01-01T00") + np.arange(24 * 20) * np.timedelta64(1, "h")
     wave = np.cos(2 * np.pi * np.arange(times.size) / 24)
     level = 10 + 3 * graph.coordinates[:, :1]
-    y = level + 4 * wave + 0.5 * rng.standard_normal((n, times.size))
+    y = level + 4 * wave + 0.5 * rng.standard_normal((50, times.size))
     with pytest.warns(DegenerateFitWarning, match="the variance of the field runs to zero"):
         model = fit(graph, y, times=times, engine="sparse", rng=rng)
     assert model.cycles.names == ("day",)
@@ -209,11 +208,11 @@ def test_placement_needs_the_dense_engine(case):
 
 @pytest.mark.slow
 def test_readings_by_name():
-    graph, p = process(n=40)
-    named = nareg.Graph(graph.adjacency, names=[f"s{i}" for i in range(40)])
-    _, y = readings(p, 60, RNG(0), 0.0)
+    graph, p = process(n=20)
+    named = nareg.Graph(graph.adjacency, names=[f"s{i}" for i in range(20)])
+    _, y = readings(p, 20, RNG(0), 0.0)
     one, two = (model_of(named, p, y).stream() for _ in range(2))
-    np.testing.assert_array_equal(one.update({"s3": 1.0}).x, two.update([1.0 if i == 3 else np.nan for i in range(40)]).x)
+    np.testing.assert_array_equal(one.update({"s3": 1.0}).x, two.update([1.0 if i == 3 else np.nan for i in range(20)]).x)
     with pytest.raises(InputError, match="'s99', which the model does not know"):
         one.update({"s99": 1.0})
 
