@@ -321,6 +321,7 @@ def test_long_records_are_drawn_where_they_matter(network, cleaned, monkeypatch)
     assert all(title.endswith("(50 of 160 times)") for title in titles)
 
 
+@pytest.mark.slow
 def test_a_report_without_anything_to_compare(network, tmp_path):
     cleaned = few(network, lambda r, s: (r.iloc[:1], s))
     page = cleaned.report(tmp_path / "report.html").read_text()
@@ -329,6 +330,7 @@ def test_a_report_without_anything_to_compare(network, tmp_path):
     assert set(rows[1].split(",")[1:]) == {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "noted"), [("°C", True), ("K", False), (None, False)])
 def test_a_unit_other_than_the_one_of_the_table_is_noted(network, unit, noted):
     xarray = pytest.importorskip("xarray")

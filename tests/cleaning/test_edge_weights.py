@@ -109,12 +109,14 @@ def test_hidden_readings_do_not_enter_the_design(unlike, cleaned):
     assert other.errors.loc[EDGES, "rmse"] != cleaned.errors.loc[EDGES, "rmse"]
 
 
+@pytest.mark.slow
 def test_equal_edges_leave_one_weight_competitive():
     graph, _, y = field(0.5, 0.5, 100, 1)
     errors = nareg.clean(frame(y), graph, dynamics="scalar").errors["rmse"]
     assert errors[EDGES] == pytest.approx(errors["one weight"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_weights_are_the_designs_for_the_anomalies(model):
     z, _ = anomalies(model)
     seen = np.isfinite(z)
@@ -127,6 +129,7 @@ def test_the_weights_are_the_designs_for_the_anomalies(model):
     np.testing.assert_allclose(found.design.matrix.toarray(), expected.matrix.toarray(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_records_are_thinned_evenly(model, monkeypatch):
     monkeypatch.setattr(_methods, "MOST_TIMES", 25)
     found = EdgeWeights(model)
@@ -161,6 +164,7 @@ def test_gaps_of_any_kind_are_filled(unlike):
     assert np.abs(x[: len(y), 9] - level[: len(y), 9]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_transform_is_undone(unlike):
     graph, _, y = unlike
     model = nareg.spacetime.fit(graph, np.exp(y / 3), dynamics="scalar", transform="log")
@@ -191,6 +195,7 @@ def test_large_networks_leave_them_out_with_the_reason(model, monkeypatch):
     assert str(refused.value) == "it takes networks of at most 50 stations and edges together, and this one has 51."
 
 
+@pytest.mark.slow
 def test_nothing_is_designed_where_nothing_is_compared(unlike):
     graph, _, y = unlike
     cleaned = nareg.clean(frame(y), graph, dynamics="scalar", hidden=0)

@@ -170,6 +170,7 @@ def test_ctrl_c_keeps_the_best_weights(torch, field, kind):
     assert risk(field.graph, d, signals=field.signals, noise=field.noise).mse < single
 
 
+@pytest.mark.slow
 def test_a_step_reads_as_often_for_many_columns_as_for_few(torch, monkeypatch):
     """On an accelerator all columns go together, and one flag is read in eight iterations."""
     from nareg._solvers import iterate

@@ -53,6 +53,7 @@ def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
     np.testing.assert_allclose(smallest_eigenvalues(system), dense, rtol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shrink", ["auto", 1.0, 0.3, None])
 def test_large_path_on_a_small_scale(rng, monkeypatch, shrink):
     monkeypatch.setattr("nareg.design._edge.edge.DENSE_UNKNOWNS", 0)

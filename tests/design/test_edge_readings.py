@@ -61,6 +61,7 @@ def test_value_and_slope_are_those_of_the_likelihood(seed, gaps, groups, wide):
         assert slope[k] == pytest.approx(numeric, rel=1e-4, abs=1e-5 * np.abs(slope).max() + 1e-7)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), groups=st.booleans())
 def test_the_hessian_without_gaps_is_the_slopes_derivative(seed, groups):
     _, support, u, Y, _, variance = problem(seed, gaps=False, groups=groups)

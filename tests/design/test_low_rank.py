@@ -218,6 +218,7 @@ def test_with_and_without_dense_matrices_prony_is_the_same(monkeypatch, data_wei
     assert risks[1] == pytest.approx(risks[0], rel=0.02)  # the scale is chosen by a sampled risk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 def test_with_and_without_dense_matrices_the_relaxation_is_the_same(monkeypatch, data_weight):
     g, X = network(150, 40)

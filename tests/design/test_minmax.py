@@ -53,6 +53,7 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
         assert worst <= solved.value * (1 + 1e-5) <= 1.15 * worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "seed"), [("box", 0), ("box", 1), ("smooth-box", 0), pytest.param("smooth-box", 1, marks=pytest.mark.slow)]
 )
@@ -69,6 +70,7 @@ def test_first_order_is_as_good_as_the_rounded_sdp(name, seed):
 # -- designs ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("criterion", "name"),
     [

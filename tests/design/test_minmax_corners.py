@@ -26,6 +26,7 @@ def values(d, graph, bounds, data_weight=1.0):
     return [float(np.sum((S @ x) ** 2 / data_weight)) for x in bounds.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "seed"), [(8, 0), (14, 1), (30, 2), *at_night([(80, 3)])])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_optimum_is_clarabels_and_the_bound_is_below(n, seed, weighted):
@@ -112,6 +113,7 @@ def test_one_corner_may_decide_alone():
     assert d.certificate.details["dual_bound"] == pytest.approx(alone.certificate.details["dual_bound"], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_groups_get_a_proven_bound_of_their_own(weighted):
     g, bounds = corners(24, 7)

@@ -31,6 +31,7 @@ def all_of(graph):
     return [*(make(graph) for make in CLASSES), SeasonalCycleRemover(), SeasonallyAdjusted(EdgeDenoiser(graph))]
 
 
+@pytest.mark.slow
 def test_a_grid_search_without_a_clean_field(network, noisy):
     search = GridSearchCV(
         NodeAdaptiveDenoiser(network.graph), {"design": ["blind", "gcv"], "noise": [4.0, 16.0]}, cv=TimeBlockSplit(3, gap=2),

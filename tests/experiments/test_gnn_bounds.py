@@ -27,6 +27,7 @@ def dense(adjacency: Adjacency, lam: float, order: int) -> np.ndarray:
 CASES = given(st.integers(1, 25), st.integers(0, 2**16), st.floats(0, 64), st.integers(0, 12))
 
 
+@pytest.mark.slow
 @examples(8, 30)
 @CASES
 def test_row_squares_and_expectation(n: int, seed: int, lam: float, order: int) -> None:

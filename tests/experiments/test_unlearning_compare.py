@@ -44,6 +44,7 @@ def test_of_the_perceptrons_one_certifies():
     assert all((one.spent, one.retrained) == (None, 0) for one in result.values())
 
 
+@pytest.mark.slow
 def test_the_last_layer_does_what_its_model_does_by_itself():
     deep = pytest.importorskip("nareg.unlearning.deep")
     stated = {"methods": ["last layer"], "model": CertifiedGPR(weights=[0.5, 0.5], eps=0.5, delta=1e-3)}
@@ -126,6 +127,7 @@ def test_polynomials_are_of_one_order(monkeypatch):
     assert seen == [("TrainedFurther", "gpr", 4), ("TrainedFurther", "chebyshev", 4), ("DeepGPR", "gpr", 4)]
 
 
+@pytest.mark.slow
 def test_preview_is_what_a_removal_does_to_the_embedding():
     model = CertifiedGPR(weights=[0.2, 0.3, 0.5]).fit(*TASK)
     before, change = model.embedding(), model.preview(EDGES[0])

@@ -78,6 +78,7 @@ def test_the_choice_reads_no_clock(rng):
     np.testing.assert_array_equal(first.x, second.x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("w", [1.0, "independent"])
 @pytest.mark.parametrize("columns", [1, 20])
 def test_quick_conjugate_gradients_go_on(w, columns, rng):

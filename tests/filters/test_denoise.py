@@ -37,6 +37,7 @@ def test_zero_weights_return_the_readings_and_node_with_zero_weight_is_left_alon
         np.testing.assert_allclose(x, dense_filter(us.graph, w) @ y, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", ["direct", "cg", "jacobi"])
 def test_dtype_and_shape_are_kept_and_input_is_untouched(us, dtype, method, rng):

@@ -146,6 +146,7 @@ def test_indefinite_large_systems_are_refused(n, rng):
         interpolate(graph, S, rng.standard_normal(n), observed)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1_000))
 def test_large_networks_find_most_of_the_largest_row(seed):
     rng = np.random.default_rng(seed)

@@ -51,6 +51,7 @@ def both(x: np.ndarray) -> list:
     return [x, torch.from_numpy(x)]
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 25), F=st.integers(1, 30), seed=st.integers(0, 99), lam=st.floats(0, 40), order=st.integers(0, 9),
     eps=st.sampled_from([0.0, 0.02, 0.3]), normalization=st.sampled_from(["sym", "rw"]),

@@ -194,6 +194,7 @@ def test_a_graph_is_prepared_once_and_again_when_it_changes(traced, monkeypatch)
     torch.testing.assert_close(compiled(x, index, weight), layer(x, index.clone(), weight.clone()))
 
 
+@pytest.mark.slow
 def test_graphs_that_are_gone_are_forgotten(traced):
     compiled, x = traced(ngc(3)), features(torch.float32)
     for _ in range(3):
@@ -224,6 +225,7 @@ def test_a_design_is_checked_in_compiled_code(traced):
         compiled(clean, INDEX, 2 * WEIGHT)
 
 
+@pytest.mark.slow
 def test_autocast_and_half_precision(traced):
     layer, x = ngc(3), features(torch.float32)
     compiled = traced(layer)

@@ -124,6 +124,7 @@ def test_a_model_has_the_same_runs_whoever_else_is_compared():
     assert every.paired("NGC", "MLP").difference == pytest.approx(np.mean(every.accuracies("NGC") - every.accuracies("MLP")))
 
 
+@pytest.mark.slow
 def test_comparisons_are_resumed_and_written(tmp_path):
     def stop(progress):
         assert progress.total == 9

@@ -159,6 +159,7 @@ def test_what_nothing_can_tell_is_not_called_converged(weight_decay, monkeypatch
         assert "no bound on the loss above its minimum is available" in found.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["pcg", "gd", "adam", "lbfgs"])
 def test_the_squared_error_without_a_preconditioner_is_judged_alike(optimizer):
     graph, X, labels, train = correlated(1, 1e-4, 4)

@@ -93,6 +93,7 @@ def lanczos(monkeypatch):
     monkeypatch.setattr(sparsifier, "SMALL", 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("small", [1000, 50])  # dense, and Lanczos
 @pytest.mark.parametrize("n", [80, 450])
@@ -132,6 +133,7 @@ def heavy_tailed(n=450):
     return nareg.Graph(W + W.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [bottleneck, heavy_tailed])
 @pytest.mark.parametrize("draws", [0.3, 3.0])

@@ -234,6 +234,7 @@ def test_of_several_layers_that_fit_one_has_to_be_named(task):
     herta.Preconditioned(adam, P, [first.weight])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "accuracy"),
     [

@@ -21,6 +21,7 @@ def kinds(quality, station: int) -> set[str]:
     return {suspect.kind for suspect in quality.suspects if suspect.station == station}
 
 
+@pytest.mark.slow
 def test_a_healthy_network_has_no_suspects_and_hardly_a_bad_reading(rng):
     bad = []
     for _ in range(3):
@@ -123,6 +124,7 @@ def test_drift(case, start):
     assert quality.badness[4, -60:].min() > np.quantile(quality.badness[np.arange(N) != 4], 0.99)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "constant", "name"), [(1.8, 32.0, "°F instead of °C"), (10.0, 0.0, "10 times too large")])
 @pytest.mark.parametrize("start", [0, 140])
 def test_unit(case, factor, constant, name, start):
@@ -137,6 +139,7 @@ def test_unit(case, factor, constant, name, start):
     assert {suspect.station for suspect in quality.suspects} == {6}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 140])
 @pytest.mark.parametrize("steps", [-7, 5])
 def test_clock(rng, steps, start):
@@ -163,6 +166,7 @@ def test_no_clock_is_wrong_in_a_field_that_moves(rng):
     assert "clock" not in {suspect.kind for suspect in check(known_model(readings, coordinates)).suspects}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 2.0])
 def test_swapped_from_some_time_on(case, rng, spread):
     coordinates, readings = case
@@ -315,7 +319,7 @@ def test_a_sensor_stuck_at_an_absurd_value_is_stuck_and_has_no_spikes():
     readings = network.readings.copy()
     readings[2, 60:90] = 7999.0
     times = np.array(network.times, dtype="datetime64[ns]")
-    found = check(nareg.spacetime.fit(network.graph, readings, times=times, rng=np.random.default_rng(0)))
+    found = check(nareg.spacetime.fit(network.graph(), readings, times=times, rng=np.random.default_rng(0)))
     mine = [suspect for suspect in found.suspects if suspect.name == network.names[2]]
     assert [suspect.kind for suspect in mine] == ["stuck"]
     assert not any("nan" in suspect.evidence for suspect in found.suspects)

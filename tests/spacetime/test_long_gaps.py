@@ -26,6 +26,7 @@ def stationary_std(model: SpaceTimeModel) -> np.ndarray:
     return np.sqrt(model.dynamics.P0.diagonal()[: model.n_nodes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phi", [(0.9,), (0.9, -0.4)])
 def test_the_smoother_is_the_dense_conditional_through_the_gap(phi):
     model = interrupted(phi)

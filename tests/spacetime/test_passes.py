@@ -57,6 +57,7 @@ def cases(draw):
     return y, dynamics, r, options
 
 
+@pytest.mark.slow
 @given(cases())
 @examples(30, 150)
 def test_passes_are_those_in_plain_numpy(case):

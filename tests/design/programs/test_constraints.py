@@ -208,6 +208,7 @@ def test_rates_outside_zero_and_one_are_refused(small, rate):
         programs.recursion(program, rate)
 
 
+@pytest.mark.slow
 def test_a_rate_that_no_weights_keep_is_said(small):
     g, X, _ = small
     program = programs.prony(g, signals=X, lower=100.0)

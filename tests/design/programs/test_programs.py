@@ -8,8 +8,9 @@ import pytest
 
 import nareg
 from nareg.design import programs
+from tests.helpers import at_night
 
-SEEDS = range(10)
+SEEDS = [0, 4, 9, *at_night([1, 2, 3, 5, 6, 7, 8])]
 TIGHT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 SCS = {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 200_000}
 
@@ -91,6 +92,7 @@ SECOND = {name: ("SCS", SCS) for name in ("prony", "fit", "minmax")} | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_solver_agrees(name, seed):

@@ -61,6 +61,7 @@ def test_propagation_equals_that_in_memory(graph, rng, tmp_path, memory, dtype, 
     assert np.array_equal(z, np.load(tmp_path / "z.npy"))
 
 
+@pytest.mark.slow
 @given(coefficients=st.lists(st.floats(-2, 2), min_size=1, max_size=5), kind=st.sampled_from(["augmented", "normalized"]))
 def test_any_polynomial_is_that_of_the_laplacian(coefficients, kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("polynomial")

@@ -15,6 +15,7 @@ from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, load
 from tests.helpers import little_memory
 from tests.spacetime.large.reference import dense, model_of, process, readings
 
+pytestmark = pytest.mark.slow
 RNG = np.random.default_rng
 
 
@@ -25,6 +26,7 @@ def case():
     return graph, p, truth, y, fit(graph, y + 20.0, engine="sparse", rng=RNG(0))
 
 
+@pytest.mark.slow
 def test_smooth_is_the_dense_smoothers(case):
     graph, p, _, y, _ = case
     done, exact = model_of(graph, p, y).smooth(), dense(p, y)
@@ -91,6 +93,7 @@ def test_outliers_are_left_out(case):
     assert (scores[tuple(seen.T)] > 5).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_a_model_returns_from_its_file(case, tmp_path):
     model = case[-1]
     model.save(tmp_path / "model.npz")

@@ -46,6 +46,7 @@ def test_field_without_edges():
     np.testing.assert_allclose(field.precision().toarray(), np.eye(3), atol=1e-12)
 
 
+@pytest.mark.slow
 @examples(6, 25)
 @given(
     seed=st.integers(0, 1000), smoothness=st.sampled_from([1, 2]), rho=st.floats(-0.7, 0.97), reach=st.floats(0.7, 10.0),
@@ -116,6 +117,7 @@ def test_a_process_far_from_zero_coverage_still_solves():
     np.testing.assert_allclose(x[:, 0], dense(p, y).x.T, atol=1e-6)
 
 
+@pytest.mark.slow
 @given(
     T=st.integers(1, 300), ranks=st.integers(1, 40), rho=st.floats(-0.9, 0.99),
 )  # fmt: skip
