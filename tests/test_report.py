@@ -52,7 +52,7 @@ def test_demo_scores_are_consistent(outcome):
     assert by_name["unequal", "one weight, best, noise-weighted fit"].nmse < by_name["unequal", "exact"].nmse
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_demo_is_reproducible(outcome):
     again = protocol.run(protocol.DemoSettings(snr_db=(0.0,), seed=3))
     for a, b in zip(outcome.scores, again.scores, strict=True):

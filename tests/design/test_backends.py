@@ -26,8 +26,6 @@ from tests.design.test_edge import random_objective
 from tests.helpers import at_night, examples
 
 DESIGNS = {"exact": exact, "blind": blind}
-#: One case per design and precision; the others run at night.
-FEW = [("float64", None, "exact"), ("float32", "noise", "blind")]
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +119,7 @@ def test_levels_serve_until_weights_have_moved_far(torch, precision, side, count
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "data_weight", "kind"),
-    [
-        case if case in FEW else pytest.param(*case, marks=pytest.mark.nightly)
-        for case in itertools.product(["float64", "float32"], [None, "noise"], DESIGNS)
-    ],
+    [("float64", None, "exact"), *at_night([*itertools.product(["float64", "float32"], [None, "noise"], DESIGNS)][1:])],
 )
 def test_designs_have_the_risk_of_those_of_scipy(torch, field, kind, data_weight, precision):
     data = data_of(kind, field)

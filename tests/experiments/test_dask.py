@@ -61,6 +61,7 @@ def test_two_workers_give_the_serial_table(name, tmp_path):
     assert len(serial) > 1
 
 
+@pytest.mark.nightly
 def test_a_worker_that_dies_is_replaced_and_the_table_stays(tmp_path):
     figure, settings = figure_of("fig3")
     serial = _engine.run(figure, settings, tmp_path / "serial")
@@ -160,6 +161,7 @@ def test_a_scheduler_that_dies_is_said_and_points_are_kept(tmp_path, monkeypatch
     assert list((tmp_path / "out").rglob("0*.json"))
 
 
+@pytest.mark.nightly
 def test_ctrl_c_keeps_points_and_says_how_to_go_on(tmp_path):
     arguments = ["reproduce", "fig2", "--quick", *LITTLE, "--dask", "local", "--jobs", "2", "--out", str(tmp_path)]
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background ignores it

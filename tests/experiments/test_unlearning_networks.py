@@ -71,7 +71,7 @@ def test_logits_are_those_of_dense_matrices_before_and_after(data):
     np.testing.assert_allclose(model.decision(), dense(B, Y, model._weights).numpy(), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gif_is_the_exact_influence_where_the_series_converges(data):
     """With a Hessian that is positive definite and enough terms: against a dense Hessian and the definition of the gradient."""
     removed = np.array([3, 4])
