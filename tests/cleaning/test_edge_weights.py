@@ -72,6 +72,7 @@ def test_unlike_edges_make_them_the_best_method(unlike, cleaned):
     assert "31 edges and 20 stations, designed from 80 of 80 times, shrunk by" in dict(cleaned.reasons)[EDGES]
 
 
+@pytest.mark.slow
 def test_their_bands_hold_the_truth_and_their_files_are_written(unlike, cleaned, tmp_path):
     _, truth, _ = unlike
     low, high = cleaned.band(0.9)
@@ -203,6 +204,7 @@ def test_nothing_is_designed_where_nothing_is_compared(unlike):
     assert not len(cleaned.errors)
 
 
+@pytest.mark.slow
 def test_what_the_design_refuses_is_a_note(unlike):
     _, _, y = unlike
     apart = nareg.Graph(sp.csr_array((len(y), len(y))))
@@ -230,6 +232,7 @@ def test_the_bar_only_moves_on(unlike):
     assert any(now.stage.startswith("comparing edge weights") for now in said)
 
 
+@pytest.mark.slow
 def test_estimates_far_above_the_readings_are_left_to_the_comparison(model):
     """Hidden readings tell what they are worth: clean does not warn of a filter that it may not take."""
     weights = EdgeWeights(model)

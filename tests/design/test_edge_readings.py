@@ -153,6 +153,7 @@ def test_the_unit_and_the_order_of_stations_do_not_matter(field, rng):
     np.testing.assert_allclose(moved.matrix.toarray(), expected, atol=1e-5 * np.abs(design.weights).max())
 
 
+@pytest.mark.slow
 def test_gaps_and_silent_stations(field, rng):
     g, truth, _, Y = field
     n = g.n_nodes

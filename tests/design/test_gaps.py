@@ -65,6 +65,7 @@ def test_the_reduced_graph_is_the_schur_complement_for_all_weights(seed):
     np.testing.assert_allclose(extension[reached].sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100_000), st.booleans(), st.booleans())
 def test_criteria_of_one_weight_are_those_of_the_dense_filter_of_each_time(seed, weighted, correlated):
     rng = np.random.default_rng(seed)
@@ -202,6 +203,7 @@ def test_noise_of_each_station_with_gaps(method):
     np.testing.assert_allclose(v[[20, 21]] ** 2, np.median(np.delete(v, [20, 21]) ** 2))
 
 
+@pytest.mark.slow
 def test_noise_of_stations_with_an_offset_and_a_constant_one(rng):
     """The mean of a station is that of all its readings; a stuck station has no noise and disturbs nobody."""
     g = nareg.graphs.grid((5, 5))

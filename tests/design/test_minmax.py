@@ -215,6 +215,7 @@ def descent_ascent(criterion, U, start: np.ndarray, lower: np.ndarray, upper: np
     return best[0]
 
 
+@pytest.mark.slow
 def test_the_exchange_on_the_ball_comes_near_descent_ascent():
     g, _, _ = sensor_case(6, 12)
     d = minmax(g, criterion="mse", uncertainty=Ball(3.0), noise=0.3, lower=0.01, solver="first-order")
@@ -339,6 +340,7 @@ def test_corner_designs_are_never_worse_than_the_bound_itself(seed):
     assert d.objective <= max(np.sum((L @ low) ** 2), np.sum((L @ high) ** 2)) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_node_that_must_not_be_smoothed_does_not_keep_the_others_from_it():
     g = nareg.graphs.grid((3, 3))
     x = np.linspace(1, 2, 9)

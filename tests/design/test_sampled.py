@@ -207,6 +207,7 @@ def test_bad_groups_are_named():
         Groups([0, 0], 2).bounds(np.array([0.0, 2.0]), np.array([1.0, 3.0]))
 
 
+@pytest.mark.slow
 def test_interrupt_keeps_the_best_so_far(field):
     def impatient(now):
         if now.step == 12:

@@ -60,6 +60,7 @@ def test_a_grid_search_against_a_clean_field_finds_the_better_weight(network, cl
     assert search.best_params_["weights"] == 1.0
 
 
+@pytest.mark.slow
 def test_in_a_pipeline(network, gappy):
     pipeline = make_pipeline(SeasonalCycleRemover(), GraphInterpolator(network.graph), StandardScaler())
     out = pipeline.set_output(transform="pandas").fit_transform(gappy)

@@ -84,6 +84,7 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_written(device,
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_an_experiment_in_numpy_says_that_it_has_no_device(tmp_path):
     small = ("--set", "n_graphs=2", "--set", "n_scales=5", "--jobs", 1, "--out", tmp_path)
     result = command("reproduce", "fig1", "--quick", "--device", "cpu", *small)

@@ -259,6 +259,7 @@ def test_a_killed_run_ends_with_the_same_table(tmp_path):
     assert (cut / "fig3-quick.csv").read_bytes() == (whole / "fig3-quick.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
     quick = replace(_engine.load("fig1"), quick=replace(_engine.load("fig1").full, **TINY["fig1"]))
     monkeypatch.setattr(_engine, "load", lambda name: quick)

@@ -35,6 +35,7 @@ def test_every_certified_method_does_what_its_model_does_by_itself():
         assert 0 < result[method].timings["propagation"] < result[method].timings["request"]
 
 
+@pytest.mark.slow
 def test_of_the_perceptrons_one_certifies():
     pytest.importorskip("torch")
     result = {one.method: one for one in compare(*TASK, edges=EDGES, methods=DEEP, rng=np.random.default_rng(2))}
@@ -107,6 +108,7 @@ def test_nodes_by_a_mask_and_the_last_training_node_of_a_class():
     assert one.after > 0.4
 
 
+@pytest.mark.slow
 def test_polynomials_are_of_one_order(monkeypatch):
     deep = pytest.importorskip("nareg.unlearning.deep")
     from experiments import _unlearning_perceptron as perceptron

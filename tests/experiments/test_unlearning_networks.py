@@ -175,6 +175,7 @@ def test_retraining_is_fitting_the_remaining_data(data):
     assert evaluate(model, task, before=before, retrained=anew).fidelity == 1
 
 
+@pytest.mark.slow
 def test_a_copy_forgets_by_itself(data):
     model = fitted(GIF, data)
     before, other = model.decision(), deepcopy(model)

@@ -90,6 +90,7 @@ def test_quick_conjugate_gradients_go_on(w, columns, rng):
     np.testing.assert_allclose(solution.x, nareg.filters.denoise(graph, weights, y, method="direct").x, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_largest_signal_is_the_one_that_is_tried(monkeypatch):
     graph = nareg.graphs.grid((40, 40))
     monkeypatch.setattr(engines, "SMALL", 0)

@@ -15,6 +15,7 @@ from tests.helpers import dense_filter
 ITERATIVE = ("cg", "multigrid", "jacobi", "chebyshev")
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.floats(-3, 3), st.booleans())
 def test_filter_is_linear_and_keeps_the_mean_for_one_weight(seed, log_weight, columns):
     rng = np.random.default_rng(seed)
@@ -189,6 +190,7 @@ def test_isolated_node_is_kept_where_read_and_refused_where_not():
         interpolate(g, 2.0, y, np.array([True, True, False]))
 
 
+@pytest.mark.slow
 def test_uncertainty_dense_against_monte_carlo_and_probes(us, rng):
     w = rng.random(us.n_nodes) + 0.5
     noise = rng.random(us.n_nodes)

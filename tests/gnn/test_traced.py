@@ -170,6 +170,7 @@ print("same")
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_values_are_checked_when_compiled_code_runs(traced):
     compiled, x = traced(ngc(3)), features(torch.float32)
     compiled(x, INDEX)
@@ -205,6 +206,7 @@ def test_graphs_that_are_gone_are_forgotten(traced):
     assert len(_traced._adjacencies._values) <= _traced._adjacencies.SIZE
 
 
+@pytest.mark.slow
 @needs_current_torch
 def test_many_prepared_graphs_do_not_compile_many_times(traced):
     layer = ngc(3)

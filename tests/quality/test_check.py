@@ -213,6 +213,7 @@ def test_neighbors_of_two_exchanged_stations_are_healthy(seed, extra):
     assert (quality.flags[np.setdiff1d(np.arange(22), [0, 8])] < Flag.BAD).mean() > 0.99
 
 
+@pytest.mark.slow
 def test_an_exchange_that_another_explains_as_well_is_no_proof():
     """Two stations at either end: exchanging one of each leaves what exchanging the other two leaves."""
     quality = check(_exchanged(0, 2, 0.3, 18, 0.5))
@@ -246,12 +247,14 @@ def test_other_readings_than_those_of_the_fit(case, rng):
     assert quality.flags.shape == (N, 80)
 
 
+@pytest.mark.slow
 def test_scores_are_the_badness_of_a_check(case):
     coordinates, readings = case
     model = known_model(readings, coordinates)
     np.testing.assert_array_equal(scores(model.graph, readings, model=model), check(model, readings).badness)
 
 
+@pytest.mark.slow
 def test_nothing_depends_on_the_order_of_the_stations(case, rng):
     coordinates, readings = case
     readings[4, 120:] += np.linspace(0, 4, T - 120)

@@ -40,6 +40,7 @@ def y(rng):
     return rng.standard_normal((50, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("laplacian", ["combinatorial", "normalized"])
 @pytest.mark.parametrize("name", BANKS)
 def test_banks_are_those_of_pygsp(graph, y, name, laplacian):

@@ -77,6 +77,7 @@ def built(name: str, g, X: np.ndarray, noise: np.ndarray, lower: float, **option
 NAMES = ["prony", "filter_step", "fit", "minmax", "minmax mse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_optimum_is_that_of_the_program_as_the_paper_has_it(name, seed):

@@ -81,6 +81,7 @@ def test_a_radius_of_zero_is_the_relaxation(small):
         assert programs.robust(g, signals=X, noise=noise, radius=0.0).optimum().value == pytest.approx(value, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ball", BALLS)
 def test_weights_are_bounded_by_the_filter_and_by_their_dual(small, ball, rng):
     g, X = small

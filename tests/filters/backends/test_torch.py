@@ -176,6 +176,7 @@ class TestGradients:
         assert y.grad[5] == 0
         assert (y.grad[seen] != 0).all()
 
+    @pytest.mark.slow
     def test_a_network_with_a_filter_inside_is_trained(self, grid, rng):
         torch.manual_seed(0)
         truth = torch.tensor(rng.standard_normal((grid.n_nodes, 8)), dtype=torch.float32)

@@ -35,6 +35,7 @@ def test_smooth_is_the_dense_smoothers(case):
     np.testing.assert_array_equal(model_of(graph, p, y).smooth().x, done.x)
 
 
+@pytest.mark.slow
 def test_a_fit_estimates_nearly_as_well_as_the_true_process(case):
     _, p, truth, y, model = case
     done = model.smooth()
