@@ -231,7 +231,7 @@ def test_a_finished_point_is_not_computed_again_unless_the_settings_change(tmp_p
         _engine.run(figure, replace(settings, seed=99), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_ends_with_the_same_table(tmp_path):
     def start(out: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "nareg", "reproduce", "fig3", "--quick", *LITTLE, "--jobs", "1", "--out", str(out)]
