@@ -281,7 +281,7 @@ def test_known_noise_is_used(network):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [80, *at_night([600])])
+@pytest.mark.parametrize("n", [45, *at_night([600])])
 def test_networks_too_large_for_dense_covariances_have_a_sparse_model(n, rng, tmp_path, monkeypatch):
     monkeypatch.setattr("nareg.spacetime._model.fit.LARGEST", min(n - 1, 500))
     network = nareg.datasets.simulated(n, 60, faults=("dead", "stuck", "spiking"), rng=rng)
