@@ -113,7 +113,7 @@ def field_on(graph, T, rng):
     return X / np.sqrt(np.mean(X**2))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_network_of_ten_thousand_nodes():
     rng = np.random.default_rng(4)
     g = nareg.graphs.sensor(10_000, rng=rng)

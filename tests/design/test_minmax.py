@@ -55,7 +55,7 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "seed"), [("box", 0), ("box", 1), ("smooth-box", 0), pytest.param("smooth-box", 1, marks=pytest.mark.slow)]
+    ("name", "seed"), [("box", 0), ("box", 1), ("smooth-box", 0), pytest.param("smooth-box", 1, marks=pytest.mark.nightly)]
 )
 def test_first_order_is_as_good_as_the_rounded_sdp(name, seed):
     g, low, high = sensor_case(seed, 14)
@@ -76,7 +76,7 @@ def test_first_order_is_as_good_as_the_rounded_sdp(name, seed):
     [
         *itertools.product(["prony"], ["box", "smooth-box", "ball"]),
         *itertools.product(["mse"], ["box", "ball"]),
-        pytest.param("mse", "smooth-box", marks=pytest.mark.slow),
+        pytest.param("mse", "smooth-box", marks=pytest.mark.nightly),
     ],
 )
 def test_designs_beat_one_weight_and_keep_their_bounds(criterion, name):
@@ -306,7 +306,7 @@ def test_sizes_that_would_not_end_are_refused():
 # -- real readings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_smoothness_repairs_the_box_on_a_real_network(data_root):
     """The whole box admits signals that no weather makes; with the training signals' smoothness it serves."""
     network = nareg.datasets.load("molene", root=data_root).complete()
