@@ -80,7 +80,8 @@ quick: $(VENV)/.test
 	$(PYTEST) -m 'not slow and not nightly and not guide' $(ARGS)
 
 nightly: $(VENV)/.test
-	$(BIN)/python -m pytest -m nightly $(ARGS)
+	$(BIN)/python -m pytest -m 'nightly and not hypothesis' $(ARGS)
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile nightly $(ARGS)
 	$(BIN)/python benchmarks/requests.py
 
 house: $(VENV)/.core

@@ -20,7 +20,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     numba.set_num_threads(1)
 
 # deadlines measure the machine, not the code; the profile is fixed so that a failure is found again
-settings.register_profile("nareg", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+few = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+settings.register_profile("nareg", few)
+settings.register_profile("nightly", few, max_examples=100)  # make nightly names it
 settings.load_profile("nareg")
 
 #: Programs for the type checker alone (make types).

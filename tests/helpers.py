@@ -1,13 +1,27 @@
-"""Dense float64 references and problems that several test modules share."""
+"""Dense float64 references and problems that several test modules share, and what runs at night alone."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import nareg
+
+
+def examples(few: int, nightly: int, **options: Any) -> settings:
+    """So many examples of a property in each run, and more in the nightly one."""
+    is_nightly = settings.default.max_examples == 100  # see conftest.py
+    return settings(max_examples=nightly if is_nightly else few, **options)
+
+
+def at_night(cases: Iterable[Any]) -> list[Any]:
+    """Cases for ``parametrize`` that only the nightly run takes."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly) for case in cases]
 
 
 def little_memory(patch: pytest.MonkeyPatch) -> None:

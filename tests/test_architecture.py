@@ -102,6 +102,7 @@ def test_the_picture_of_the_parts_is_that_of_their_imports():
     assert house.PICTURE.read_text() == house.drawing(), "run make house"
 
 
+@pytest.mark.slow
 def test_no_circle_within_a_part():
     """Modules that import each other when they are imported can be put in an order."""
     imports = {

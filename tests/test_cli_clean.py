@@ -43,6 +43,7 @@ def outcome(files):
     return done
 
 
+@pytest.mark.slow
 def test_it_ends_with_one_plain_line_and_says_what_was_chosen(outcome, files):
     folder, _ = files
     lines = outcome.stdout.strip().splitlines()

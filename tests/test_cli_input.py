@@ -111,6 +111,7 @@ def test_datasets_fetch_writes_what_load_reads(data_root, tmp_path):
     assert run("datasets", "fetch", "noaa-109", "--folder", tmp_path).returncode == 2
 
 
+@pytest.mark.slow
 def test_neither_inputs_nor_settings_of_a_design_are_lost(station_files, tmp_path):
     folder, *_ = station_files
     for name in ("stations.csv", "readings.csv"):

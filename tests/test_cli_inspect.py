@@ -35,6 +35,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_it_says_what_is_understood_and_writes_a_recipe_that_clean_takes(files, tmp_path):
     recipe = tmp_path / "recipe.toml"
     seen = run(
@@ -74,6 +75,7 @@ def test_a_recipe_is_not_written_over_a_table(files):
     assert "data.csv" in refused.output
 
 
+@pytest.mark.slow
 def test_a_folder_of_files_per_station(files, tmp_path):
     table = nareg.io.read_readings(files / "data.csv", recipe=Recipe(station="Meetpunt", value="Temperatuur", missing="n.b."))
     (tmp_path / "parts").mkdir()
@@ -87,6 +89,7 @@ def test_a_folder_of_files_per_station(files, tmp_path):
     assert "is an empty folder" in run("clean", files / "meta.csv", tmp_path / "none").output
 
 
+@pytest.mark.slow
 def test_two_quantities_are_cleaned_into_two_folders_and_one_that_fails_stops_no_other(files, tmp_path):
     tables = (files / "meta.csv", files / "data.csv", "--missing", "n.b.", "--out", tmp_path / "c")
     done = run("clean", *tables, "--value", "Windrichting", "--value", "Temperatuur", "--value", "Vochtigheid")

@@ -330,6 +330,7 @@ def test_a_process_shows_one_sentence_and_no_traceback(service):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_folder_serves_every_command_that_needs_no_history(files, stored, tmp_path):
     folder, edges = files

@@ -11,8 +11,10 @@ import scipy.sparse as sp
 
 from nareg._core.compiled import SHARED
 from nareg.design._risk import kernels
+from tests.helpers import at_night
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [3, 40_000])
 def test_small_and_large_arguments_give_the_formula(columns, rng):
     pattern = sp.csr_array((rng.random((20, 20)) < 0.3).astype(float))
@@ -37,7 +39,7 @@ def test_threads_of_the_caller_are_kept(rng):
 WORK = """
 import sys, tempfile, pathlib
 import numpy as np, nareg
-from nareg.unlearning import CertifiedGPR
+from tests.helpers import at_night
 
 graph = nareg.graphs.grid((120, 120))
 y = np.random.default_rng(0).standard_normal((graph.n_nodes, 80))
@@ -111,7 +113,7 @@ def test_a_forked_process_computes_what_its_parent_does(layer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [[], ["after one thread"]])
+@pytest.mark.parametrize("first", [[], *at_night([["after one thread"]])])
 def test_threads_take_turns_where_numba_has_no_library_for_them(first):
     """Its own threads abort the process when two loops start at once."""
     run_script(THREADS, *first, NUMBA_THREADING_LAYER="workqueue")

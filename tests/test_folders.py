@@ -115,6 +115,7 @@ def test_what_a_killed_writer_left_is_read_where_nothing_can_be_renamed(tmp_path
     assert (whole_folder(tmp_path / "a") / "mark").read_text() == "one"
 
 
+@pytest.mark.slow
 def test_readers_never_see_half_a_folder_or_none(tmp_path):
     """A graph is saved again and again, with as many nodes and edges, while others load it."""
     path, done, seen = tmp_path / "g.graph", threading.Event(), set()

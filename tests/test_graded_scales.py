@@ -79,6 +79,7 @@ def test_a_faint_part_of_a_laplacian_is_judged_by_itself():
     )
 
 
+@pytest.mark.slow
 def test_a_graded_positive_definite_block_without_data_is_solved():
     S = beside(1.0, [[1e-7, 0.0], [0.0, 1e7]])
     S[0, 2] = S[2, 0] = 0.0

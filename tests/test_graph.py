@@ -20,6 +20,7 @@ def random_adjacency(seed: int, n: int = 12) -> np.ndarray:
     return A + A.T
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 def test_laplacians_are_psd_and_follow_their_definitions(seed):
     A = random_adjacency(seed)

@@ -55,6 +55,7 @@ def test_without_any_of_these_files_the_machine_counts(tmp_path):
     assert free == float("inf") or "machine has" in limit or "ulimit" in limit
 
 
+@pytest.mark.slow
 @linux
 def test_work_beyond_a_limit_of_addresses_is_refused_before_it_starts(tmp_path):
     """As under ``ulimit -v 4000000``."""

@@ -11,11 +11,19 @@ from nareg.cli import demo_protocol as protocol
 from nareg.cli import demo_report as report
 from nareg.errors import InputError
 from nareg.graph import Graph
+from tests.helpers import at_night
+
+
+@pytest.fixture(scope="module", params=["molene", *at_night(["us-weather"])])
+def asked(request):
+    if request.param == "molene":
+        request.getfixturevalue("data_root")
+    return protocol.DemoSettings(dataset=request.param, snr_db=(0.0,), seed=3)
 
 
 @pytest.fixture(scope="module")
-def outcome():
-    return protocol.run(protocol.DemoSettings(snr_db=(0.0,), seed=3))
+def outcome(asked):
+    return protocol.run(asked)
 
 
 @pytest.mark.slow
@@ -53,8 +61,8 @@ def test_demo_scores_are_consistent(outcome):
 
 
 @pytest.mark.slow
-def test_demo_is_reproducible(outcome):
-    again = protocol.run(protocol.DemoSettings(snr_db=(0.0,), seed=3))
+def test_demo_is_reproducible(asked, outcome):
+    again = protocol.run(asked)
     for a, b in zip(outcome.scores, again.scores, strict=True):
         assert (a.method, a.nmse, a.removed) == (b.method, b.nmse, b.removed)
 

@@ -20,6 +20,7 @@ def random_graph(n, share, seed):
     return sp.csr_array(upper + upper.T)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 30), st.floats(0, 0.3), st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_levels_are_distances_over_entries_that_are_not_zero(n, share, seed, enough):

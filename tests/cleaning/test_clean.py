@@ -14,6 +14,7 @@ import nareg
 from nareg.cleaning import _pictures
 from nareg.errors import InputError
 from tests.cleaning.conftest import frames
+from tests.helpers import at_night
 
 
 def rms(values: np.ndarray) -> float:
@@ -280,8 +281,10 @@ def test_known_noise_is_used(network):
 
 
 @pytest.mark.slow
-def test_networks_too_large_for_dense_covariances_have_a_sparse_model(rng, tmp_path):
-    network = nareg.datasets.simulated(600, 60, faults=("dead", "stuck", "spiking"), rng=rng)
+@pytest.mark.parametrize("n", [45, *at_night([600])])
+def test_networks_too_large_for_dense_covariances_have_a_sparse_model(n, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr("nareg.spacetime._model.fit.LARGEST", min(n - 1, 500))
+    network = nareg.datasets.simulated(n, 60, faults=("dead", "stuck", "spiking"), rng=rng)
     cleaned = nareg.clean(*frames(network))
     assert isinstance(cleaned.model, nareg.spacetime.SparseSpaceTimeModel)
     assert cleaned.method == cleaned.errors.index[0] == "space-time model"
@@ -318,6 +321,7 @@ def test_long_records_are_drawn_where_they_matter(network, cleaned, monkeypatch)
     assert all(title.endswith("(50 of 160 times)") for title in titles)
 
 
+@pytest.mark.slow
 def test_a_report_without_anything_to_compare(network, tmp_path):
     cleaned = few(network, lambda r, s: (r.iloc[:1], s))
     page = cleaned.report(tmp_path / "report.html").read_text()
@@ -326,6 +330,7 @@ def test_a_report_without_anything_to_compare(network, tmp_path):
     assert set(rows[1].split(",")[1:]) == {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "noted"), [("°C", True), ("K", False), (None, False)])
 def test_a_unit_other_than_the_one_of_the_table_is_noted(network, unit, noted):
     xarray = pytest.importorskip("xarray")

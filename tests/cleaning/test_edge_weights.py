@@ -72,6 +72,7 @@ def test_unlike_edges_make_them_the_best_method(unlike, cleaned):
     assert "31 edges and 20 stations, designed from 80 of 80 times, shrunk by" in dict(cleaned.reasons)[EDGES]
 
 
+@pytest.mark.slow
 def test_their_bands_hold_the_truth_and_their_files_are_written(unlike, cleaned, tmp_path):
     _, truth, _ = unlike
     low, high = cleaned.band(0.9)
@@ -109,12 +110,14 @@ def test_hidden_readings_do_not_enter_the_design(unlike, cleaned):
     assert other.errors.loc[EDGES, "rmse"] != cleaned.errors.loc[EDGES, "rmse"]
 
 
+@pytest.mark.slow
 def test_equal_edges_leave_one_weight_competitive():
     graph, _, y = field(0.5, 0.5, 100, 1)
     errors = nareg.clean(frame(y), graph, dynamics="scalar").errors["rmse"]
     assert errors[EDGES] == pytest.approx(errors["one weight"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_weights_are_the_designs_for_the_anomalies(model):
     z, _ = anomalies(model)
     seen = np.isfinite(z)
@@ -127,6 +130,7 @@ def test_the_weights_are_the_designs_for_the_anomalies(model):
     np.testing.assert_allclose(found.design.matrix.toarray(), expected.matrix.toarray(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_records_are_thinned_evenly(model, monkeypatch):
     monkeypatch.setattr(_methods, "MOST_TIMES", 25)
     found = EdgeWeights(model)
@@ -161,6 +165,7 @@ def test_gaps_of_any_kind_are_filled(unlike):
     assert np.abs(x[: len(y), 9] - level[: len(y), 9]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_transform_is_undone(unlike):
     graph, _, y = unlike
     model = nareg.spacetime.fit(graph, np.exp(y / 3), dynamics="scalar", transform="log")
@@ -191,6 +196,7 @@ def test_large_networks_leave_them_out_with_the_reason(model, monkeypatch):
     assert str(refused.value) == "it takes networks of at most 50 stations and edges together, and this one has 51."
 
 
+@pytest.mark.slow
 def test_nothing_is_designed_where_nothing_is_compared(unlike):
     graph, _, y = unlike
     cleaned = nareg.clean(frame(y), graph, dynamics="scalar", hidden=0)
@@ -198,6 +204,7 @@ def test_nothing_is_designed_where_nothing_is_compared(unlike):
     assert not len(cleaned.errors)
 
 
+@pytest.mark.slow
 def test_what_the_design_refuses_is_a_note(unlike):
     _, _, y = unlike
     apart = nareg.Graph(sp.csr_array((len(y), len(y))))
@@ -225,6 +232,7 @@ def test_the_bar_only_moves_on(unlike):
     assert any(now.stage.startswith("comparing edge weights") for now in said)
 
 
+@pytest.mark.slow
 def test_estimates_far_above_the_readings_are_left_to_the_comparison(model):
     """Hidden readings tell what they are worth: clean does not warn of a filter that it may not take."""
     weights = EdgeWeights(model)

@@ -7,10 +7,11 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from tests.helpers import examples
 
 N, T = 6, 120
 
@@ -40,16 +41,13 @@ def plain(seed: int) -> nareg.cleaning.Cleaned:
     return nareg.clean(*table(seed))
 
 
-CHANGES = given(
+@pytest.mark.slow
+@examples(2, 4)
+@given(
     st.integers(0, 1),
     st.permutations(range(N)),
     st.sampled_from([(1.8, 32.0), (1.0, 273.15), (1e3, 0.0), (1.0, 1e5), (0.1, -7.0)]),
 )
-
-
-@pytest.mark.slow
-@settings(max_examples=2, deadline=None)
-@CHANGES
 def test_clean_is_equivariant(seed, order, unit):
     factor, zero = unit
     readings, stations = table(seed)
@@ -67,8 +65,3 @@ def test_clean_is_equivariant(seed, order, unit):
     np.testing.assert_allclose(std / factor, scale, rtol=0.01)
     np.testing.assert_array_equal(flags, before.flags.to_numpy())
     assert {(back[s.name], s.kind) for s in after.quality.suspects} == {(s.name, s.kind) for s in before.quality.suspects}
-
-
-test_more_changes = pytest.mark.nightly(
-    settings(max_examples=4, deadline=None)(CHANGES(test_clean_is_equivariant.hypothesis.inner_test))
-)

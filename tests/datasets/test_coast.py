@@ -53,6 +53,7 @@ def test_stations_at_one_place_have_a_map(place):
     assert all(np.isfinite(ring).all() for ring in rings)
 
 
+@pytest.mark.slow
 @given(st.integers(3, 12), st.integers(0, 2**31))
 def test_clipping_keeps_what_is_inside(corners, seed):
     """Area of a clipped convex polygon against random points."""

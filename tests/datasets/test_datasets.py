@@ -163,6 +163,7 @@ def molene_files(data_root):
     return prepared, files
 
 
+@pytest.mark.slow
 def test_molene_from_the_original_archive_equals_the_prepared_file(molene_files, tmp_path):
     prepared, files = molene_files
     write_archive(tmp_path / "molene" / "RADOMEH.tar.gz", files)
@@ -174,6 +175,7 @@ def test_molene_from_the_original_archive_equals_the_prepared_file(molene_files,
     np.testing.assert_allclose(network.graph.adjacency.toarray(), prepared.graph.adjacency.toarray(), rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_archive_with_other_content_is_refused(molene_files, tmp_path):
     _, files = molene_files
     name = next(iter(files))
@@ -191,6 +193,7 @@ def test_an_archive_with_other_content_is_refused(molene_files, tmp_path):
         radomeh.read(tmp_path / "c.tar.gz")
 
 
+@pytest.mark.slow
 def test_a_hostile_archive_writes_nothing_outside(molene_files, tmp_path):
     prepared, files = molene_files
     link = tarfile.TarInfo("RADOMEH/link.txt")

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
@@ -23,10 +23,9 @@ from nareg.design._risk.sampled import SampledRisk, blind_columns, clean_and_noi
 from nareg.errors import InputError, MissingDependencyError
 from nareg.results import Status
 from tests.design.test_edge import random_objective
+from tests.helpers import at_night, examples
 
 DESIGNS = {"exact": exact, "blind": blind}
-#: One case per design and precision; the others run at night.
-FEW = [("float64", None, "exact"), ("float32", "noise", "blind")]
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +58,9 @@ def dense_value(L, c, w, columns):
     return value if columns.sure is None else value + 2 * np.sum(columns.sure * np.linalg.solve(K, columns.sure))
 
 
-CASES = given(st.integers(0, 2**31), st.sampled_from(["float64", "float32"]), st.booleans(), st.booleans())
-
-
 @pytest.mark.slow
-@settings(max_examples=5, deadline=None)
-@CASES
+@examples(3, 30)
+@given(st.integers(0, 2**31), st.sampled_from(["float64", "float32"]), st.booleans(), st.booleans())
 def test_gradient_against_finite_differences_of_dense_solves(torch, seed, precision, is_blind, squared):
     """Weights of both signs and zero, nodes that are not observed, an isolated node, operators that are no Laplacian."""
     rng = np.random.default_rng(seed)
@@ -92,18 +88,16 @@ def test_gradient_against_finite_differences_of_dense_solves(torch, seed, precis
     np.testing.assert_allclose(gradient, slope, atol=1e-5 * (1 + np.abs(slope).max()))
 
 
-GRADIENTS = test_gradient_against_finite_differences_of_dense_solves.hypothesis.inner_test
-test_more_gradients = pytest.mark.nightly(settings(max_examples=30, deadline=None)(CASES(GRADIENTS)))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_levels_serve_until_weights_have_moved_far(torch, precision):
+@pytest.mark.parametrize(
+    ("precision", "side", "count"), [("float64", 25, 4), *at_night([("float64", 45, 20), ("float32", 45, 20)])]
+)
+def test_levels_serve_until_weights_have_moved_far(torch, precision, side, count):
     """Large smooth weights on a mesh: pyamg's levels of one w precondition its neighbors, and exact answers come out."""
     rng = np.random.default_rng(3)
-    graph = nareg.graphs.grid((45, 45))
+    graph = nareg.graphs.grid((side, side))
     n = graph.n_nodes
-    columns = oracle_columns(np.cumsum(rng.standard_normal((n, 20)), axis=0), np.ones(n), rng.choice([-1.0, 1.0], (n, 4)))
+    columns = oracle_columns(np.cumsum(rng.standard_normal((n, count)), axis=0), np.ones(n), rng.choice([-1.0, 1.0], (n, 4)))
     ours, theirs = (SampledRisk(penalty(graph), np.ones(n), b) for b in (backend_of(torch, precision), "scipy"))
     arranged = []
     for sampled in (ours, theirs):
@@ -125,10 +119,7 @@ def test_levels_serve_until_weights_have_moved_far(torch, precision):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "data_weight", "kind"),
-    [
-        case if case in FEW else pytest.param(*case, marks=pytest.mark.nightly)
-        for case in itertools.product(["float64", "float32"], [None, "noise"], DESIGNS)
-    ],
+    [("float64", None, "exact"), *at_night([*itertools.product(["float64", "float32"], [None, "noise"], DESIGNS)][1:])],
 )
 def test_designs_have_the_risk_of_those_of_scipy(torch, field, kind, data_weight, precision):
     data = data_of(kind, field)
@@ -174,6 +165,7 @@ def test_ctrl_c_keeps_the_best_weights(torch, field, kind):
     assert risk(field.graph, d, signals=field.signals, noise=field.noise).mse < single
 
 
+@pytest.mark.slow
 def test_a_step_reads_as_often_for_many_columns_as_for_few(torch, monkeypatch):
     """On an accelerator all columns go together, and one flag is read in eight iterations."""
     from nareg._solvers import iterate

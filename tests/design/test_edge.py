@@ -320,6 +320,7 @@ def test_too_many_columns(monkeypatch):
         edge(nareg.graphs.grid((40, 40)), signals=np.ones((1600, 9)), noise=1.0)
 
 
+@pytest.mark.slow
 def test_edge_for_interpolation_counts_what_singular_data_leave(data_root):
     network = nareg.datasets.load("pm25-california")
     network = network.select(np.sort(np.argsort(-network.observed.mean(axis=1), kind="stable")[:17]))

@@ -82,6 +82,7 @@ def test_one_group_is_the_best_filter_of_two_numbers(rng, criterion, structure):
     assert d.certificate.details["degrees_of_freedom"] == 2
 
 
+@pytest.mark.slow
 @PATHS
 def test_one_group_is_the_best_filter_of_two_numbers_for_other_operators(rng, monkeypatch, path):
     """The normalized Laplacian has row sums of its own and edges of unequal size."""

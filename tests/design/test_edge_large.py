@@ -13,6 +13,7 @@ from nareg.design._edge.cone import RiskObjective
 from nareg.design._edge.result import smallest_eigenvalues
 from nareg.design._risk.sampled import clean_and_noise
 from tests.design.test_edge import covariance, field, random_objective
+from tests.helpers import at_night
 
 
 def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
@@ -52,6 +53,7 @@ def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
     np.testing.assert_allclose(smallest_eigenvalues(system), dense, rtol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shrink", ["auto", 1.0, 0.3, None])
 def test_large_path_on_a_small_scale(rng, monkeypatch, shrink):
     monkeypatch.setattr("nareg.design._edge.edge.DENSE_UNKNOWNS", 0)
@@ -85,9 +87,10 @@ def test_large_path_takes_covariances_and_graphs_that_do_not_factorize(rng, monk
 
 
 @pytest.mark.slow
-def test_network_of_two_thousand_nodes():
+@pytest.mark.parametrize("n", [800, *at_night([2000])])
+def test_networks_of_many_nodes(n):
     rng = np.random.default_rng(3)
-    g = nareg.graphs.sensor(2000, rng=rng)
+    g = nareg.graphs.sensor(n, rng=rng)
     X = field_on(g, 96, rng)
     steps = []
     d = edge(g, signals=X[:, :64], noise=0.5, progress=steps.append)
@@ -110,7 +113,7 @@ def field_on(graph, T, rng):
     return X / np.sqrt(np.mean(X**2))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_network_of_ten_thousand_nodes():
     rng = np.random.default_rng(4)
     g = nareg.graphs.sensor(10_000, rng=rng)

@@ -61,6 +61,7 @@ def test_value_and_slope_are_those_of_the_likelihood(seed, gaps, groups, wide):
         assert slope[k] == pytest.approx(numeric, rel=1e-4, abs=1e-5 * np.abs(slope).max() + 1e-7)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), groups=st.booleans())
 def test_the_hessian_without_gaps_is_the_slopes_derivative(seed, groups):
     _, support, u, Y, _, variance = problem(seed, gaps=False, groups=groups)
@@ -152,6 +153,7 @@ def test_the_unit_and_the_order_of_stations_do_not_matter(field, rng):
     np.testing.assert_allclose(moved.matrix.toarray(), expected, atol=1e-5 * np.abs(design.weights).max())
 
 
+@pytest.mark.slow
 def test_gaps_and_silent_stations(field, rng):
     g, truth, _, Y = field
     n = g.n_nodes

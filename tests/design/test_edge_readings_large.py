@@ -119,6 +119,7 @@ def test_one_step_is_the_same_design(structure, gaps, field, monkeypatch):
     np.testing.assert_allclose(sparse.weights, dense.weights, atol=1e-3 * np.abs(dense.weights).max())
 
 
+@pytest.mark.slow
 def test_the_chosen_design_is_as_likely(field, monkeypatch):
     g, Y, seen = field
     dense = nareg.design.edge(g, measurements=Y, observed=seen, noise=1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nareg.design import edge, node_invariant, risk
-from tests.helpers import dense_risk, half_split
+from tests.helpers import at_night, dense_risk, half_split
 
 
 def measured(us, seed, db, *, T=None, two_decades=False, **settings):
@@ -26,11 +26,11 @@ def measured(us, seed, db, *, T=None, two_decades=False, **settings):
     return result / wiener, result / scalar, d
 
 
-LEVELS = [0, *(pytest.param(db, marks=pytest.mark.nightly) for db in (-10, 10))]
+LEVELS = [0, *at_night([-10, 10])]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("two_decades", [False, True])
+@pytest.mark.parametrize("two_decades", [False, *at_night([True])])
 @pytest.mark.parametrize("db", LEVELS)
 def test_us_network_close_to_the_wiener_filter(us, db, two_decades):
     rows = [measured(us, seed, db, two_decades=two_decades) for seed in range(5)]
@@ -42,8 +42,9 @@ def test_us_network_close_to_the_wiener_filter(us, db, two_decades):
 @pytest.mark.slow
 @pytest.mark.parametrize("two_decades", [False, True])
 @pytest.mark.parametrize("db", LEVELS)
-def test_us_network_with_ten_signals_is_never_worse_than_one_weight(us, db, two_decades):
-    for seed in range(8):
+@pytest.mark.parametrize("seeds", [range(2), *at_night([range(2, 8)])])
+def test_us_network_with_ten_signals_is_never_worse_than_one_weight(us, seeds, db, two_decades):
+    for seed in seeds:
         assert measured(us, seed, db, T=10, two_decades=two_decades)[1] <= 1.0 + 1e-6
 
 

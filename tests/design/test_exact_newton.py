@@ -86,7 +86,7 @@ def test_an_interrupt_during_newton_steps_keeps_the_best(rng):
     assert cut.value < start.value
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sea_surface_temperature_converges(data_root):
     """With L-BFGS alone 16 of 24 repeats of the experiment ended at its iteration limit, gradients up to 0.04."""
     network = nareg.datasets.load("sea-surface-temperature", root=data_root).complete()

@@ -14,6 +14,7 @@ from nareg.design._node.gap_patterns import kron_reduction, patterns
 from nareg.design._node.node_invariant import ScalarCriteria
 from nareg.errors import InputError
 from nareg.filters import interpolate
+from tests.helpers import at_night
 
 
 def field(seed: int, n: int, T: int, missing: float, sigma: float = 1.0):
@@ -64,6 +65,7 @@ def test_the_reduced_graph_is_the_schur_complement_for_all_weights(seed):
     np.testing.assert_allclose(extension[reached].sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100_000), st.booleans(), st.booleans())
 def test_criteria_of_one_weight_are_those_of_the_dense_filter_of_each_time(seed, weighted, correlated):
     rng = np.random.default_rng(seed)
@@ -138,11 +140,12 @@ def test_shared_moments_have_no_bias():
 
 
 @pytest.mark.slow
-def test_with_more_times_a_design_with_gaps_approaches_the_one_without():
+@pytest.mark.parametrize("n_fields", [1, *at_night([3])])
+def test_with_more_times_a_design_with_gaps_approaches_the_one_without(n_fields):
     losses = []
     for T in (60, 600):
         ratio = []
-        for seed in range(3):
+        for seed in range(n_fields):
             g, R, Y, seen = field(seed, 25, T, 0.3)
             full = blind(g, measurements=Y, noise=1.0)
             gaps = blind(g, measurements=mask_with_nan(Y, seen), observed=seen, noise=1.0)
@@ -200,6 +203,7 @@ def test_noise_of_each_station_with_gaps(method):
     np.testing.assert_allclose(v[[20, 21]] ** 2, np.median(np.delete(v, [20, 21]) ** 2))
 
 
+@pytest.mark.slow
 def test_noise_of_stations_with_an_offset_and_a_constant_one(rng):
     """The mean of a station is that of all its readings; a stuck station has no noise and disturbs nobody."""
     g = nareg.graphs.grid((5, 5))
@@ -210,7 +214,9 @@ def test_noise_of_stations_with_an_offset_and_a_constant_one(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"solver": "sampled"}, {"data_weight": "noise"}, {"groups": np.arange(24) // 4}])
+@pytest.mark.parametrize(
+    "options", [{}, {"data_weight": "noise"}, {"groups": np.arange(24) // 4}, *at_night([{"solver": "sampled"}])]
+)
 def test_a_station_that_never_reads_is_left_out_named_and_filled(options, recwarn):
     g, _, Y, seen = field(6, 24, 80, 0.1)
     named = nareg.Graph(g.adjacency, coordinates=g.coordinates, names=[f"S{i}" for i in range(24)])

@@ -218,6 +218,7 @@ def test_with_and_without_dense_matrices_prony_is_the_same(monkeypatch, data_wei
     assert risks[1] == pytest.approx(risks[0], rel=0.02)  # the scale is chosen by a sampled risk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 def test_with_and_without_dense_matrices_the_relaxation_is_the_same(monkeypatch, data_weight):
     g, X = network(150, 40)
@@ -230,7 +231,7 @@ def test_with_and_without_dense_matrices_the_relaxation_is_the_same(monkeypatch,
     assert sparse.certificate.relaxed_objective == pytest.approx(dense.certificate.relaxed_objective, rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_thousand_nodes_without_any_dense_matrix():
     g, X = network(2000, 30)
     task = _sparse.sparse_problem(nareg._solvers.system.penalty(g), signals=X, noise=0.5, data_weight=None, needs="test")

@@ -16,7 +16,7 @@ from nareg.design._convex.over_sets import relaxed_bound, starting_weights
 from nareg.design._risk import problem as _problem
 from nareg.design._risk.descent import feasible, interval
 from nareg.errors import InputError, TooLargeError
-from tests.helpers import dense_filter, half_split, roughness, sensor_case, vertices
+from tests.helpers import at_night, dense_filter, half_split, roughness, sensor_case, vertices
 
 worst_case = _worst.worst_case
 
@@ -53,8 +53,9 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
         assert worst <= solved.value * (1 + 1e-5) <= 1.15 * worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "seed"), [("box", 0), ("box", 1), ("smooth-box", 0), pytest.param("smooth-box", 1, marks=pytest.mark.slow)]
+    ("name", "seed"), [("box", 0), ("box", 1), ("smooth-box", 0), pytest.param("smooth-box", 1, marks=pytest.mark.nightly)]
 )
 def test_first_order_is_as_good_as_the_rounded_sdp(name, seed):
     g, low, high = sensor_case(seed, 14)
@@ -69,12 +70,13 @@ def test_first_order_is_as_good_as_the_rounded_sdp(name, seed):
 # -- designs ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("criterion", "name"),
     [
         *itertools.product(["prony"], ["box", "smooth-box", "ball"]),
         *itertools.product(["mse"], ["box", "ball"]),
-        pytest.param("mse", "smooth-box", marks=pytest.mark.slow),
+        pytest.param("mse", "smooth-box", marks=pytest.mark.nightly),
     ],
 )
 def test_designs_beat_one_weight_and_keep_their_bounds(criterion, name):
@@ -168,8 +170,9 @@ def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normalized", "squared"])
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
-def test_other_penalties(criterion, kind):
-    g, low, high = sensor_case(4, 150)
+@pytest.mark.parametrize("n", [20, *at_night([150])])
+def test_other_penalties(n, criterion, kind):
+    g, low, high = sensor_case(4, n)
     operator = g.laplacian("normalized") if kind == "normalized" else g.laplacian() @ g.laplacian()
     options = {
         "signal_low": low,
@@ -187,7 +190,7 @@ def test_other_penalties(criterion, kind):
     assert details["worst_case_lower"] <= details["worst_case_upper"] == d.objective <= one.upper * (1 + 1e-6)
     S = d.weights[:, None] * operator.toarray() * d.weights
     x = np.asarray(details["worst_signal"])
-    H = np.linalg.inv(np.eye(150) + S)
+    H = np.linalg.inv(np.eye(n) + S)
     reached = np.sum((S @ x) ** 2) if criterion == "prony" else np.sum((H @ x - x) ** 2) + 0.2 * np.sum(H**2)
     assert details["worst_case_lower"] == pytest.approx(reached, rel=1e-6)
 
@@ -212,6 +215,7 @@ def descent_ascent(criterion, U, start: np.ndarray, lower: np.ndarray, upper: np
     return best[0]
 
 
+@pytest.mark.slow
 def test_the_exchange_on_the_ball_comes_near_descent_ascent():
     g, _, _ = sensor_case(6, 12)
     d = minmax(g, criterion="mse", uncertainty=Ball(3.0), noise=0.3, lower=0.01, solver="first-order")
@@ -302,7 +306,7 @@ def test_sizes_that_would_not_end_are_refused():
 # -- real readings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_smoothness_repairs_the_box_on_a_real_network(data_root):
     """The whole box admits signals that no weather makes; with the training signals' smoothness it serves."""
     network = nareg.datasets.load("molene", root=data_root).complete()
@@ -336,6 +340,7 @@ def test_corner_designs_are_never_worse_than_the_bound_itself(seed):
     assert d.objective <= max(np.sum((L @ low) ** 2), np.sum((L @ high) ** 2)) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_node_that_must_not_be_smoothed_does_not_keep_the_others_from_it():
     g = nareg.graphs.grid((3, 3))
     x = np.linspace(1, 2, 9)

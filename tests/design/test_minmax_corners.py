@@ -11,7 +11,7 @@ from nareg.design._convex.corners import find_zero
 from nareg.design._convex.criteria import worst_corner
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
-from tests.helpers import sensor_case
+from tests.helpers import at_night, sensor_case
 
 
 def corners(n, seed):
@@ -26,7 +26,8 @@ def values(d, graph, bounds, data_weight=1.0):
     return [float(np.sum((S @ x) ** 2 / data_weight)) for x in bounds.values()]
 
 
-@pytest.mark.parametrize(("n", "seed"), [(8, 0), (14, 1), (30, 2), pytest.param(80, 3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "seed"), [(8, 0), (14, 1), (30, 2), *at_night([(80, 3)])])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_optimum_is_clarabels_and_the_bound_is_below(n, seed, weighted):
     g, bounds = corners(n, seed)
@@ -112,6 +113,7 @@ def test_one_corner_may_decide_alone():
     assert d.certificate.details["dual_bound"] == pytest.approx(alone.certificate.details["dual_bound"], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_groups_get_a_proven_bound_of_their_own(weighted):
     g, bounds = corners(24, 7)

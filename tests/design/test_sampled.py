@@ -17,7 +17,7 @@ from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns, probes
 from nareg.errors import InputError, TooLargeError
-from tests.helpers import little_memory
+from tests.helpers import at_night, little_memory
 
 
 def heterogeneous(n, T, rng, **settings):
@@ -27,6 +27,16 @@ def heterogeneous(n, T, rng, **settings):
 @pytest.fixture(scope="module")
 def field():
     return heterogeneous(600, 96, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def small():
+    return heterogeneous(80, 64, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def designed(field):
+    return exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
 
 
 @pytest.mark.slow
@@ -116,7 +126,7 @@ def test_spread_probes_estimate_the_variance_better_than_random_signs(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("data_weight", [None, "noise"])
+@pytest.mark.parametrize("data_weight", ["noise", *at_night([None])])
 def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(data_weight):
     f = heterogeneous(250, 64, np.random.default_rng(5))
     X, R = f.signals, np.linalg.inv(f.precision.toarray())
@@ -132,8 +142,8 @@ def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(data_weight):
 
 
 @pytest.mark.slow
-def test_converged_means_a_small_gradient_of_the_penalized_risk(field):
-    d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
+def test_converged_means_a_small_gradient_of_the_penalized_risk(designed):
+    d = designed
     assert d.status.name == "CONVERGED"
     assert d.certificate.gradient_norm < 1e-3
     details = d.certificate.details
@@ -159,9 +169,9 @@ def test_blind_sampled_beats_the_single_weight_and_falls_back_where_it_cannot(fi
 
 
 @pytest.mark.slow
-def test_units_do_not_matter(field):
-    a = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
-    b = exact(field.graph, signals=10 * field.signals, noise=100 * field.noise, solver="sampled")
+def test_units_do_not_matter(small):
+    a = exact(small.graph, signals=small.signals, noise=small.noise, solver="sampled")
+    b = exact(small.graph, signals=10 * small.signals, noise=100 * small.noise, solver="sampled")
     np.testing.assert_allclose(a.weights, b.weights, rtol=1e-3)
     assert b.objective == pytest.approx(100 * a.objective, rel=1e-6)
 
@@ -197,6 +207,7 @@ def test_bad_groups_are_named():
         Groups([0, 0], 2).bounds(np.array([0.0, 2.0]), np.array([1.0, 3.0]))
 
 
+@pytest.mark.slow
 def test_interrupt_keeps_the_best_so_far(field):
     def impatient(now):
         if now.step == 12:
@@ -230,14 +241,14 @@ def test_interrupt_while_judging_keeps_what_was_reached(field, monkeypatch, call
 
 
 @pytest.mark.slow
-def test_the_same_generator_gives_the_same_weights(field):
-    a, b = (exact(field.graph, signals=field.signals[:, :16], noise=field.noise, solver="sampled") for _ in range(2))
+def test_the_same_generator_gives_the_same_weights(small):
+    a, b = (exact(small.graph, signals=small.signals[:, :16], noise=small.noise, solver="sampled") for _ in range(2))
     np.testing.assert_array_equal(a.weights, b.weights)
 
 
 @pytest.mark.slow
-def test_redesign_after_a_sensor_is_gone_and_one_is_new(field):
-    d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
+def test_redesign_after_a_sensor_is_gone_and_one_is_new(field, designed):
+    d = designed
     nodes = np.r_[np.arange(5, 600), 0]
     remaining = np.r_[np.arange(5, 600), -1]  # the last one counts as new
     g = field.graph.subgraph(nodes)
@@ -318,9 +329,10 @@ def test_bad_fields_are_named(arguments, words):
 
 
 @pytest.mark.slow
-def test_twenty_thousand_nodes(rng):
+@pytest.mark.parametrize("n", [2000, *at_night([20_000])])
+def test_large_fields(n, rng):
     """Unseen signals, against the single weight and the limit of every estimator."""
-    f = heterogeneous(20_000, 40, rng)
+    f = heterogeneous(n, 40, rng)
     X, test = f.signals[:, :24], f.signals[:, 24:]
     d = exact(f.graph, signals=X, noise=f.noise, data_weight="noise")
     y = f.measure(test, rng=rng)

@@ -38,6 +38,7 @@ def test_gcv_chooses_a_larger_weight_for_more_noise(network, clean, rng):
     assert 0 < quiet.weights_ < loud.weights_
 
 
+@pytest.mark.slow
 def test_it_beats_the_column_mean(network, clean, gappy):
     missing = gappy.isna().to_numpy()
 

@@ -21,6 +21,7 @@ class Interrupted(io.StringIO):
         return super().write(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [NodeAdaptiveDenoiser, EdgeDenoiser, SpaceTimeSmoother])
 def test_a_verbose_fit_prints_and_gives_the_same(make, grid, waves, capsys):
     quiet = make(grid).fit(waves).transform(waves)

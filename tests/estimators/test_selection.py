@@ -31,6 +31,7 @@ def all_of(graph):
     return [*(make(graph) for make in CLASSES), SeasonalCycleRemover(), SeasonallyAdjusted(EdgeDenoiser(graph))]
 
 
+@pytest.mark.slow
 def test_a_grid_search_without_a_clean_field(network, noisy):
     search = GridSearchCV(
         NodeAdaptiveDenoiser(network.graph), {"design": ["blind", "gcv"], "noise": [4.0, 16.0]}, cv=TimeBlockSplit(3, gap=2),
@@ -59,6 +60,7 @@ def test_a_grid_search_against_a_clean_field_finds_the_better_weight(network, cl
     assert search.best_params_["weights"] == 1.0
 
 
+@pytest.mark.slow
 def test_in_a_pipeline(network, gappy):
     pipeline = make_pipeline(SeasonalCycleRemover(), GraphInterpolator(network.graph), StandardScaler())
     out = pipeline.set_output(transform="pandas").fit_transform(gappy)

@@ -18,7 +18,8 @@ distributed = pytest.importorskip("distributed")
 from experiments import _dask, _engine  # noqa: E402
 from nareg.errors import NaregError  # noqa: E402
 from tests.command_line import run as command  # noqa: E402
-from tests.experiments.test_engine import TINY  # noqa: E402
+from tests.experiments.test_engine import LITTLE, TINY  # noqa: E402
+from tests.helpers import at_night  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +43,7 @@ def figure_of(name):
     return figure, replace(figure.full, **TINY[name])
 
 
-@pytest.mark.parametrize("name", ["fig1", "gnn-products"])
+@pytest.mark.parametrize("name", ["fig1", *at_night(["gnn-products"])])
 def test_two_workers_give_the_serial_table(name, tmp_path):
     figure, settings = figure_of(name)
     tables = []
@@ -60,8 +61,9 @@ def test_two_workers_give_the_serial_table(name, tmp_path):
     assert len(serial) > 1
 
 
+@pytest.mark.nightly
 def test_a_worker_that_dies_is_replaced_and_the_table_stays(tmp_path):
-    figure, settings = figure_of("fig2")
+    figure, settings = figure_of("fig3")
     serial = _engine.run(figure, settings, tmp_path / "serial")
     with _dask.cluster(_dask.LOCAL, 2) as cluster:
         killed = []
@@ -75,6 +77,7 @@ def test_a_worker_that_dies_is_replaced_and_the_table_stays(tmp_path):
     assert killed
 
 
+@pytest.mark.nightly
 def test_a_point_that_kills_its_workers_is_said_and_the_others_are_kept(tmp_path):
     figure, settings = figure_of("fig1")
     points = figure.points(settings)
@@ -122,7 +125,7 @@ def test_a_scheduler_without_workers_is_said(tmp_path, monkeypatch):
 
 def test_a_scheduler_that_dies_is_said_and_points_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(_dask, "LOOK", 0.5)
-    figure, settings = figure_of("fig2")
+    figure, settings = figure_of("fig3")
     scheduler = subprocess.Popen(
         [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1",
          "--scheduler-file", str(tmp_path / "scheduler.json")],
@@ -158,8 +161,9 @@ def test_a_scheduler_that_dies_is_said_and_points_are_kept(tmp_path, monkeypatch
     assert list((tmp_path / "out").rglob("0*.json"))
 
 
+@pytest.mark.nightly
 def test_ctrl_c_keeps_points_and_says_how_to_go_on(tmp_path):
-    arguments = ["reproduce", "fig2", "--quick", "--dask", "local", "--jobs", "2", "--out", str(tmp_path)]
+    arguments = ["reproduce", "fig2", "--quick", *LITTLE, "--dask", "local", "--jobs", "2", "--out", str(tmp_path)]
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background ignores it
     run = subprocess.Popen(
         [sys.executable, "-c", f"{heed}; from nareg.cli import run; run()", *arguments],

@@ -23,6 +23,7 @@ def noise(kind, graph, dependence=8.0):
     return drawn(SHAPE, kind, graph, dependence, np.random.default_rng(1))
 
 
+@pytest.mark.slow
 def test_power_is_one_at_every_node(graph):
     for kind, tolerance in ((WHITE, 0.1), (DEPENDENT, 1e-5)):
         np.testing.assert_allclose((noise(kind, graph) ** 2).mean(axis=1), 1, atol=tolerance)

@@ -16,7 +16,7 @@ from nareg.errors import InputError  # noqa: E402
 from nareg.gnn import networks, training  # noqa: E402
 from nareg.unlearning import CertifiedGPR  # noqa: E402
 from tests.command_line import run as command  # noqa: E402
-from tests.experiments.test_engine import TINY  # noqa: E402
+from tests.experiments.test_engine import SHORT, TINY  # noqa: E402
 from tests.herta.helpers import fit  # noqa: E402
 
 #: On no machine.
@@ -43,7 +43,9 @@ def test_experiments_without_a_device_are_the_ones_that_have_no_such_setting():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_DEVICE)
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.nightly) for name in WITH_DEVICE]
+)
 def test_every_point_hands_its_device_to_the_library(name, data_root):
     figure, settings = figure_on(name, NOWHERE)
     refused = 0
@@ -82,6 +84,7 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_written(device,
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_an_experiment_in_numpy_says_that_it_has_no_device(tmp_path):
     small = ("--set", "n_graphs=2", "--set", "n_scales=5", "--jobs", 1, "--out", tmp_path)
     result = command("reproduce", "fig1", "--quick", "--device", "cpu", *small)

@@ -19,6 +19,7 @@ from experiments import _engine, _main, _methods
 from experiments._figure import claims
 from nareg import graphs
 from nareg.errors import InputError, NaregError
+from tests.helpers import at_night
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
@@ -158,6 +159,8 @@ TINY = {
     "time-stream": {"snr_db": (0.0,), "fitted": 60, "draws": 1},
     "time-edges": {"networks": ("molene",), "snr_db": (0.0,), "blocks": 10, "most_times": 80, "repeats": 1},
 }
+#: Many points of a second, to be cut short between them.
+LITTLE = ["--set", "n_graphs=12", "--set", "n_nodes=20", "--set", "frequencies=8", "--set", "draws=10"]
 NEEDS_DATA = {"fig4", "fig5", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING, *_main.TIME} - {
     "time-us",
     "time-learning",
@@ -172,22 +175,16 @@ NEEDS_DATA = {"fig4", "fig5", "choices", "beyond", *_main.GNN, *_main.HERTA, *_m
 }
 
 
-#: Whole trainings and fits, a minute each.
-LONG = {
-    "gnn-adaptive", "gnn-flips", "gnn-tuned", "gnn-rows", "gnn-noise-signed", "gnn-coauthor", "time-snapshots", "time-forecast",
-    "time-stream",
-}  # fmt: skip
-#: Seconds each.
-QUICK = {"fig1", "fig5", "theory"}
-
-
-def marked(name):
-    marks = [pytest.mark.nightly] if name in LONG else [] if name in QUICK else [pytest.mark.slow]
-    return pytest.param(name, marks=marks)
+#: Seconds each, some of every kind; the others run at night.
+SHORT = [
+    "fig1", "fig3", "fig5", "example", "theory", "gnn-clean", "gnn-dependent", "gnn-depth", "gnn-products", "gnn-filters",
+    "herta-accuracy", "herta-decay", "herta-cost", "unlearning-cost", "unlearning-deep", "unlearning-last-layer",
+    "time-aqi36", "time-learning",
+]  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [marked(name) for name in TINY])
+@pytest.mark.parametrize("name", [*SHORT, *at_night(name for name in TINY if name not in SHORT)])
 def test_figures_give_numbers_a_picture_and_a_verdict_on_every_claim(name, tmp_path, request):
     if name in NEEDS_DATA:
         request.getfixturevalue("data_root")
@@ -234,10 +231,11 @@ def test_a_finished_point_is_not_computed_again_unless_the_settings_change(tmp_p
         _engine.run(figure, replace(settings, seed=99), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_ends_with_the_same_table(tmp_path):
     def start(out: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "nareg", "reproduce", "fig3", "--quick", "--jobs", "1", "--out", str(out)]
+        command = [sys.executable, "-m", "nareg", "reproduce", "fig3", "--quick", *LITTLE, "--jobs", "1", "--out", str(out)]
+        command += ["--set", "n_graphs=4", "--set", "observed=10,15"]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def finished(out: Path) -> list[Path]:
@@ -261,6 +259,7 @@ def test_a_killed_run_ends_with_the_same_table(tmp_path):
     assert (cut / "fig3-quick.csv").read_bytes() == (whole / "fig3-quick.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
     quick = replace(_engine.load("fig1"), quick=replace(_engine.load("fig1").full, **TINY["fig1"]))
     monkeypatch.setattr(_engine, "load", lambda name: quick)
@@ -384,7 +383,7 @@ def test_a_point_cut_short_by_ctrl_c_is_not_kept(tmp_path, monkeypatch):
 def test_ctrl_c_keeps_points_and_says_how_to_go_on(tmp_path):
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background ignores it
     program = [sys.executable, "-c", f"{heed}; from nareg.cli import run; run()"]
-    command = [*program, "reproduce", "fig2", "--quick", "--jobs", "2", "--out", str(tmp_path)]
+    command = [*program, "reproduce", "fig2", "--quick", *LITTLE, "--jobs", "2", "--out", str(tmp_path)]
     run = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while run.poll() is None and not list(tmp_path.rglob("0*.json")):
         time.sleep(0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -16,6 +16,7 @@ from nareg.errors import InputError
 from nareg.gnn import Adjacency
 from nareg.gnn.adjacency import NORMALIZATIONS
 from tests.gnn.test_propagation import random_graph
+from tests.helpers import examples
 
 
 def dense(adjacency: Adjacency, lam: float, order: int) -> np.ndarray:
@@ -26,7 +27,8 @@ def dense(adjacency: Adjacency, lam: float, order: int) -> np.ndarray:
 CASES = given(st.integers(1, 25), st.integers(0, 2**16), st.floats(0, 64), st.integers(0, 12))
 
 
-@settings(max_examples=30, deadline=None)
+@pytest.mark.slow
+@examples(8, 30)
 @CASES
 def test_row_squares_and_expectation(n: int, seed: int, lam: float, order: int) -> None:
     for normalization in NORMALIZATIONS:
@@ -37,7 +39,7 @@ def test_row_squares_and_expectation(n: int, seed: int, lam: float, order: int) 
         assert expected == pytest.approx(12 * (A_S**2).sum())
 
 
-@settings(max_examples=30, deadline=None)
+@examples(8, 30)
 @CASES
 def test_random_walk_has_the_row_sum(n: int, seed: int, lam: float, order: int) -> None:
     adjacency = Adjacency(random_graph(n, seed), normalization="rw")
@@ -45,7 +47,7 @@ def test_random_walk_has_the_row_sum(n: int, seed: int, lam: float, order: int) 
 
 
 @pytest.mark.parametrize("normalization", ["rw", "sym"])
-@settings(max_examples=30, deadline=None)
+@examples(8, 30)
 @CASES
 def test_tau_lies_between_one_and_n(normalization: str, n: int, seed: int, lam: float, order: int) -> None:
     adjacency = Adjacency(random_graph(n, seed), normalization=normalization)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
 from experiments import _herta_bounds as b
 from nareg import herta
 from nareg.errors import InputError
+from tests.helpers import examples
 from tests.herta.helpers import best_squared, laplacian, propagated
 
 CASES = given(st.integers(0, 10**6), st.floats(0.1, 50), st.floats(1e-3, 0.9))
@@ -52,7 +53,7 @@ def squared_loss(F, y, w):
     return 0.5 * float(((F @ w - y) ** 2).sum())
 
 
-@settings(max_examples=60)
+@examples(15, 60)
 @CASES
 def test_gradients_are_as_accurate_as_lemma_5_1_needs(seed, lam, epsilon):
     H, X, y, rng = problem(seed, lam)
@@ -75,7 +76,7 @@ def test_gradients_are_as_accurate_as_lemma_5_1_needs(seed, lam, epsilon):
                 assert error <= bound * np.linalg.norm(exact) * (1 + 1e-8)
 
 
-@settings(max_examples=25)
+@examples(8, 25)
 @given(st.integers(0, 10**6), st.floats(1, 10), st.floats(1e-3, 0.5))
 def test_lemma_5_1_reaches_its_loss(seed, lam, epsilon):
     """With the printed error rate and as many steps as C.34 says; the features are orthonormal, to keep them few."""
@@ -94,7 +95,7 @@ def test_lemma_5_1_reaches_its_loss(seed, lam, epsilon):
     assert squared_loss(F, y, w) <= (1 + epsilon) * lowest * (1 + 1e-9)
 
 
-@settings(max_examples=60)
+@examples(15, 60)
 @given(st.integers(0, 10**6), st.floats(0, 8), st.floats(1e-3, 0.9))
 def test_theorem_b_1_and_the_iteration_of_the_network(seed, lam, epsilon):
     H, _, u, _ = problem(seed, lam)

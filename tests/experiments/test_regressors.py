@@ -56,6 +56,7 @@ def test_the_normalized_polynomial_is_a_ratio_of_two_filters(g, rng):
     np.testing.assert_allclose(x, top / bottom, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_scores_what_is_hidden(g, rng):
     """Half of the stations are never read and have other signals: a network that scored the others would miss them."""
     common = rng.standard_normal((1, 200))

@@ -35,6 +35,7 @@ def test_every_certified_method_does_what_its_model_does_by_itself():
         assert 0 < result[method].timings["propagation"] < result[method].timings["request"]
 
 
+@pytest.mark.slow
 def test_of_the_perceptrons_one_certifies():
     pytest.importorskip("torch")
     result = {one.method: one for one in compare(*TASK, edges=EDGES, methods=DEEP, rng=np.random.default_rng(2))}
@@ -44,6 +45,7 @@ def test_of_the_perceptrons_one_certifies():
     assert all((one.spent, one.retrained) == (None, 0) for one in result.values())
 
 
+@pytest.mark.slow
 def test_the_last_layer_does_what_its_model_does_by_itself():
     deep = pytest.importorskip("nareg.unlearning.deep")
     stated = {"methods": ["last layer"], "model": CertifiedGPR(weights=[0.5, 0.5], eps=0.5, delta=1e-3)}
@@ -106,6 +108,7 @@ def test_nodes_by_a_mask_and_the_last_training_node_of_a_class():
     assert one.after > 0.4
 
 
+@pytest.mark.slow
 def test_polynomials_are_of_one_order(monkeypatch):
     deep = pytest.importorskip("nareg.unlearning.deep")
     from experiments import _unlearning_perceptron as perceptron
@@ -126,6 +129,7 @@ def test_polynomials_are_of_one_order(monkeypatch):
     assert seen == [("TrainedFurther", "gpr", 4), ("TrainedFurther", "chebyshev", 4), ("DeepGPR", "gpr", 4)]
 
 
+@pytest.mark.slow
 def test_preview_is_what_a_removal_does_to_the_embedding():
     model = CertifiedGPR(weights=[0.2, 0.3, 0.5]).fit(*TASK)
     before, change = model.embedding(), model.preview(EDGES[0])

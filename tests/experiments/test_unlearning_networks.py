@@ -71,7 +71,7 @@ def test_logits_are_those_of_dense_matrices_before_and_after(data):
     np.testing.assert_allclose(model.decision(), dense(B, Y, model._weights).numpy(), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gif_is_the_exact_influence_where_the_series_converges(data):
     """With a Hessian that is positive definite and enough terms: against a dense Hessian and the definition of the gradient."""
     removed = np.array([3, 4])
@@ -113,6 +113,7 @@ def test_damping_and_scale_are_those_of_the_series(rng):
     assert influence.largest_curvature(product, (v,)) == pytest.approx(float(torch.linalg.eigvalsh(H)[-1]), rel=0.1)
 
 
+@pytest.mark.slow
 def test_idea_is_gif_with_noise(data):
     models = {kind: fitted(kind, data) for kind in (GIF, IDEA)}
     none = fitted(IDEA, data, noise=0.0)
@@ -123,6 +124,7 @@ def test_idea_is_gif_with_noise(data):
     assert 0.7e-2 < added.std() < 1.3e-2
 
 
+@pytest.mark.slow
 def test_megus_weight_draws_removed_nodes_from_their_predictions_and_far_ones_stay(data):
     """Asked about without their edges, as they are while they are unlearned."""
     first = fitted(MEGU, data).predict()
@@ -144,6 +146,7 @@ def test_two_hops_are_those_of_the_graph(data):
     np.testing.assert_array_equal(mutual.within_two_hops(inputs.P, np.array([3])), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_requests_are_answered_and_the_seed_decides(kind, data):
     results = []
@@ -160,6 +163,7 @@ def test_all_requests_are_answered_and_the_seed_decides(kind, data):
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.slow
 def test_retraining_is_fitting_the_remaining_data(data):
     task = UnlearningTask(data.graph, data.features, data.labels, np.arange(40), np.arange(40, 60), [3, 4])
     model, anew = fitted(RetrainedGCN, data), RetrainedGCN(hidden=4, epochs=50, rng=np.random.default_rng(1))
@@ -171,6 +175,7 @@ def test_retraining_is_fitting_the_remaining_data(data):
     assert evaluate(model, task, before=before, retrained=anew).fidelity == 1
 
 
+@pytest.mark.slow
 def test_a_copy_forgets_by_itself(data):
     model = fitted(GIF, data)
     before, other = model.decision(), deepcopy(model)
@@ -194,6 +199,7 @@ def test_an_interrupted_request_changes_nothing(data, monkeypatch):
     assert model.labels[3] == data.labels[3]
 
 
+@pytest.mark.slow
 def test_steps_that_diverge_are_an_error_and_change_nothing(data):
     model = fitted(MEGU, data, steps=300, weight=1.0, step_size=1.0)
     before = model.decision()

@@ -35,6 +35,7 @@ def test_all_forget_to_within_the_budget(kind, loss, rng):
     assert true_gradient(model, A, X, y, train) <= model.certificate().spent
 
 
+@pytest.mark.slow
 def test_retrained_has_a_new_term_and_the_others_keep_theirs(rng):
     graph, X, y = problem(rng)
     for kind in KINDS:

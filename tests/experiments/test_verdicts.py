@@ -63,6 +63,7 @@ def products(accuracies):
     return gnn_products.judge(s, cost + rows)
 
 
+@pytest.mark.slow
 def test_every_model_is_trained_where_ogbn_products_is(monkeypatch):
     """On a made-up graph in its place."""
     data = nareg.datasets.node_classification.synthetic(200, 3, rng=np.random.default_rng(0))

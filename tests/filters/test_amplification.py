@@ -116,7 +116,7 @@ def test_large_networks_are_repaired_alike(rng):
     np.testing.assert_allclose(x[observed], as_given[observed], atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gaps_of_the_weather_network_after_designs_for_denoising():
     """Half of the readings hidden: with the exact weights as given the gaps are up to hundreds of degrees off."""
     network = nareg.datasets.load("us-weather")
@@ -144,6 +144,7 @@ def test_gaps_of_the_weather_network_after_designs_for_denoising():
     assert error(one) < 2.8
 
 
+@pytest.mark.slow
 def test_a_design_for_the_subset_is_safe_where_one_for_denoising_is_not(recwarn):
     network = nareg.datasets.load("us-weather").complete()
     X = network.signals - network.signals.mean()

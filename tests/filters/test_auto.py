@@ -78,6 +78,7 @@ def test_the_choice_reads_no_clock(rng):
     np.testing.assert_array_equal(first.x, second.x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("w", [1.0, "independent"])
 @pytest.mark.parametrize("columns", [1, 20])
 def test_quick_conjugate_gradients_go_on(w, columns, rng):
@@ -89,6 +90,7 @@ def test_quick_conjugate_gradients_go_on(w, columns, rng):
     np.testing.assert_allclose(solution.x, nareg.filters.denoise(graph, weights, y, method="direct").x, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_largest_signal_is_the_one_that_is_tried(monkeypatch):
     graph = nareg.graphs.grid((40, 40))
     monkeypatch.setattr(engines, "SMALL", 0)

@@ -15,6 +15,7 @@ from tests.helpers import dense_filter
 ITERATIVE = ("cg", "multigrid", "jacobi", "chebyshev")
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.floats(-3, 3), st.booleans())
 def test_filter_is_linear_and_keeps_the_mean_for_one_weight(seed, log_weight, columns):
     rng = np.random.default_rng(seed)
@@ -37,6 +38,7 @@ def test_zero_weights_return_the_readings_and_node_with_zero_weight_is_left_alon
         np.testing.assert_allclose(x, dense_filter(us.graph, w) @ y, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", ["direct", "cg", "jacobi"])
 def test_dtype_and_shape_are_kept_and_input_is_untouched(us, dtype, method, rng):
@@ -188,6 +190,7 @@ def test_isolated_node_is_kept_where_read_and_refused_where_not():
         interpolate(g, 2.0, y, np.array([True, True, False]))
 
 
+@pytest.mark.slow
 def test_uncertainty_dense_against_monte_carlo_and_probes(us, rng):
     w = rng.random(us.n_nodes) + 0.5
     noise = rng.random(us.n_nodes)

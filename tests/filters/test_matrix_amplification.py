@@ -108,6 +108,7 @@ def test_such_ties_are_met():
         interpolate(graph, S, np.ones(12), ~inside)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100_000))
 def test_dominant_rows_of_any_sign_say_nothing(seed):
     rng = np.random.default_rng(seed)
@@ -146,6 +147,7 @@ def test_indefinite_large_systems_are_refused(n, rng):
         interpolate(graph, S, rng.standard_normal(n), observed)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1_000))
 def test_large_networks_find_most_of_the_largest_row(seed):
     rng = np.random.default_rng(seed)
@@ -189,6 +191,7 @@ def test_a_message_has_what_was_replaced_and_what_was_not(rng):
     assert caught[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_pm25_in_california_with_half_of_the_readings_missing():
     """Edge weights by the risk tie three stations to the others by entries of 1e-6."""
     network = nareg.datasets.load("pm25-california")

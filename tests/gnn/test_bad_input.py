@@ -170,6 +170,7 @@ def fit_low_rank():
     training.fit(lambda: peers.LowRankGCN(4, 3, rank=9), G, X, Y, SPLIT, rng=np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_refused_with_a_sentence(name):
     call, said = BAD[name]

@@ -21,6 +21,7 @@ from nareg.gnn import (
     propagate,
 )
 from nareg.gnn._dropout import dropout
+from tests.helpers import at_night
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def propagated(graph, x, way, factor=None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("nodes", "features"), [(18, 3), (8, 10)])
+@pytest.mark.parametrize(("nodes", "features"), [(10, 2), (5, 7), *at_night([(18, 3), (8, 10)])])
 def test_gradient_in_the_features(way, nodes, features):
     """With fewer features than nodes, and with more: Gram matrices of either side."""
     graph = nareg.graphs.erdos_renyi(nodes, 3.6 / nodes, rng=np.random.default_rng(0))

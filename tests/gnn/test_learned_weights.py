@@ -103,6 +103,7 @@ def test_node_adaptive_layers(laplacian):
         torch.testing.assert_close(ours, theirs, atol=1e-8, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
 def test_finite_differences(solver, normalization):

@@ -51,6 +51,7 @@ def both(x: np.ndarray) -> list:
     return [x, torch.from_numpy(x)]
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 25), F=st.integers(1, 30), seed=st.integers(0, 99), lam=st.floats(0, 40), order=st.integers(0, 9),
     eps=st.sampled_from([0.0, 0.02, 0.3]), normalization=st.sampled_from(["sym", "rw"]),
@@ -68,6 +69,7 @@ def test_truncated_series(n, F, seed, lam, order, eps, normalization):
         )
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 25), seed=st.integers(0, 99), lam=st.floats(0, 2000), order=st.integers(0, 9),
     eps=st.sampled_from([0.0, 0.02]), normalization=st.sampled_from(["sym", "rw"]),
@@ -91,6 +93,7 @@ def test_series_of_unit_gain_leaves_what_the_filter_leaves(n, seed, lam, order, 
         np.testing.assert_allclose(np.asarray(scaled) * gain, truncated(M, x, lam, order), atol=1e-9)
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 25), F=st.integers(1, 30), seed=st.integers(0, 99), lam=st.floats(0, 200),
     eps=st.sampled_from([0.0, 0.5, 5.0]), solver=st.sampled_from(["cg", "chebyshev"]),
@@ -207,6 +210,7 @@ def test_dtype_is_kept_and_arguments_are_not_changed(dtype, arguments, rng):
     np.testing.assert_array_equal(x, before)
 
 
+@pytest.mark.slow
 def test_every_form_of_a_graph_gives_the_same():
     g = nareg.graphs.sensor(30, rng=np.random.default_rng(0))
     index, weight = g.to_edge_index()

@@ -291,6 +291,7 @@ class TestCompare:
         "NGC": lambda f, c: gnn.NGC(f, c, lam=8.0),
     }
 
+    @pytest.mark.slow
     def test_models_learn(self):
         data = nareg.datasets.node_classification.synthetic(150, 3, rng=np.random.default_rng(0))
         recipes = {name: gnn.Candidate(build, 0.05) for name, build in self.MODELS.items()}

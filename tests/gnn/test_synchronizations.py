@@ -273,6 +273,7 @@ class TestMasked:
             np.testing.assert_allclose(np.asarray(back), expected.T @ Z, atol=1e-12)
             np.testing.assert_allclose(np.asarray(slope(kind(Y), kind(Z), kind(U))), gradient.numpy(), atol=1e-11)
 
+    @pytest.mark.slow
     def test_nothing_is_read_or_copied_however_many_slices(self, monkeypatch):
         A = gnn.Adjacency(graphs.sensor(100, rng=np.random.default_rng(0)))
         x = torch.randn(100, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)

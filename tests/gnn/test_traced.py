@@ -14,6 +14,7 @@ import torch
 import nareg
 from nareg.errors import InputError
 from nareg.gnn import NGC, RNGC, Adjacency, Chebyshev, ConjugateGradients, Neumann, NodeAdaptiveConv, _traced
+from tests.helpers import at_night
 
 N = 40
 GRAPH = nareg.graphs.sensor(N, rng=np.random.default_rng(0))
@@ -81,8 +82,13 @@ def run(module, layer, x, graph):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("out", [3, 9])
+@pytest.mark.parametrize(
+    ("out", "graph"),
+    [
+        (3, "edge_index"), (9, "learned weights"),
+        *at_night([(3, "learned weights"), (3, "prepared"), (9, "edge_index"), (9, "prepared")]),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("name", LAYERS)
 def test_results_and_gradients_are_those_of_the_layer(name, out, graph, traced):
     torch.manual_seed(0)
@@ -132,7 +138,7 @@ def test_operators_keep_torch_s_rules(call):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", [lambda: ngc(3), lambda: rngc(3), lambda: NodeAdaptiveConv(5, 3, n_nodes=N)])
+@pytest.mark.parametrize("layer", [lambda: ngc(3), *at_night([lambda: rngc(3), lambda: NodeAdaptiveConv(5, 3, n_nodes=N)])])
 def test_inductor_compiles_without_a_warning(layer, tmp_path):
     """The whole way, in a process of its own, where every line of output would be seen."""
     code = f"""
@@ -164,6 +170,7 @@ print("same")
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_values_are_checked_when_compiled_code_runs(traced):
     compiled, x = traced(ngc(3)), features(torch.float32)
     compiled(x, INDEX)
@@ -188,6 +195,7 @@ def test_a_graph_is_prepared_once_and_again_when_it_changes(traced, monkeypatch)
     torch.testing.assert_close(compiled(x, index, weight), layer(x, index.clone(), weight.clone()))
 
 
+@pytest.mark.slow
 def test_graphs_that_are_gone_are_forgotten(traced):
     compiled, x = traced(ngc(3)), features(torch.float32)
     for _ in range(3):
@@ -198,6 +206,7 @@ def test_graphs_that_are_gone_are_forgotten(traced):
     assert len(_traced._adjacencies._values) <= _traced._adjacencies.SIZE
 
 
+@pytest.mark.slow
 @needs_current_torch
 def test_many_prepared_graphs_do_not_compile_many_times(traced):
     layer = ngc(3)
@@ -218,6 +227,7 @@ def test_a_design_is_checked_in_compiled_code(traced):
         compiled(clean, INDEX, 2 * WEIGHT)
 
 
+@pytest.mark.slow
 def test_autocast_and_half_precision(traced):
     layer, x = ngc(3), features(torch.float32)
     compiled = traced(layer)

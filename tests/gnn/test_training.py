@@ -15,6 +15,7 @@ import nareg
 from experiments import _gnn_peers as peers
 from experiments import _noise as noise
 from nareg.gnn import comparison, networks, training
+from tests.helpers import at_night
 
 DATA = nareg.datasets.node_classification.synthetic(150, 3, rng=np.random.default_rng(0))
 
@@ -123,6 +124,7 @@ def test_a_model_has_the_same_runs_whoever_else_is_compared():
     assert every.paired("NGC", "MLP").difference == pytest.approx(np.mean(every.accuracies("NGC") - every.accuracies("MLP")))
 
 
+@pytest.mark.slow
 def test_comparisons_are_resumed_and_written(tmp_path):
     def stop(progress):
         assert progress.total == 9
@@ -321,7 +323,9 @@ def test_noise_and_rows():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "known"), [("GCN", 81.5), ("GAT", 83.0), ("SGC", 81.0), ("APPNP", 83.3), ("S2GC", 83.5)])
+@pytest.mark.parametrize(
+    ("name", "known"), [("SGC", 81.0), ("S2GC", 83.5), *at_night([("GCN", 81.5), ("GAT", 83.0), ("APPNP", 83.3)])]
+)
 def test_clean_cora_accuracies_are_the_known_ones(name, known, data_root):
     from experiments import _nodes
 
@@ -339,9 +343,13 @@ def test_clean_cora_accuracies_are_the_known_ones(name, known, data_root):
 @pytest.mark.parametrize(
     ("name", "level", "rows", "arguments", "low", "high"),
     [
-        ("cora", 0.3, "signed-sum", {"perturbation": nareg.gnn.Perturbation(1.0)}, 65.9, 72.3),  # published 69.1 +- 3.2
-        ("pubmed", 0.03, "signed-sum", {"perturbation": nareg.gnn.Perturbation(1.0)}, 72.3, 75.5),  # published 73.9 +- 1.6
         ("cora", 0.3, "l2", {"solver": "chebyshev"}, 77.0, 80.0),
+        *at_night(
+            [
+                ("cora", 0.3, "signed-sum", {"perturbation": nareg.gnn.Perturbation(1.0)}, 65.9, 72.3),  # published 69.1 +- 3.2
+                ("pubmed", 0.03, "signed-sum", {"perturbation": nareg.gnn.Perturbation(1.0)}, 72.3, 75.5),  # 73.9 +- 1.6
+            ]
+        ),
     ],
 )
 def test_published_cells(name, level, rows, arguments, low, high, data_root):

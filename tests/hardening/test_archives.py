@@ -86,6 +86,7 @@ def test_a_members_wrong_checksum_is_refused(tmp_path):
     assert not (tmp_path / "out" / PARTS[0]).exists()
 
 
+@pytest.mark.slow
 def test_a_users_table_that_expands_beyond_reason_is_refused(tmp_path, monkeypatch):
     """One endless line, of which no more is read than the file justifies."""
     ogb_files(tmp_path)

@@ -88,6 +88,7 @@ def check(valid: Valid, seeds) -> int:
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="a system without alarms")
 @every
 def test_damaged_files_are_read_or_refused_in_a_sentence_that_names_them(reader, tmp_path):

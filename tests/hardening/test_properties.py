@@ -9,12 +9,13 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
 from tests.hardening.calls import CALLS, Value
 from tests.hardening.problems import LAYOUTS, Problem, problems
+from tests.helpers import examples
 
 #: Random weights may amplify; what replaces them then has to have the same properties.
 pytestmark = pytest.mark.filterwarnings("ignore::nareg.errors.AmplificationWarning")
@@ -205,7 +206,7 @@ def floats(p: Problem, change) -> Problem:
 
 COSTS = [pytest.param(name, marks=pytest.mark.slow if call.costly else ()) for name, call in CALLS.items()]
 every = pytest.mark.parametrize("name", COSTS)
-few = settings(max_examples=2)
+few = examples(2, 5)
 
 
 @pytest.mark.slow

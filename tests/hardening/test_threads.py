@@ -44,8 +44,9 @@ def together(calls):
         return [future.result() for future in [pool.submit(run, call) for call in calls]]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nareg.errors.AmplificationWarning")
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if CALLS[n].costly else ()) for n in NAMES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly if CALLS[n].costly else ()) for n in NAMES])
 def test_calls_do_not_disturb_each_other(name):
     """Each thread has a problem of its own: a buffer that two of them shared would mix these."""
     call = CALLS[name]

@@ -51,6 +51,7 @@ def test_an_interrupt_keeps_what_was_reached(rng):
     assert found.loss < found.losses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["lbfgs", "gd"])
 def test_a_plateau_does_not_count_as_converged(optimizer, rng):
     graph, X, labels, train = problem(rng, n=300, d=8)

@@ -79,6 +79,7 @@ def trained(net, optimizer, unfold, X, labels, train, steps):
     return float(loss.detach())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
 def test_sixty_steps_get_further_at_the_best_learning_rate(task, kind):
     graph, X, labels, train = task

@@ -63,6 +63,7 @@ def test_a_preconditioner_of_cross_entropy_is_renewed_as_its_weights_change(rng)
     assert found.evaluations <= 22  # 15 to 17 on three such problems; 32 to 39 with the first preconditioner alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "most"), [("gd", 250), ("adam", 500)])
 def test_simple_steps_follow_a_preconditioner_that_is_renewed(optimizer, most, rng):
     """With the first one alone neither is there after 500 steps."""

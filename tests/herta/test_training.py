@@ -138,6 +138,7 @@ def test_unrolled_steps_are_those_of_twirls(told, rng):
     assert many.loss == pytest.approx(fit(graph, X, labels, lam=lam, train=train, **told).loss, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_designed_matrix_takes_the_place_of_the_laplacian(rng):
     """diag(w) L diag(w) from a design of node weights."""
     graph, X, labels, train = problem(rng)

@@ -53,6 +53,7 @@ def test_gradient_descent_in_a_users_loop_takes_newton_steps(task, linear):
     assert 0.5 * float(((F[train] @ W - Y[train]) ** 2).sum()) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "steps", "accuracy"),
     [
@@ -234,6 +235,7 @@ def test_of_several_layers_that_fit_one_has_to_be_named(task):
     herta.Preconditioned(adam, P, [first.weight])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "accuracy"),
     [

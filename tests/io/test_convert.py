@@ -81,6 +81,7 @@ def test_a_matrix_becomes_its_graph_and_goes_back(graph, tmp_path, name):
     assert nareg.Graph(io.read_adjacency(tmp_path / "back.mtx")).hash == graph.hash
 
 
+@pytest.mark.slow
 @given(
     edges=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.sampled_from([0, 0.5, 1, 2])), min_size=1, max_size=40),
     memory=st.sampled_from([2**16, 2**28]),
@@ -246,6 +247,7 @@ def test_signals_with_gaps_or_too_large_are_refused(tmp_path):
     assert not (tmp_path / "y.npy").exists()
 
 
+@pytest.mark.slow
 def test_the_command_converts_and_other_commands_take_the_folder(station_files, tmp_path):
     coordinates = io.read_stations(station_files[0] / "stations.csv")
     graph = nareg.Graph.from_knn(coordinates.coordinates, 7, metric=coordinates.metric)

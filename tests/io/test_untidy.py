@@ -162,6 +162,7 @@ class TestFilesAsPublished:
         assert table.values[0, 0] == 18.8
         assert str(table.timestamps[1])[:16] == "2022-09-01T00:05"
 
+    @pytest.mark.slow
     def test_beijing(self, files):
         places = io.read_stations(files / "beijing-multisite" / "stations.csv")
         path = files / "beijing-multisite" / "PRSA_Data_Dongsi_20130301-20170228.csv"

@@ -139,6 +139,7 @@ def test_date_and_time_of_day_in_two_columns(tmp_path):
     np.testing.assert_array_equal(np.diff(table.timestamps), np.timedelta64(10, "m"))
 
 
+@pytest.mark.slow
 @given(
     values=arrays(float, (4, 3), elements=st.floats(-1e300, 1e300).filter(lambda v: v not in SENTINELS) | st.just(np.nan)),
     names=st.lists(

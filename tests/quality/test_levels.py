@@ -26,6 +26,7 @@ def found(quality) -> dict[int, set[str]]:
     return {i: {s.kind for s in quality.suspects if s.station == i} for i in {s.station for s in quality.suspects}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 100])
 def test_a_sensor_indoors(case, rng, start):
     coordinates, readings = case
@@ -37,6 +38,7 @@ def test_a_sensor_indoors(case, rng, start):
     assert next(s for s in quality.suspects if s.kind == "level").size == pytest.approx(15, abs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 100])
 def test_a_broken_law(case, start):
     coordinates, readings = case

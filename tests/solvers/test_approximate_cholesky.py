@@ -56,6 +56,7 @@ def test_forests_have_exact_factors(parts, rng):
     np.testing.assert_allclose(inverse(F) @ dominant(weights, excess).toarray(), np.eye(64), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [1.0, 1e3, 1e6])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_condition_number_is_small_whatever_the_strength_of_the_edges(name, lam, rng):
@@ -105,6 +106,7 @@ def matrices(draw):
     return weights, rng.lognormal(0, spread, n), rng
 
 
+@pytest.mark.slow
 @given(matrices(), st.integers(1, 3))
 def test_every_graph_has_a_positive_definite_factor(matrix, parts):
     weights, excess, rng = matrix

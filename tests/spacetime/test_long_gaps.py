@@ -26,6 +26,7 @@ def stationary_std(model: SpaceTimeModel) -> np.ndarray:
     return np.sqrt(model.dynamics.P0.diagonal()[: model.n_nodes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phi", [(0.9,), (0.9, -0.4)])
 def test_the_smoother_is_the_dense_conditional_through_the_gap(phi):
     model = interrupted(phi)
@@ -176,7 +177,7 @@ def test_readings_with_neighbors_are_not_drowned_by_those_without():
     assert not judge.gain(old, old).better
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_complete_record_shows_its_second_order(data_root):
     """Neighbors tell the sea's temperature at a single station; whole times show that it goes on as it went."""
     network = nareg.datasets.load("sea-surface-temperature", root=data_root)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import InputError
+from tests.helpers import examples
 from tests.spacetime.reference import dense, model_of, network
 
 
@@ -85,7 +86,7 @@ def test_forecast_is_the_smoother_with_missing_rows():
             model.forecast(steps)
 
 
-@settings(max_examples=25)
+@examples(8, 25)
 @given(st.integers(0, 1000), st.sampled_from([1e-6, 1.8, 1e6]), st.sampled_from([0.0, 32.0, 1e4]))
 def test_answers_follow_the_unit(seed, factor, shift):
     """°F for °C: the same model in another unit gives the same field in that unit."""
@@ -98,7 +99,7 @@ def test_answers_follow_the_unit(seed, factor, shift):
     assert b.log_likelihood == pytest.approx(a.log_likelihood - size * np.log(factor), abs=1e-4)
 
 
-@settings(max_examples=25)
+@examples(8, 25)
 @given(st.integers(0, 1000))
 def test_order_of_the_stations_does_not_matter(seed):
     one, order = network(seed, n=5, T=15), np.random.default_rng(seed).permutation(5)

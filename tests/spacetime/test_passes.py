@@ -6,13 +6,14 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import SolverError
 from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import run
+from tests.helpers import examples
 from tests.spacetime.reference import KINDS, random_dynamics
 from tests.spacetime.reference_passes import reference
 
@@ -56,8 +57,9 @@ def cases(draw):
     return y, dynamics, r, options
 
 
+@pytest.mark.slow
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@examples(30, 150)
 def test_passes_are_those_in_plain_numpy(case):
     y, dynamics, r, options = case
     compare(run(y, dynamics, r, **options), reference(y, dynamics, r, **options))

@@ -191,6 +191,7 @@ def test_more_sensors_never_hurt_and_the_best_site_is_far_from_the_others():
     assert (np.diff([ranking.mse, *ranking.mse_after]) < 0).all()
 
 
+@pytest.mark.slow
 def test_summary_table_and_map(tmp_path):
     model = network(n=9)
     model.readings[[4, 7]] = np.nan

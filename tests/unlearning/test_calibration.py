@@ -36,6 +36,7 @@ def test_a_length_that_is_known_costs_nothing_and_draws_nothing():
     assert np.array_equal(stated.coefficients, model.coefficients)
 
 
+@pytest.mark.slow
 def test_noise_changes_scores_by_at_most_the_stated_deviation():
     """Over many noise terms, for the squared loss, whose optimum is linear in the noise."""
     scores, (plain, *_) = [], model_of(lam=FeatureScale(norm=2.0), loss="squared")
@@ -72,6 +73,7 @@ def test_no_request_changes_the_choice_and_every_certificate_holds_and_states_it
     assert (model.lam, model.alpha, model.budget) == chosen
 
 
+@pytest.mark.slow
 def test_a_store_keeps_choice_and_charge(tmp_path):
     model, *_ = model_of()
     model.save(tmp_path / "m.store").remove_nodes([4])

@@ -17,6 +17,7 @@ from nareg.unlearning.head import approximation
 from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.residual import ApproximatePropagation
+from tests.helpers import examples
 from tests.unlearning import reference
 
 
@@ -28,6 +29,7 @@ def apart(shift, alpha, eps):
 
 
 @pytest.mark.slow
+@examples(10, 100)
 @given(st.floats(1e-3, 10), st.floats(0.05, 12), st.floats(1e-7, 0.1))  # alpha, eps, delta
 def test_a_shift_within_the_budget_cannot_be_told(alpha, eps, delta):
     assert apart(budget(alpha, eps, delta), alpha, eps) <= delta * (1 + 1e-3) + 1e-12

@@ -48,6 +48,7 @@ def test_the_default_is_not_warned_of_at_any_scale(factor):
     assert model.cost.points < 5
 
 
+@pytest.mark.slow
 def test_labels_that_nothing_predicts_are_not_blamed_on_ridge_and_noise():
     graph, X, _, train = task()
     for seed in range(5):

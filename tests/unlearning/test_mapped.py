@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 import nareg
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
+from tests.helpers import examples
 from tests.unlearning.mapped_models import LITTLE, ask_both, assert_equal, both, everything
 from tests.unlearning.requests import Requests, problem
 
@@ -49,13 +50,13 @@ class WideRequests(MappedRequests):
 TestMappedRequests = MappedRequests.TestCase
 
 
-TestMappedRequests.settings = settings(max_examples=25, stateful_step_count=20)
+TestMappedRequests.settings = examples(4, 25, stateful_step_count=20)
 
 
 TestWideRequests = WideRequests.TestCase
 
 
-TestWideRequests.settings = settings(max_examples=10, stateful_step_count=15)
+TestWideRequests.settings = examples(3, 10, stateful_step_count=15)
 
 
 @pytest.mark.slow
@@ -63,7 +64,7 @@ TestWideRequests.settings = settings(max_examples=10, stateful_step_count=15)
     seed=st.integers(0, 2**16), weights=st.sampled_from([[1.0], [0.4, 0.6], [0.0, 0.0, 1.0], [0.1, 0.2, 0.3, 0.4]]),
     single=st.booleans(), n=st.integers(20, 60),
 )  # fmt: skip
-@settings(max_examples=25)
+@examples(5, 25)
 def test_a_sequence_of_requests_gives_the_bits_of_the_model_in_memory(seed, weights, single, n):
     rng = np.random.default_rng(seed)
     graph, X, y = problem(rng, n=n)

@@ -39,6 +39,7 @@ def gradient(model, A, X, y):
     return np.linalg.norm(reference.gradient(Z, signs, model.coefficients, model._head.B, model.lam))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [None, LITTLE])
 def test_a_flipped_bit_makes_no_false_certificate(memory, kept, rng):
     """In any file, at any place, before loading or while the folder is open: an error, or a certificate that is true."""

@@ -20,6 +20,7 @@ from tests.unlearning.mapped_models import LITTLE, assert_equal, everything, map
 from tests.unlearning.requests import REQUESTS, problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [None, LITTLE])
 @pytest.mark.parametrize("request_of", REQUESTS.values(), ids=list(REQUESTS))
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, CertificateError])

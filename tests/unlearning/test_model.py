@@ -7,9 +7,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from nareg.unlearning import CertificateError, CertifiedGPR, head
+from tests.helpers import examples
 from tests.unlearning import reference
 from tests.unlearning.requests import REQUESTS, Requests, assert_same, fitted, problem, state, true_gradient
 
@@ -26,13 +26,13 @@ class ResidueRequests(Requests):
 TestRequests = Requests.TestCase
 
 
-TestRequests.settings = settings(max_examples=60, stateful_step_count=25)
+TestRequests.settings = examples(15, 60, stateful_step_count=25)
 
 
 TestResidueRequests = ResidueRequests.TestCase
 
 
-TestResidueRequests.settings = settings(max_examples=20, stateful_step_count=20)
+TestResidueRequests.settings = examples(6, 20, stateful_step_count=20)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

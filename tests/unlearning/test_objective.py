@@ -82,6 +82,7 @@ def test_the_last_step_may_be_the_one_that_arrives(rng, monkeypatch):
     assert problem.minimize(np.zeros((6, 3)), 1.0).residual <= 1.0
 
 
+@pytest.mark.slow
 def test_slopes_that_are_saturated_take_many_steps(rng):
     """Counts of thirty and more, all labels alike, and a large noise term."""
     S, Y = rng.poisson(30, (300, 40)).astype(float), np.tile([1.0, -1.0, -1.0], (300, 1))

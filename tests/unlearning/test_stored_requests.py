@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import settings
 from hypothesis.stateful import rule
 
 from nareg.unlearning import CertifiedGPR, Ledger, verify
+from tests.helpers import examples
 from tests.unlearning.requests import Requests
 
 
@@ -39,4 +39,4 @@ class StoredRequests(Requests):
 
 
 TestStoredRequests = StoredRequests.TestCase
-TestStoredRequests.settings = settings(max_examples=15, stateful_step_count=15)
+TestStoredRequests.settings = examples(4, 15, stateful_step_count=15)

@@ -44,6 +44,7 @@ def write_geom_gcn(name: str, z: dict, raw, rng) -> None:
         np.savez(raw / _converters.geom_split_file(name, k), **masks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "theirs"), [("cornell", "cornell"), ("texas", "texas"), ("wisconsin", "wisconsin"), ("actor", "film")]
 )
@@ -142,6 +143,7 @@ def test_metattack(name, site, data_root, tmp_path, monkeypatch, rng):
     assert sorted(data.perturbed) == ["gadc-25", "gadc-50", "gadc-75", "pro-gnn-25"]
 
 
+@pytest.mark.slow
 def test_metattack_on_pubmed_brings_planetoids_features(site, data_root, tmp_path, monkeypatch):
     """Planetoid's files of Pubmed are not here: its prepared arrays stand in for their conversion."""
     z, whole = (read_npz(data_root / part / "pubmed.npz") for part in ("metattack", "planetoid"))
@@ -194,6 +196,7 @@ def test_graph_trss_without_its_variable_is_refused(site, tmp_path, monkeypatch)
         nareg.datasets.fetch("pm25-california", tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_aqi36(site, data_root, tmp_path, monkeypatch):
     """As PriSTI's files begin: ``datetime,001001,...`` and ``2014/05/01 01:00:00,138,89,...``, empty where missing."""
     z = read_npz(data_root / "aqi36" / "aqi36.npz")
@@ -218,6 +221,7 @@ def test_aqi36(site, data_root, tmp_path, monkeypatch):
         nareg.datasets.fetch("aqi36", tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_molene_is_checked_before_it_appears(site, tmp_path, monkeypatch, data_root):
     from nareg.datasets import radomeh
     from tests.datasets.test_datasets import archive_text, write_archive

@@ -193,6 +193,7 @@ def test_a_matrix_with_an_index_outside_is_refused(planetoid_raw, tmp_path):
         read_pickle(written(tmp_path / "broken", broken))
 
 
+@pytest.mark.slow
 def test_changed_bytes_never_end_in_another_error(planetoid_raw, tmp_path, rng):
     """A bounded fuzz: every change is read as data or refused."""
     for name in ("ind.cora.y", "ind.cora.x", "ind.citeseer.graph"):

@@ -70,6 +70,7 @@ def test_equal_weights_in_groups(small, rng):
     assert d.objective <= best * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_weights_of_a_sparse_set_of_stations(small):
     g, X, _ = small
     lower = np.array([0.02, 0.0, 0.02, 0.0, 0.02])
@@ -141,6 +142,7 @@ def test_a_variable_of_the_users_own(small):
     assert (d.weights**2).max() <= 0.3 + 1e-6
 
 
+@pytest.mark.slow
 def test_what_cannot_be_kept_at_rank_one_is_said():
     """Omega may be diagonal, weights of rank one may not: S then has its off-diagonal entries."""
     g = nareg.Graph(np.array([[0.0, 1.0], [1.0, 0.0]]))
@@ -208,6 +210,7 @@ def test_rates_outside_zero_and_one_are_refused(small, rate):
         programs.recursion(program, rate)
 
 
+@pytest.mark.slow
 def test_a_rate_that_no_weights_keep_is_said(small):
     g, X, _ = small
     program = programs.prony(g, signals=X, lower=100.0)

@@ -8,8 +8,9 @@ import pytest
 
 import nareg
 from nareg.design import programs
+from tests.helpers import at_night
 
-SEEDS = range(10)
+SEEDS = [0, 4, 9, *at_night([1, 2, 3, 5, 6, 7, 8])]
 TIGHT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 SCS = {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 200_000}
 
@@ -76,6 +77,7 @@ def built(name: str, g, X: np.ndarray, noise: np.ndarray, lower: float, **option
 NAMES = ["prony", "filter_step", "fit", "minmax", "minmax mse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_optimum_is_that_of_the_program_as_the_paper_has_it(name, seed):
@@ -91,6 +93,7 @@ SECOND = {name: ("SCS", SCS) for name in ("prony", "fit", "minmax")} | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_solver_agrees(name, seed):

@@ -45,6 +45,7 @@ def test_the_worst_moment_is_in_the_ball_and_attains_the_dual(ball, radius, rng)
     assert np.sum(X * worst) == pytest.approx(bound, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ball", BALLS)
 def test_no_sample_exceeds_the_bound(ball, rng):
     X, R, radius = psd(rng, 5, 5), psd(rng, 5, 5), 1.0
@@ -80,6 +81,7 @@ def test_a_radius_of_zero_is_the_relaxation(small):
         assert programs.robust(g, signals=X, noise=noise, radius=0.0).optimum().value == pytest.approx(value, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ball", BALLS)
 def test_weights_are_bounded_by_the_filter_and_by_their_dual(small, ball, rng):
     g, X = small

@@ -15,6 +15,7 @@ from nareg._solvers.backends import Disk
 from nareg._storage import signals
 from nareg.errors import InputError, TooLargeError
 from nareg.gnn import series
+from tests.helpers import at_night
 
 N = 300
 
@@ -47,7 +48,7 @@ def graph(request, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("per_node", [16, 24, 40, 200])
+@pytest.mark.parametrize("per_node", [16, 24, *at_night([40, 200])])
 def test_propagation_equals_that_in_memory(graph, rng, tmp_path, memory, dtype, per_node):
     x, weights = rng.standard_normal((N, 5)).astype(dtype), series.neumann_weights(32.0, 16)
     graph.save(tmp_path / "g.graph")
@@ -60,6 +61,7 @@ def test_propagation_equals_that_in_memory(graph, rng, tmp_path, memory, dtype, 
     assert np.array_equal(z, np.load(tmp_path / "z.npy"))
 
 
+@pytest.mark.slow
 @given(coefficients=st.lists(st.floats(-2, 2), min_size=1, max_size=5), kind=st.sampled_from(["augmented", "normalized"]))
 def test_any_polynomial_is_that_of_the_laplacian(coefficients, kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("polynomial")
@@ -76,7 +78,7 @@ def test_any_polynomial_is_that_of_the_laplacian(coefficients, kind, tmp_path_fa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("per_node", [36, 44, 400])
+@pytest.mark.parametrize("per_node", [36, 400, *at_night([44])])
 @pytest.mark.parametrize("kind", ["one", "spread", "some zero"])
 def test_the_estimate_equals_a_dense_solve(graph, rng, tmp_path, memory, dtype, per_node, kind):
     w = {

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import nareg
@@ -18,7 +18,7 @@ from nareg._solvers.backends import Torch
 from nareg.errors import AmplificationWarning, InputError, TooLargeError
 from nareg.filters import denoise, interpolate, prepare
 from nareg.results import Status
-from tests.helpers import dense_filter
+from tests.helpers import dense_filter, examples
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -56,17 +56,14 @@ def solving_on(where):
         yield
 
 
-DENSE_SOLVES = given(
+@pytest.mark.slow
+@examples(6, 60)
+@given(
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(("np", "single", "tensor", "float32")),
     method=st.sampled_from(METHODS),
     where=st.sampled_from(("arrays", "host", "device")),
 )
-
-
-@pytest.mark.slow
-@settings(max_examples=12)
-@DENSE_SOLVES
 @example(24490, "np", "chebyshev", "host")  # a column's residual rises again while others go on
 @example(120, "np", "chebyshev", "device")
 def test_agrees_with_a_dense_solve(seed, kind, method, where):
@@ -98,11 +95,6 @@ def test_agrees_with_a_dense_solve(seed, kind, method, where):
     K = np.diag(c) + np.diag(w) @ g.laplacian().toarray() @ np.diag(w)
     left = column_errors(K @ x[:, :1], c[:, None] * Y[:, :1])
     assert left.max() <= 2e-9 + 10 * looser
-
-
-test_more_dense_solves = pytest.mark.nightly(
-    settings(max_examples=60)(DENSE_SOLVES(test_agrees_with_a_dense_solve.hypothesis.inner_test))
-)
 
 
 @pytest.mark.slow
@@ -184,6 +176,7 @@ class TestGradients:
         assert y.grad[5] == 0
         assert (y.grad[seen] != 0).all()
 
+    @pytest.mark.slow
     def test_a_network_with_a_filter_inside_is_trained(self, grid, rng):
         torch.manual_seed(0)
         truth = torch.tensor(rng.standard_normal((grid.n_nodes, 8)), dtype=torch.float32)
@@ -249,14 +242,14 @@ class TestPasses:
 
     @pytest.mark.slow
     @given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 4, 16)))
-    @settings(max_examples=20)
+    @examples(5, 20)
     def test_on_the_host_and_on_a_device(self, seed, dtype, t):
         check_passes(HostPasses, "cpu", seed, dtype, t)
         check_passes(DevicePasses, "cuda" if torch.cuda.is_available() else "cpu", seed, dtype, t)
 
     @pytest.mark.skipif(KERNELS_RUN_ON is None, reason="kernels need a CUDA device, or Triton with TRITON_INTERPRET=1")
     @given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 16, 37)))
-    @settings(max_examples=20, deadline=None)
+    @examples(5, 20)
     def test_in_fused_kernels(self, seed, dtype, t):
         from nareg._solvers._torch import _fused
 

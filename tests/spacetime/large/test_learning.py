@@ -10,6 +10,7 @@ from nareg.spacetime._sparse import fitting
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.learning import Window, learn, shrunk_noise
 from nareg.spacetime._sparse.system import Process
+from tests.helpers import at_night
 from tests.spacetime.large.reference import dense, process, readings
 
 RNG = np.random.default_rng
@@ -23,7 +24,7 @@ def fitted(seed=0, T=150, noise=0.5, gaps=0.2, smoothness=2, fixed=False, **opti
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("smoothness", [1, 2])
+@pytest.mark.parametrize("smoothness", [2, *at_night([1])])
 def test_the_process_is_found(smoothness):
     truth, y, done = fitted(smoothness=smoothness)
     found = done.process
@@ -37,7 +38,7 @@ def test_the_process_is_found(smoothness):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.05, 0.5, 10.0])
+@pytest.mark.parametrize("noise", [0.5, 10.0, *at_night([0.05])])
 def test_the_likelihood_is_that_of_the_true_process_or_higher(noise):
     """With noise of five times the field's variance the expected sums need their control variate."""
     truth, y, done = fitted(noise=noise, fixed=True)
@@ -75,13 +76,14 @@ def test_noise_is_drawn_to_the_networks():
 
 
 @pytest.mark.slow
-def test_a_part_of_a_network_stands_for_it(monkeypatch):
-    graph, truth = process(2, n=400)
+@pytest.mark.parametrize(("n", "part"), [(160, 100), *at_night([(400, 250)])])
+def test_a_part_of_a_network_stands_for_it(n, part, monkeypatch):
+    graph, truth = process(2, n=n)
     _, y = readings(truth, 160, RNG(2), 0.1)
-    monkeypatch.setattr(fitting, "STATIONS", 250)
+    monkeypatch.setattr(fitting, "STATIONS", part)
     model = fit(graph, y, engine="sparse", rng=RNG(0))
     learned = model.process
-    assert learned.field.n == 400
+    assert learned.field.n == n
     assert learned.rho == pytest.approx(truth.rho, abs=0.03)
     assert np.log(learned.variance * model.unit**2) == pytest.approx(np.log(truth.variance), abs=0.3)
     assert np.log(learned.field.reach) == pytest.approx(np.log(truth.field.reach), abs=0.3)

@@ -47,6 +47,7 @@ def assert_near(x: np.ndarray, std: np.ndarray, truth: np.ndarray, exact: np.nda
     assert ratio.max() < 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_random_processes_are_followed_like_the_kalman_filter(seed):
     graph, p, truth, y, _ = random_case(seed)

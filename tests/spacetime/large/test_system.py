@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
@@ -13,6 +13,7 @@ from nareg.spacetime._readings.space import _graph_correlation
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.ranks import FACTOR, balanced
 from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, frequency_groups, log_likelihood
+from tests.helpers import examples
 from tests.spacetime.large.reference import dense, process, readings
 
 RNG = np.random.default_rng
@@ -45,7 +46,8 @@ def test_field_without_edges():
     np.testing.assert_allclose(field.precision().toarray(), np.eye(3), atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@examples(6, 25)
 @given(
     seed=st.integers(0, 1000), smoothness=st.sampled_from([1, 2]), rho=st.floats(-0.7, 0.97), reach=st.floats(0.7, 10.0),
     log_noise=st.floats(-4.0, 3.0), T=st.integers(1, 30), gaps=st.sampled_from([0.0, 0.3, 0.7]),
@@ -115,6 +117,7 @@ def test_a_process_far_from_zero_coverage_still_solves():
     np.testing.assert_allclose(x[:, 0], dense(p, y).x.T, atol=1e-6)
 
 
+@pytest.mark.slow
 @given(
     T=st.integers(1, 300), ranks=st.integers(1, 40), rho=st.floats(-0.9, 0.99),
 )  # fmt: skip
