@@ -51,11 +51,21 @@ class FileTable:
         Collects the guesses.
     missing : frozenset of str
         Cells that mean that there is no reading, beside the usual ones.
+    text : str, optional
+        What the file holds, where it was read already.
     """
 
-    def __init__(self, path: str | os.PathLike[str], notes: Notes, missing: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        notes: Notes,
+        missing: frozenset[str] = frozenset(),
+        *,
+        text: str | None = None,
+    ) -> None:
         self.source, self.notes, self.missing = str(path), notes, MISSING | missing
-        text = read_text(path, notes)
+        self.units: dict[str, str] = {}
+        text = read_text(path, notes) if text is None else text
         self._quotes, self._apostrophes = '"' in text, "'" in text
         self._lines = text.rstrip("\n").split("\n")
         del text

@@ -211,6 +211,8 @@ class FrameTable:
         names = ["" if level.name is None else str(level.name) for level in levels]
         if len(levels) == 1 and isinstance(levels[0], (pd.DatetimeIndex, pd.PeriodIndex)):
             names = ["time"]
+        #: Units of columns, by their names.
+        self.units: dict[str, str] = dict(frame.attrs.get("units", {}))
         self._frame, self._levels = frame, [pd.Series(level) for level in levels]
         self.header = names + [str(name).strip() for name in frame.columns]
 

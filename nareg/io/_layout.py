@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,17 +17,21 @@ from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
 from nareg.io._times import parse
 from nareg.io._vocabulary import (
+    ABOUT,
     BESIDE,
+    BRACKETS,
     CALENDAR,
     CLOCK,
     COUNTERS,
     EAST,
+    KIND,
     LATITUDE,
     LONGITUDE,
     MISSING,
     NORTH,
     NUMBERED,
     POSITION,
+    QUANTITIES,
     SENSOR,
     STATION,
     TIME,
@@ -50,7 +54,8 @@ class Layout:
     """Columns by number: of the times (date and time of day, or year, month and so on), of station names, of readings.
 
     ``extra`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
-    wide table with the column of readings that each is about. ``zone`` names the zone of each time.
+    wide table with the column of readings that each is about. ``zone`` names the zone of each time. A ``single`` table is of
+    one station, with a column per quantity. Of ``kind`` (column and word) only the rows with this word are read.
     """
 
     time: tuple[int, ...]
@@ -59,6 +64,8 @@ class Layout:
     extra: tuple[int, ...] = ()
     flags: tuple[tuple[int, int], ...] = ()
     zone: int | None = None
+    single: bool = False
+    kind: tuple[int, str] | None = None
 
 
 def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool = False) -> Layout:
@@ -73,7 +80,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     station = recipe.station_column(table)
-    chosen = recipe.column("value", table)
+    kind = _kind(table, rest, recipe)
+    chosen = recipe.column("value", table) if kind is None else None
     if station is None:
         station = _station(table, words, [i for i in rest if i != chosen], stations, notes)
     if station is None and several and stations is None:
@@ -81,10 +89,13 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
-        if chosen is not None:  # the table of one station, with a column per quantity
-            return Layout(
-                time, None, (chosen,), flags=tuple((i, v) for i, v in _flags_of(table, rest, stations) if v == chosen)
-            )
+        own = _of_one_station(table, words, rest, stations) if chosen is None else [chosen]
+        if own:
+            if len(own) > 1 and not several:
+                _refuse_words(table, rest, notes)
+                _refuse_several(table, own, notes)
+            flags = tuple((i, v) for i, v in _flags_of(table, rest, stations) if v in own)
+            return Layout(time, None, tuple(own), flags=flags, single=True)
         if stations is None:
             _refuse_words(table, rest, notes)
         flags = _flags_of(table, rest, stations)
@@ -99,7 +110,48 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
         notes.fact(f"the readings are in column {table.header[chosen]!r}; left out: {listed([table.header[i] for i in extra])}")
     flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
-    return Layout(time, station, (value,), extra, flags, zone)
+    return Layout(time, station, (value,), extra, flags, zone, kind=kind)
+
+
+def _kind(table: Table, rest: list[int], recipe: Recipe) -> tuple[int, str] | None:
+    """The column, and its word, of the rows to read, where ``value`` names no column but a kind of reading."""
+    if recipe.value is None or recipe.value in table.header:
+        return None
+    for column in rest:
+        if plain(table.header[column]) in KIND:
+            (cells,), _ = table.load([column], [])
+            if recipe.value in cells:
+                return column, recipe.value
+    return None
+
+
+def _of_one_station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None) -> list[int]:
+    """Columns of quantities of one station: beside its position, or of several kinds by their names; else none."""
+    if stations is not None and {loose(table.header[i]) for i in rest} & {loose(name) for name in stations}:
+        return []
+    placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
+    if not placed and len(kinds_of(table.header[i] for i in rest)) < 2:
+        return []
+    numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
+    return [i for i in numeric if not all(map(parse, filter(None, table.head(i))))]
+
+
+def kinds_of(names: Iterable[str]) -> set[str]:
+    """What columns read, by words in their names and by units in brackets."""
+    names = list(names)
+    stated = {brackets.group().strip(" ()[]").casefold() for brackets in map(BRACKETS.search, names) if brackets}
+    units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
+    words = {word for name in names for word in re.split(r"[\s_\-]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold())}
+    kinds = {kind for kind, known in QUANTITIES.items() if words & {*known.split()}}
+    return units if len(kinds) < 2 < len(units) + 1 else kinds
+
+
+def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:
+    names = [table.header[i] for i in columns]
+    raise InputError(
+        f"{notes.source} has readings of one station and {len(names)} quantities ({listed(names, 12)}): name the one to read by "
+        "--value, or value= of a recipe. If the columns are stations, pass the table of stations."
+    )
 
 
 def _only_words(table: Table, rest: list[int], notes: Notes) -> int | None:
@@ -289,7 +341,8 @@ def _word(cell: str) -> bool:
 def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:
     """Columns of a long table that are numbers in its first rows, and can be readings."""
     numeric = [i for i in _possible(table, words, rest) if looks_read(table.head(i), comma=table.comma)]
-    return [i for i in numeric if any(table.head(i))]
+    numeric = [i for i in numeric if any(table.head(i))]
+    return [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
 
 
 def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
@@ -301,6 +354,8 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
     """The column of readings in a long table."""
     possible = _possible(table, words, rest)
     numeric = [i for i in possible if looks_read(table.head(i), comma=table.comma)]
+    if len(numeric) > 1:
+        numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])
@@ -327,21 +382,28 @@ MANY, KINDS = 0.25, 50
 
 
 def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
-    """The unit that a column of units states; more than one is refused."""
-    stated: str | None = None
+    """The unit that the table or a column of units states; more than one is refused."""
+    stated: str | None = table.units.get(table.header[layout.values[0]]) if len(layout.values) == 1 else None
     for column in layout.extra:
         if plain(table.header[column]) not in UNIT:
             continue
-        (cells,), _ = table.load([column], [])
+        cells = rows_of_kind(table, layout, [column])[0]
         units = sorted({cell for cell in cells if cell.lower() not in MISSING})
         if len(units) > 1:
             other = int(np.flatnonzero(cells != cells[0])[0])
+            place = "" if layout.kind else f", {table.line(other)}"
             raise InputError(
-                f"{notes.source}, {table.line(other)}: {table.column(column)} holds {len(units)} units ({listed(units)}): "
+                f"{notes.source}{place}: {table.column(column)} holds {len(units)} units ({listed(units)}): "
                 "convert the readings to one unit, or keep the rows of one."
             )
         stated = units[0] if units else stated
     return stated
+
+
+def rows_of_kind(table: Table, layout: Layout, columns: list[int]) -> list[np.ndarray]:
+    """Texts of columns, of the rows that are read."""
+    texts, _ = table.load([*columns, *([] if layout.kind is None else [layout.kind[0]])], [])
+    return texts if layout.kind is None else [cells[texts[-1] == layout.kind[1]] for cells in texts[:-1]]
 
 
 def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.ndarray, notes: Notes) -> None:
@@ -365,5 +427,6 @@ def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.
         if 1 < len(kind) <= KINDS and len(np.unique(place * len(kind) + kinds)) == len(place):
             raise InputError(
                 f"{notes.source}: a station has several readings at one time, which {table.column(column)} tells apart "
-                f"({listed(kind.tolist())}): keep the rows of one of them."
+                f"({listed(kind.tolist())}): keep the rows of one of them"
+                + (f", or name it by --value, such as --value {kind[0]}." if plain(table.header[column]) in KIND else ".")
             )

@@ -10,6 +10,10 @@ from nareg.errors import InputError
 LISTED = 3
 
 
+class NoReadings(InputError):
+    """A file that is understood and holds no reading: of several files it is left out with a note."""
+
+
 class Notes:
     """Sentences about one table; ``strict`` turns each guess into an :class:`InputError`."""
 

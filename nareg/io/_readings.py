@@ -14,14 +14,15 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_npz, read_table
-from nareg.io._file import FileTable
 from nareg.io._frames import FrameTable, readings_frame
 from nareg.io._layout import Layout, Table, one_unit, recognize, refuse_mixed_kinds
 from nareg.io._missing import marked_bad, remove_sentinels
-from nareg.io._notes import Notes, count, listed
+from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._numbers import LimitCells
+from nareg.io._open import open_tables
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
+from nareg.io._text import stem
 from nareg.io._times import Times, joined_date, understand
 from nareg.io._vocabulary import ZONES, absent, loose, match, refuse_repeated
 
@@ -85,15 +86,29 @@ def read_readings(
     2
     """
     if not isinstance(path, (str, os.PathLike)):
-        parts = [read_readings(one, stations, strict=strict, own_order=True, recipe=recipe) for one in path]
         request = _Request.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
+        parts, empty = [], []
+        for one in path:
+            try:
+                parts.append(read_readings(one, stations, strict=strict, own_order=True, recipe=recipe))
+            except NoReadings as error:
+                empty.append(error)
+        if empty and not parts:
+            raise empty[0]
+        for error in empty:
+            request.notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
         return _joined(parts, request)
     request = _Request.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
         return _from_foreign(read_table(path), request)
-    return _from_table(FileTable(path, request.notes, request.recipe.words), request)
+    tables = open_tables(path, request.notes, request.recipe.words)
+    if len(tables) == 1:
+        return _from_table(tables[0], request)
+    each = replace(request, keep_absent=False, own_order=True)
+    parts = [_from_table(table, replace(each, notes=table.notes)) for table in tables]
+    return _joined(parts, request)
 
 
 def readings_from_frame(
@@ -280,7 +295,7 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
 def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
     stations, notes = request.stations, request.notes
     names = [table.header[i] for i in layout.values]
-    if request.recipe.value is not None:
+    if layout.single:
         return _of_one_station(table, layout, request)
     matched = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
     columns = [i for i in layout.values if table.header[i] in matched]
@@ -311,15 +326,15 @@ def _of_one_station(table: Table, layout: Layout, request: _Request) -> Readings
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
     own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
     read = _from_columns([name], labels, values.T, column, table.line, own, "column")
-    return replace(read, quantity=table.header[layout.values[0]])
+    return replace(read, quantity=table.header[layout.values[0]], unit=one_unit(table, layout, notes))
 
 
 def _station_in(source: str, stations: Sequence[str] | None) -> str:
     """The station that a file is named after."""
-    stem = Path(source).stem
+    title = stem(source)
     if stations is None:
-        return stem
-    inside = sorted((name for name in stations if loose(name) and loose(name) in loose(stem)), key=len)
+        return title
+    inside = sorted((name for name in stations if loose(name) and loose(name) in loose(title)), key=len)
     if not inside:
         raise InputError(
             f"{source}: there is no column of stations, and no station's name in the name of the file (stations are "
@@ -415,28 +430,35 @@ def _long(table: Table, layout: Layout, station: int, request: _Request) -> Read
     if not layout.time:
         raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
     unit = one_unit(table, layout, notes)
-    wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *([] if layout.zone is None else [layout.zone])]
+    others = [i for i in (layout.zone, layout.kind and layout.kind[0]) if i is not None]
+    wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *others]
     loaded, numbers = table.load(wanted, layout.values, odd=LimitCells())
     request.recipe.remove_codes(numbers)
     texts = dict(zip(wanted, loaded, strict=True))
     for flag, _ in layout.flags:
         _honor(table, [flag], [texts[flag]], numbers, [0], notes)
     labels, column = labels_of(table, layout, texts, len(numbers), notes)
-    values, sites = numbers[:, 0], texts[station]
+    values, sites, rows = numbers[:, 0], texts[station], np.arange(len(numbers))
+    if layout.kind is not None:
+        rows = np.flatnonzero(texts[layout.kind[0]] == layout.kind[1])
+        notes.fact(
+            f"{count(len(rows), 'row')} of {len(values):,} {'has' if len(rows) == 1 else 'have'} {layout.kind[1]!r} in "
+            f"{table.column(layout.kind[0])}; the others are left out"
+        )
+        labels, values, sites = labels[rows], values[rows], sites[rows]
     if "" in sites:
-        raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
+        raise InputError(
+            f"{notes.source}, {table.line(rows[list(sites).index('')])}: the row has no station; fill it in or drop it."
+        )
     site, names = pd.factorize(sites)
     if stations is not None:
         matched = match(list(names), stations, notes, "station", merge=True)
-        rows = np.array([name in matched for name in names])[site]
-        site, labels, values = site[rows], labels[rows], values[rows]
-        retained = np.flatnonzero(rows)
+        known = np.array([name in matched for name in names])[site]
+        site, labels, values, rows = site[known], labels[known], values[known], rows[known]
         site, index = pd.factorize(np.array([matched.get(name) for name in names], dtype=object)[site])
         names = index
-    else:
-        retained = np.arange(len(values))
     row, unique = pd.factorize(labels)
-    first = retained[np.unique(row, return_index=True)[1]]
+    first = rows[np.unique(row, return_index=True)[1]]
     remove_sentinels(values, site, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
@@ -460,7 +482,7 @@ def _long(table: Table, layout: Layout, station: int, request: _Request) -> Read
     flat = site[seen] * t + row[seen]
     number = np.bincount(flat, minlength=n * t)
     if (number > 1).any():
-        refuse_mixed_kinds(table, layout, flat, retained[seen], notes)
+        refuse_mixed_kinds(table, layout, flat, rows[seen], notes)
         i, j = divmod(int(np.argmax(number > 1)), t)
         notes.guess(
             f"{count(int((number - 1).clip(0).sum()), 'reading repeats', 'readings repeat')} station and time of another "
@@ -470,4 +492,4 @@ def _long(table: Table, layout: Layout, station: int, request: _Request) -> Read
     sums = np.bincount(flat, weights=values[seen], minlength=n * t)
     values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
     table_of = _in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
-    return replace(table_of, unit=unit, quantity=table.header[layout.values[0]])
+    return replace(table_of, unit=unit, quantity=layout.kind[1] if layout.kind else table.header[layout.values[0]])
