@@ -316,6 +316,13 @@ class Columns:
         str | None,
         typer.Option(help="Common step of the times, such as 10min; none keeps all. Default: where times jitter."),
     ] = None
+    start: Annotated[
+        str | None, typer.Option(help="Time of the first row of a table without times, such as 2012-03-01; with --step.")
+    ] = None
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark, a comma or a point; the other separates thousands.")] = None
+    crs: Annotated[
+        str | None, typer.Option(help="Reference system of x and y, such as EPSG:28992; they become latitude and longitude.")
+    ] = None
 
     @property
     def files(self) -> list[Path]:
@@ -330,6 +337,7 @@ class Columns:
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
+            "start": self.start, "decimal": self.decimal, "crs": self.crs,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         one = replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]

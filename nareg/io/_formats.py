@@ -334,12 +334,13 @@ def _streamflow(text: str, stem: str) -> pd.DataFrame:
     return _tidy({"station": table[0], "time": time, "streamflow": flow}, {"streamflow": "ft³/s"}, note)
 
 
+STAMP = r"\d{4}/\d\d/\d\d \d\d:\d\d"
 FORMATS = (
     Format("GHCN-Daily", re.compile(r"[A-Z0-9]{11}\d{6}[A-Z0-9]{4}[ \-\d]{5}.{240}"), _ghcn_daily),
     Format("ISD", re.compile(r"\d{4}[0-9A-Z]{6}\d{5}\d{12}.[+-]\d{5}[+-]\d{6}"), _isd_lines),
     Format("ISD as CSV", re.compile(r'"?STATION"?,"?DATE"?,.*"?WND"?,.*"?TMP"?,'), _isd_table),
-    Format("ISMN", re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d \d{4}/\d\d/\d\d \d\d:\d\d\s+\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){3}"), _soil_moisture),
-    Format("ISMN", re.compile(r"\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){5}[^\n]*\n\d{4}/\d\d/\d\d \d\d:\d\d\s+\S+\s+\S+"), _soil_moisture),
+    Format("ISMN", re.compile(rf"{STAMP} {STAMP}\s+\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{3}}"), _soil_moisture),
+    Format("ISMN", re.compile(rf"\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{5}}[^\n]*\n{STAMP}\s+\S+\s+\S+"), _soil_moisture),
     Format("SURFRAD", re.compile(r"[^\n]+\n\s*-?\d+\.\d+\s+-?\d+\.\d+\s+\d+ m version \d"), _surfrad),
     Format("USCRN", re.compile(r"\d{5} \d{8} \d{4} \d{8} \d{4}\s+\S+\s+-?\d+\.\d+\s+-?\d+\.\d+"), _reference_network),
     Format("SRML", re.compile(r"\d+\s+(19|20)\d\d(\s+\d{4}\s+\d+)+\s*\n\d{1,3}\s+\d{1,4}\s"), _solar_laboratory),

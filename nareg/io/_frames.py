@@ -31,16 +31,38 @@ def _library(table: Any) -> str:
     return type(table).__module__.partition(".")[0]
 
 
-def readings_frame(table: Any, notes: Notes) -> tuple[Any, str | None, str | None]:
+def readings_frame(table: Any, notes: Notes, value: str | None = None) -> tuple[Any, str | None, str | None]:
     """A pandas frame of readings, wide or long, with their unit and the name of what they are, if the table has them."""
     if not is_xarray(table):
         return _pandas(table, notes.source), None, None
+    if hasattr(table, "data_vars"):
+        series = _series_of_one_place(table, notes, value)
+        if series is not None:
+            return series, None, None
     array = one_variable(table, notes.source)
     others = [str(name) for name in getattr(table, "data_vars", ()) if name != array.name and _is_flag(name, table[name])]
     if others:
         notes.fact(f"{count(len(others), 'variable')} of flags {verb(len(others))} not used: {listed(others)}")
     named = [array.attrs.get("standard_name"), array.attrs.get("long_name"), array.name]
     return *_wide(array, notes.source), " ".join(str(name) for name in named if name) or None
+
+
+def _series_of_one_place(table: Any, notes: Notes, value: str | None) -> Any:
+    """Variables along time alone as a frame with their units, where no other or the named one has two dimensions."""
+    names = [str(name) for name, array in table.data_vars.items() if array.ndim == 1 and time_of(array) is not None]
+    names = [name for name in names if table[name].dtype.kind in "fiu" and not _is_flag(name, table[name])]
+    two = [name for name, array in table.data_vars.items() if array.ndim == 2 and time_of(array) is not None]
+    if not names or (two and value not in names):
+        return None
+    time = str(time_of(table[names[0]]))
+    names = [name for name in names if table[name].dims == (time,)]
+    others = [str(name) for name in table.data_vars if str(name) not in names]
+    if others:
+        notes.fact(f"{count(len(others), 'variable')} {verb(len(others))} not used: {listed(others)}")
+    places = [str(name) for name in table.coords if plain(str(name)) in (*LATITUDE, *LONGITUDE) and table[name].dims == (time,)]
+    frame = table[[*names]].reset_coords(places)[[*names, *places]].to_dataframe()[[*names, *places]]
+    frame.attrs = {"units": {name: str(table[name].attrs["units"]) for name in names if "units" in table[name].attrs}}
+    return frame.rename_axis("time")
 
 
 def wide_frame(table: Any, source: str) -> Any:

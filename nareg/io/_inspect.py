@@ -6,31 +6,34 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
-from nareg.io._file import FileTable
 from nareg.io._frames import FrameTable, readings_frame
 from nareg.io._grid import in_words
+from nareg.io._labels import labels_of
 from nareg.io._layout import Layout, Table, one_unit, recognize
 from nareg.io._missing import remove_sentinels
-from nareg.io._notes import Notes, listed
+from nareg.io._notes import NoReadings, Notes, listed
 from nareg.io._numbers import LimitCells
-from nareg.io._readings import labels_of
+from nareg.io._open import open_tables
 from nareg.io._recipe import Recipe
-from nareg.io._stations import read_stations
+from nareg.io._stations import Placeless, read_stations
 from nareg.io._tables import Stations
+from nareg.io._text import stem
 from nareg.io._times import understand
-from nareg.io._vocabulary import BRACKETS, LATITUDE, LONGITUDE, plain
+from nareg.io._vocabulary import BRACKETS, KIND, LATITUDE, LONGITUDE, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Differences between readings that show the resolution, a sample of so many.
 SAMPLE = 20_000
+#: Names that no column has.
+TIMES, SITES = "\0time", "\0station"
 #: Steps of a station that are within this share of the usual one are regular.
 JITTER = 1e-6
 
@@ -99,7 +102,7 @@ class Inspection:
 
 
 def inspect(
-    readings: str | os.PathLike[str] | pd.DataFrame,
+    readings: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pd.DataFrame,
     stations: str | os.PathLike[str] | None = None,
     *,
     recipe: Recipe | None = None,
@@ -110,7 +113,8 @@ def inspect(
     Parameters
     ----------
     readings : path or frame
-        A text file, Parquet or netCDF, or a frame of pandas: wide, or long with one column of readings or several.
+        A text file, Parquet or netCDF, or a frame of pandas: wide, or long with one column of readings or several. Several
+        files, a folder of them or a zip archive are joined.
     stations : path, optional
         The table of stations. Default: the rows of readings may have the positions.
     recipe : Recipe, optional
@@ -142,73 +146,166 @@ def inspect(
     (('time',), 3600.0)
     """
     recipe = recipe or Recipe()
-    in_file = isinstance(readings, (str, os.PathLike))
-    notes = Notes(str(readings) if in_file else "readings", strict)
+    in_files = isinstance(readings, (str, os.PathLike, list, tuple))
+    files = _files(readings) if in_files else []
+    notes = Notes(str(files[0]) if len(files) == 1 else "readings", strict)
     placed = None if stations is None else read_stations(stations, strict=strict, recipe=recipe)
-    unit = quantity = None
-    if in_file and Path(readings).suffix.lower() not in SUFFIXES:  # type: ignore[arg-type]
-        table: Table = FileTable(readings, notes, recipe.words)  # type: ignore[arg-type]
-    else:
-        frame, unit, quantity = readings_frame(read_table(readings) if in_file else readings, notes)  # type: ignore[arg-type]
-        table = FrameTable(frame, notes, recipe.words)
-    layout = recognize(table, None if placed is None else placed.names, notes, recipe, several=True)
-    if not layout.values:
-        raise InputError(f"{notes.source}: no column holds readings: name it by --value, or value= of a recipe.")
-    seen = _Rows.of(table, layout, recipe, notes)
-    if layout.station is not None and unit is None:
-        unit = one_unit(table, layout, notes)
-    words = [plain(name) for name in table.header]
-    if placed is None and in_file and {*words} & {*LATITUDE} and {*words} & {*LONGITUDE}:
-        placed = read_stations(readings, strict=strict, recipe=recipe)  # type: ignore[arg-type]
-    name = quantity or (Path(readings).stem if in_file else "readings")  # type: ignore[arg-type]
+    name = stem(str(files[0])) if len(files) == 1 else "readings"
+    tables, unit = [], None
+    for file in files:
+        own = notes if len(files) == 1 else Notes(str(file), strict)
+        try:
+            if Path(file).suffix.lower() in SUFFIXES:
+                frame, unit, quantity = readings_frame(read_table(file), own, recipe.value)
+                name = quantity or name
+                tables.append(FrameTable(frame, own, recipe.words))
+            else:
+                tables += open_tables(file, own, recipe)
+        except NoReadings as error:
+            if len(files) == 1:
+                raise
+            notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
+    if not in_files:
+        frame, unit, quantity = readings_frame(readings, notes, recipe.value)
+        name = quantity or name
+        tables = [FrameTable(frame, notes, recipe.words)]
+    if not tables:
+        raise InputError(f"{notes.source}: no file has readings: name others.")
+    layouts = [
+        recognize(table, None if placed is None else placed.names, table.notes, recipe, several=True) for table in tables
+    ]
+    for table, layout in zip(tables, layouts, strict=True):
+        if not layout.values:
+            raise InputError(f"{table.source}: no column holds readings: name it by --value, or value= of a recipe.")
+    parts = [_Rows.of(table, layout, recipe, name) for table, layout in zip(tables, layouts, strict=True)]
+    seen = parts[0] if len(parts) == 1 else _Rows.joined(parts)
+    table, layout = tables[0], layouts[0]
+    units = {own: unit for one in tables for own, unit in one.units.items()}
+    if unit is None and (layout.station is not None or layout.single) and len(layout.values) == 1:
+        unit = one_unit(table, layout, table.notes)
+    if placed is None and in_files:
+        placed = _places_in(tables, files, strict, recipe, notes)
     step, regular = seen.step()
     header = table.header
     understood = replace(
         recipe,
         time=tuple(header[i] for i in layout.time),
         station=recipe.station or (() if layout.station is None else (header[layout.station],)),
-        value=header[layout.values[0]] if layout.station is not None and len(layout.values) == 1 else recipe.value,
+        value=seen.names_of[0] if (layout.station is not None or layout.single) and len(seen.names_of) == 1 else recipe.value,
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
-    notes_of_places = () if placed is None else placed.notes
+    said = [
+        *(() if placed is None else placed.notes),
+        *(note for one in tables for note in one.notes.sentences),
+        *notes.sentences,
+    ]
     return Inspection(
-        understood, seen.quantities(header, name, unit), seen.names, placed, order, step, regular, seen.zone,
-        tuple(dict.fromkeys((*notes_of_places, *notes.sentences))),
-    )  # fmt: skip
+        understood,
+        seen.quantities(unit, units),
+        seen.names,
+        placed,
+        order,
+        step,
+        regular,
+        seen.zone,
+        tuple(dict.fromkeys(said)),
+    )
+
+
+def _files(paths: Any) -> list[Any]:
+    """The files that are named, and those of a folder."""
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    inside = [sorted(p for p in Path(one).iterdir() if p.is_file()) if os.path.isdir(one) else [one] for one in paths]
+    return [file for files in inside for file in files]
+
+
+def _places_in(tables: Sequence[Table], files: Sequence[Any], strict: bool, recipe: Recipe, notes: Notes) -> Stations | None:
+    """Positions in the rows of readings; None where the tables have no columns of them, or nothing in these."""
+    words = {plain(name) for table in tables for name in table.header}
+    if not (words & {*LATITUDE} and words & {*LONGITUDE}) and not words >= {"x", "y"}:
+        return None
+    try:
+        return read_stations(files if len(files) > 1 else files[0], strict=strict, recipe=recipe)
+    except Placeless as error:
+        notes.fact(f"no position is understood ({str(error).rstrip('.')})")
+        return None
+
+
+def _kinds(table: Table, layout: Layout) -> int | None:
+    """The column that names the kind of each reading, where a long table has one column of readings."""
+    if layout.kind is not None:
+        return layout.kind[0]
+    if layout.station is None or len(layout.values) != 1:
+        return None
+    return next((i for i in layout.extra if plain(table.header[i]) in KIND), None)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Readings (R, C) of all rows, and the time and the station of each; a wide table has a column per station."""
+    """Readings (R, C) of all rows, and the time and the station of each; a wide table has a column per station.
+
+    ``names_of`` are the names of the quantities, one for a wide table.
+    """
 
     values: np.ndarray
-    columns: tuple[int, ...]
+    names_of: tuple[str, ...]
     stamps: np.ndarray | None
     site: np.ndarray | None
     names: tuple[str, ...]
     zone: str | None
 
     @classmethod
-    def of(cls, table: Table, layout: Layout, recipe: Recipe, notes: Notes) -> _Rows:
+    def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str) -> _Rows:
         import pandas as pd
 
-        wanted = [*layout.time, *([] if layout.station is None else [layout.station])]
+        notes = table.notes
+        kinds = _kinds(table, layout)
+        wanted = [*layout.time, *(i for i in (layout.station, kinds) if i is not None)]
         loaded, values = table.load(wanted, layout.values, odd=LimitCells())
         texts = dict(zip(wanted, loaded, strict=True))
         recipe.remove_codes(values)
-        labels, column = labels_of(table, replace(layout, zone=None), texts, len(values), notes)
+        labels, column = labels_of(table, replace(layout, zone=None), texts, len(values), notes, recipe)
         times = understand(labels, column, table.line, notes) if column else None
         stamps, zone = (None, None) if times is None else (times.stamps, times.zone)
-        if layout.station is None:
+        if layout.station is None and not layout.single:
             series = values.T.copy()
             remove_sentinels(series, np.arange(len(series))[:, None], notes)
-            return cls(series.T, layout.values, stamps, None, tuple(table.header[i] for i in layout.values), zone)
-        site, names = pd.factorize(texts[layout.station])
+            return cls(series.T, (name,), stamps, None, tuple(table.header[i] for i in layout.values), zone)
+        own = np.array([stem(table.source)] * len(values), dtype=object) if layout.station is None else texts[layout.station]
+        names_of = tuple(table.header[i] for i in layout.values)
+        if kinds is not None:
+            kind, words = pd.factorize(texts[kinds])
+            values = np.where(kind[:, None] == np.arange(len(words)), values, np.nan)
+            names_of = tuple(map(str, words))
+            if layout.kind is not None:
+                values, names_of = values[:, [names_of.index(layout.kind[1])]], (layout.kind[1],)
+        site, names = pd.factorize(own)
         for j in range(values.shape[1]):
             one = values[:, j].copy()
             remove_sentinels(one, site, notes)
             values[:, j] = one
-        return cls(values, layout.values, stamps, site, tuple(map(str, names)), zone)
+        return cls(values, names_of, stamps, site, tuple(map(str, names)), zone)
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Rows]) -> _Rows:
+        """Rows of several tables, with the quantities of all."""
+        import pandas as pd
+
+        frames = []
+        for part in parts:
+            frame = pd.DataFrame(part.values, columns=part.names_of if part.site is not None else part.names)
+            frame = frame.assign(
+                **{TIMES: part.stamps, SITES: None if part.site is None else np.array(part.names, dtype=object)[part.site]}
+            )
+            frames.append(frame if part.site is not None else frame.melt([TIMES], part.names, SITES, part.names_of[0]))
+        every = pd.concat(frames, ignore_index=True)
+        site, names = pd.factorize(every.pop(SITES))
+        stamps = every.pop(TIMES).to_numpy()
+        zones = {part.zone for part in parts}
+        return cls(
+            every.to_numpy(dtype=float), tuple(every.columns), None if stamps.dtype == object else stamps, site, tuple(names),
+            zones.pop() if len(zones) == 1 else None,
+        )  # fmt: skip
 
     def step(self) -> tuple[float | None, float | None]:
         """The usual time from one reading of a station to its next, and the share of those that are it."""
@@ -225,12 +322,13 @@ class _Rows:
         usual = float(spans[np.argmax(number)])
         return usual, float(np.mean(np.abs(gaps - usual) <= JITTER * usual))
 
-    def quantities(self, header: Sequence[str], name: str, unit: str | None) -> pd.DataFrame:
-        """A row per quantity."""
+    def quantities(self, unit: str | None, units: dict[str, str]) -> pd.DataFrame:
+        """A row per quantity; ``unit`` is that of the only one."""
         import pandas as pd
 
-        parts = [(name, unit, self.values)] if self.site is None else [
-            (header[i], unit if len(self.columns) == 1 else None, self.values[:, [j]]) for j, i in enumerate(self.columns)
+        parts = [(self.names_of[0], unit, self.values)] if self.site is None else [
+            (title, unit if len(self.names_of) == 1 else units.get(title), self.values[:, [j]])
+            for j, title in enumerate(self.names_of)
         ]  # fmt: skip
         rows = {}
         for title, stated, values in parts:

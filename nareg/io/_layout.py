@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._file import FileTable
+from nareg.io._file import SAMPLE, WITHOUT_TIMES, FileTable
 from nareg.io._frames import FrameTable
 from nareg.io._missing import is_flag
 from nareg.io._notes import Notes, count, listed
@@ -76,7 +76,15 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     if isinstance(table, FileTable):
         _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
-    time = recipe.columns("time", table) or _time(table, words, stations, notes)
+    time = recipe.columns("time", table)
+    if recipe.start is not None:
+        dated = [name for name, word in zip(table.header, words, strict=True) if word in TIME]
+        if time or dated:
+            raise InputError(
+                f"start is {recipe.start!r}, but {notes.source} has times ({listed(dated or recipe.time)}): omit start."
+            )
+    elif not time:
+        time = _time(table, words, stations, notes)
     rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     station = recipe.station_column(table)
@@ -149,8 +157,8 @@ def kinds_of(names: Iterable[str]) -> set[str]:
 def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:
     names = [table.header[i] for i in columns]
     raise InputError(
-        f"{notes.source} has readings of one station and {len(names)} quantities ({listed(names, 12)}): name the one to read by "
-        "--value, or value= of a recipe. If the columns are stations, pass the table of stations."
+        f"{notes.source} has readings of one station and {len(names)} quantities ({listed(names, 12)}): name the one to read "
+        "by --value, or value= of a recipe. If the columns are stations, pass the table of stations."
     )
 
 
@@ -258,7 +266,7 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
     if looks_numeric(table.header, comma=table.comma):
         raise InputError(
             f"{notes.source}: there is no column of times, and the header holds numbers ({listed(table.header)}): add a column "
-            "'time', and above it a header if there is none."
+            f"'time', and above it a header if there is none. {WITHOUT_TIMES}"
         )
     raise InputError(
         f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
@@ -340,8 +348,11 @@ def _word(cell: str) -> bool:
 
 def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:
     """Columns of a long table that are numbers in its first rows, and can be readings."""
-    numeric = [i for i in _possible(table, words, rest) if looks_read(table.head(i), comma=table.comma)]
-    numeric = [i for i in numeric if any(table.head(i))]
+    possible = _possible(table, words, rest)
+    empty = [i for i in possible if not any(table.head(i))]  # some begin later
+    later = dict(zip(empty, table.load(empty, [])[0], strict=True)) if empty else {}
+    cells = {i: [cell for cell in later[i] if cell][:SAMPLE] if i in later else table.head(i) for i in possible}
+    numeric = [i for i in possible if any(cells[i]) and looks_read(cells[i], comma=table.comma)]
     return [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
 
 

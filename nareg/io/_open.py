@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
@@ -13,13 +15,18 @@ from nareg.io._formats import named_format
 from nareg.io._frames import FrameTable
 from nareg.io._layout import Table
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
+from nareg.io._numbers import looks_numeric
+from nareg.io._recipe import Recipe
 from nareg.io._text import BINARY, REMEDY, decoded, read_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Members of archives that are no tables.
 BESIDE = (".xlsx", ".xls", ".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
 
 
-def open_tables(path: str | os.PathLike[str], notes: Notes, missing: frozenset[str]) -> list[Table]:
+def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> list[Table]:
     """The tables of a text file or an archive, one or more; each has notes of its own.
 
     Raises
@@ -28,14 +35,17 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, missing: frozenset[s
         If nothing is recognized, with the remedy.
     """
     if "\0" not in str(path) and zipfile.is_zipfile(path):
-        return _of_archive(path, notes, missing)
-    return [_table(str(path), read_text(path, notes), notes, missing)]
+        return _of_archive(path, notes, recipe)
+    return [_table(str(path), read_text(path, notes), notes, recipe)]
 
 
-def _table(source: str, text: str, notes: Notes, missing: frozenset[str]) -> Table:
+def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
     form = named_format(text)
     if form is None:
-        return FileTable(source, notes, missing, text=text)
+        numbers = None if recipe.start is None else _only_numbers(text)
+        if numbers is not None:
+            return FrameTable(numbers, notes, recipe.words)
+        return FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal)
     try:
         frame = form.read(text, Path(source).stem)
     except InputError as error:
@@ -50,15 +60,29 @@ def _table(source: str, text: str, notes: Notes, missing: frozenset[str]) -> Tab
         notes.fact(note)
     if frame.empty:
         raise NoReadings(f"{source}: the {form.name} file has no readings: leave it out.")
-    return FrameTable(frame, notes, missing)
+    return FrameTable(frame, notes, recipe.words)
 
 
-def _of_archive(path: str | os.PathLike[str], notes: Notes, missing: frozenset[str]) -> list[Table]:
+def _only_numbers(text: str) -> pd.DataFrame | None:
+    """A table of numbers without times; its first row has the names where it alone has whole numbers, all different."""
+    import pandas as pd
+
+    rows = text.strip("\n").split("\n", 2)
+    separator = next((mark for mark in (",", ";", "\t") if mark in rows[0]), None)
+    first, second = (row.split(separator) for row in (rows * 2)[:2])
+    if not looks_numeric(first, comma=False):
+        return None
+    named = len({*first}) == len(first) and all(map(str.isdecimal, first)) and not all(map(str.isdecimal, second))
+    frame = pd.read_csv(io.StringIO(text), sep=separator or r"\s+", header=0 if named else None)
+    return frame if named else frame.rename(columns=lambda k: str(k + 1))
+
+
+def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> list[Table]:
     """The tables of a zip archive, in memory."""
     with zipfile.ZipFile(path) as archive:
         inside = [one for one in archive.infolist() if not one.is_dir() and not Path(one.filename).name.startswith((".", "__"))]
         if any(one.filename == "xl/workbook.xml" for one in inside):
-            return [_workbook(path, notes, missing)]
+            return [_workbook(path, notes, recipe)]
         refuse_expanding(path, sum(one.file_size for one in inside))
         chosen = [one for one in inside if Path(one.filename).suffix.lower() not in BESIDE]
         if len(chosen) < len(inside):
@@ -68,7 +92,7 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, missing: frozenset[s
         for one in chosen:
             own = Notes(f"{path}/{one.filename}", notes.strict)
             try:
-                tables.append(_table(own.source, decoded(own.source, archive.read(one), own), own, missing))
+                tables.append(_table(own.source, decoded(own.source, archive.read(one), own), own, recipe))
             except NoReadings as error:
                 notes.fact(f"a member without readings is left out ({one.filename}: {error})")
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
@@ -78,7 +102,7 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, missing: frozenset[s
     return tables
 
 
-def _workbook(path: str | os.PathLike[str], notes: Notes, missing: frozenset[str]) -> FrameTable:
+def _workbook(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> FrameTable:
     """The first sheet of an Excel workbook."""
     import pandas as pd
 
@@ -91,4 +115,4 @@ def _workbook(path: str | os.PathLike[str], notes: Notes, missing: frozenset[str
     notes.fact("the first sheet of the workbook is read")
     if frame.empty:
         raise NoReadings(f"{path}: the first sheet is empty: move the readings there, or {REMEDY}.")
-    return FrameTable(frame, notes, missing)
+    return FrameTable(frame, notes, recipe.words)

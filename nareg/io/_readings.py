@@ -15,6 +15,7 @@ from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_npz, read_table
 from nareg.io._frames import FrameTable, readings_frame
+from nareg.io._labels import labels_of
 from nareg.io._layout import Layout, Table, one_unit, recognize, refuse_mixed_kinds
 from nareg.io._missing import marked_bad, remove_sentinels
 from nareg.io._notes import NoReadings, Notes, count, listed
@@ -23,8 +24,8 @@ from nareg.io._open import open_tables
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
 from nareg.io._text import stem
-from nareg.io._times import Times, joined_date, understand
-from nareg.io._vocabulary import ZONES, absent, loose, match, refuse_repeated
+from nareg.io._times import Times, understand
+from nareg.io._vocabulary import absent, loose, match, refuse_repeated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +104,7 @@ def read_readings(
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
         return _from_foreign(read_table(path), request)
-    tables = open_tables(path, request.notes, request.recipe.words)
+    tables = open_tables(path, request.notes, request.recipe)
     if len(tables) == 1:
         return _from_table(tables[0], request)
     each = replace(request, keep_absent=False, own_order=True)
@@ -243,7 +244,7 @@ class _Request:
 
 
 def _from_foreign(table: Any, request: _Request) -> Readings:
-    frame, unit, quantity = readings_frame(table, request.notes)
+    frame, unit, quantity = readings_frame(table, request.notes, request.recipe.value)
     read = _from_table(FrameTable(frame, request.notes, request.recipe.words), request)
     return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 
@@ -261,35 +262,6 @@ def _from_table(table: Table, request: _Request) -> Readings:
     if layout.station is None:
         return _wide(table, layout, request)
     return _long(table, layout, layout.station, request)
-
-
-def labels_of(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: int, notes: Notes) -> tuple[np.ndarray, str]:
-    """The label of every row and the name of its column; the row numbers where there is none."""
-    if not layout.time:
-        return np.array([str(i) for i in range(rows)], dtype=object), ""
-    labels = texts[layout.time[0]]
-    if len(layout.time) > 1:
-        join = joined_date if len(layout.time) > 2 else lambda date, clock: f"{date} {clock}".strip()
-        labels = np.array([join(*parts) for parts in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
-    if layout.zone is not None:
-        labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
-    return labels, table.column(layout.time[0])
-
-
-def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
-    """Labels with the offset of the zone that another column names."""
-    offsets = {}
-    for zone in dict.fromkeys(zones.tolist()):
-        if zone not in ZONES:
-            row = int(np.flatnonzero(zones == zone)[0])
-            raise InputError(
-                f"{notes.source}, {table.place(row, column)}: {zone!r} is no zone that is known: write the offset behind the "
-                "time, as in 2024-01-31 10:00+01:00."
-            )
-        offsets[zone] = f"{ZONES[zone]:+03d}:00"
-    shown = ", ".join(f"{zone} {offset}" for zone, offset in offsets.items())
-    notes.guess(f"the zones of the times are in {table.column(column)} ({shown})", "write the times in UTC")
-    return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
 def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
@@ -310,7 +282,7 @@ def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
     request.recipe.remove_codes(values)
     if flags:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
-    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
+    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     return _from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
 
 
@@ -323,7 +295,7 @@ def _of_one_station(table: Table, layout: Layout, request: _Request) -> Readings
     request.recipe.remove_codes(values)
     for flag, _ in layout.flags:
         _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], notes)
-    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
+    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
     read = _from_columns([name], labels, values.T, column, table.line, own, "column")
     return replace(read, quantity=table.header[layout.values[0]], unit=one_unit(table, layout, notes))
@@ -437,7 +409,7 @@ def _long(table: Table, layout: Layout, station: int, request: _Request) -> Read
     texts = dict(zip(wanted, loaded, strict=True))
     for flag, _ in layout.flags:
         _honor(table, [flag], [texts[flag]], numbers, [0], notes)
-    labels, column = labels_of(table, layout, texts, len(numbers), notes)
+    labels, column = labels_of(table, layout, texts, len(numbers), notes, request.recipe)
     values, sites, rows = numbers[:, 0], texts[station], np.arange(len(numbers))
     if layout.kind is not None:
         rows = np.flatnonzero(texts[layout.kind[0]] == layout.kind[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,7 +84,7 @@ def read_stations(
     notes = Notes(str(path), strict)
     if Path(path).suffix.lower() in SUFFIXES:
         return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes, recipe)
-    tables = open_tables(path, notes, frozenset())
+    tables = open_tables(path, notes, replace(recipe, start=None))
     if len(tables) == 1:
         return _stations(tables[0], notes, recipe)
     return _merged(tables, lambda table: _stations(table, table.notes, recipe), notes)
