@@ -48,13 +48,14 @@ def readings_frame(table: Any, notes: Notes, value: str | None = None) -> tuple[
 
 
 def _series_of_one_place(table: Any, notes: Notes, value: str | None) -> Any:
-    """Variables along time alone as a frame with their units, where no other or the named one has two dimensions."""
+    """Variables along time alone as a frame with their units, where these are all, or the place is along it, too."""
     names = [str(name) for name, array in table.data_vars.items() if array.ndim == 1 and time_of(array) is not None]
     names = [name for name in names if table[name].dtype.kind in "fiu" and not _is_flag(name, table[name])]
     two = [name for name, array in table.data_vars.items() if array.ndim == 2 and time_of(array) is not None]
-    if not names or (two and value not in names):
+    time = str(time_of(table[names[0]])) if names else ""
+    along = {plain(str(name)) for name, array in table.coords.items() if array.dims == (time,)}
+    if not names or (two and value not in names and not along & {*LATITUDE}):
         return None
-    time = str(time_of(table[names[0]]))
     names = [name for name in names if table[name].dims == (time,)]
     others = [str(name) for name in table.data_vars if str(name) not in names]
     if others:
@@ -79,7 +80,8 @@ def wide_frame(table: Any, source: str) -> Any:
 def stations_frame(table: Any, source: str) -> Any:
     """A pandas frame of stations with their coordinates as columns."""
     if is_xarray(table):
-        return _places(table, source)
+        alone = _series_of_one_place(table, Notes(source, strict=False), None) if hasattr(table, "data_vars") else None
+        return _places(table, source) if alone is None else alone
     frame = _pandas(table, source)
     return _points(frame, source) if _library(frame) == "geopandas" else frame
 

@@ -13,13 +13,14 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._frames import FrameTable, readings_frame
-from nareg.io._grid import in_words
+from nareg.io._grid import NEAR, STEPS, in_words
 from nareg.io._labels import labels_of
 from nareg.io._layout import Layout, Table, one_unit, recognize
 from nareg.io._missing import remove_sentinels
-from nareg.io._notes import NoReadings, Notes, listed
+from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._numbers import LimitCells
 from nareg.io._open import open_tables
+from nareg.io._readings import station_in
 from nareg.io._recipe import Recipe
 from nareg.io._stations import Placeless, read_stations
 from nareg.io._tables import Stations
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Differences between readings that show the resolution, a sample of so many.
 SAMPLE = 20_000
+#: The most frequent time from one reading to the next is the usual one from this share on.
+MODE = 0.1
 #: Names that no column has.
 TIMES, SITES = "\0time", "\0station"
 #: Steps of a station that are within this share of the usual one are regular.
@@ -85,7 +88,7 @@ class Inspection:
             names = ("latitude", "longitude") if self.placed.metric == "haversine" else ("x", "y")
             ranges = ", ".join(f"{n} {a:g} to {b:g}" for n, a, b in zip(names, low, high, strict=True))
             height = ", with altitudes" if self.placed.altitude is not None else ""
-            sentences.append(f"places: {len(self.placed.names):,} stations, {ranges}{height}{without}")
+            sentences.append(f"places: {count(len(self.placed.names), 'station')}, {ranges}{height}{without}")
         else:
             sentences.append("places: none in this table; pass the table of stations, too")
         if self.times is None or not len(self.times):
@@ -171,15 +174,11 @@ def inspect(
         tables = [FrameTable(frame, notes, recipe.words)]
     if not tables:
         raise InputError(f"{notes.source}: no file has readings: name others.")
-    layouts = [
-        recognize(table, None if placed is None else placed.names, table.notes, recipe, several=True) for table in tables
-    ]
-    for table, layout in zip(tables, layouts, strict=True):
-        if not layout.values:
-            raise InputError(f"{table.source}: no column holds readings: name it by --value, or value= of a recipe.")
-    parts = [_Rows.of(table, layout, recipe, name) for table, layout in zip(tables, layouts, strict=True)]
+    full = _layouts(tables, None if placed is None else placed.names, recipe, notes)
+    parts = [_Rows.of(table, layout, recipe, name, placed) for table, layout in full]
     seen = parts[0] if len(parts) == 1 else _Rows.joined(parts)
-    table, layout = tables[0], layouts[0]
+    table, layout = full[0]
+    tables = [table for table, _ in full]
     units = {own: unit for one in tables for own, unit in one.units.items()}
     if unit is None and (layout.station is not None or layout.single) and len(layout.values) == 1:
         unit = one_unit(table, layout, table.notes)
@@ -210,6 +209,24 @@ def inspect(
         seen.zone,
         tuple(dict.fromkeys(said)),
     )
+
+
+def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recipe, notes: Notes) -> list[tuple[Table, Layout]]:
+    """The tables that hold readings, with their layouts; the others of several are left out with a note."""
+    full, empty = [], []
+    for table in tables:
+        try:
+            layout = recognize(table, names, table.notes, recipe, several=True)
+            if not layout.values:
+                raise NoReadings(f"{table.source}: no column holds readings: name it by --value, or value= of a recipe.")
+            full.append((table, layout))
+        except NoReadings as error:
+            empty.append(error)
+    if not full:
+        raise empty[0]
+    for error in empty:
+        notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
+    return full
 
 
 def _files(paths: Any) -> list[Any]:
@@ -255,7 +272,7 @@ class _Rows:
     zone: str | None
 
     @classmethod
-    def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str) -> _Rows:
+    def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str, placed: Stations | None) -> _Rows:
         import pandas as pd
 
         notes = table.notes
@@ -271,7 +288,10 @@ class _Rows:
             series = values.T.copy()
             remove_sentinels(series, np.arange(len(series))[:, None], notes)
             return cls(series.T, (name,), stamps, None, tuple(table.header[i] for i in layout.values), zone)
-        own = np.array([stem(table.source)] * len(values), dtype=object) if layout.station is None else texts[layout.station]
+        if layout.station is None:
+            own = np.full(len(values), station_in(table.source, None if placed is None else placed.names), dtype=object)
+        else:
+            own = texts[layout.station]
         names_of = tuple(table.header[i] for i in layout.values)
         if kinds is not None:
             kind, words = pd.factorize(texts[kinds])
@@ -320,6 +340,10 @@ class _Rows:
             return None, None
         spans, number = np.unique(gaps, return_counts=True)
         usual = float(spans[np.argmax(number)])
+        if number.max() < MODE * len(gaps):  # times jitter
+            median = float(np.median(gaps))
+            near = min(STEPS, key=lambda one: abs(np.log(median / one)))
+            usual = float(near) if self.stamps.dtype.kind == "M" and abs(median / near - 1) <= NEAR else median
         return usual, float(np.mean(np.abs(gaps - usual) <= JITTER * usual))
 
     def quantities(self, unit: str | None, units: dict[str, str]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from nareg.errors import InputError
 from nareg.io._file import SAMPLE, WITHOUT_TIMES, FileTable
 from nareg.io._frames import FrameTable
 from nareg.io._missing import is_flag
-from nareg.io._notes import Notes, count, listed
+from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
 from nareg.io._times import parse
@@ -109,7 +109,7 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
         flags = _flags_of(table, rest, stations)
         spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
-    if several and chosen is None:
+    if several and chosen is None and kind is None:
         columns = _numeric(table, words, [i for i in rest if i != station])
         return Layout(time, station, tuple(columns), tuple(i for i in rest if i != station and i not in columns))
     value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
@@ -149,7 +149,9 @@ def kinds_of(names: Iterable[str]) -> set[str]:
     names = list(names)
     stated = {brackets.group().strip(" ()[]").casefold() for brackets in map(BRACKETS.search, names) if brackets}
     units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
-    words = {word for name in names for word in re.split(r"[\s_\-]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold())}
+    spelled = [*names, *(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name) for name in names)]
+    words = {word for name in spelled for word in re.split(r"[\s_\-]+", name.casefold())}
+    words |= {word.rstrip("0123456789") for word in words}
     kinds = {kind for kind, known in QUANTITIES.items() if words & {*known.split()}}
     return units if len(kinds) < 2 < len(units) + 1 else kinds
 
@@ -259,7 +261,7 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
     if sum(parse(name) is not None for name in table.header) > 1:
         raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
     if {*LATITUDE, *EAST} & set(words) and {*LONGITUDE, *NORTH} & set(words):
-        raise InputError(
+        raise NoReadings(
             f"{notes.source} has positions ({listed(table.header)}) and no times where the readings are expected: pass the "
             "table of readings, with a column 'time'."
         )

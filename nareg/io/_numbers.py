@@ -21,8 +21,8 @@ HEMISPHERE = re.compile(r"\d+(?:[.,]\d+)?\s*°?\s*[NSEW]", re.IGNORECASE)
 UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
 
 
-#: A word among so many numbers of a column is a slip.
-RARE = 100
+#: A word per so many numbers of a column is a slip, in a table of so many rows.
+RARE, MANY = 30, 100
 
 
 class OddCells(Protocol):
@@ -62,7 +62,7 @@ class Numbers:
         self.notes, self.where, self.comma, self.finite = notes, where, comma, finite or notes.strict
         self.infinite = self.commas = 0
         self._first: dict[str, tuple[str, str]] = {}  # of each kind of cell, its place and text
-        self._words: list[tuple[str, str, int]] = []  # cells of letters alone: place, text and column
+        self._words: list[tuple[str, str, int]] = []  # cells without a digit: place, text and column
 
     def convert(self, cells: np.ndarray, row: int = 0, column: int = 0) -> np.ndarray:
         """Float64 of an object array (R, C) of texts, whose first cell is at this row and column of the table."""
@@ -93,7 +93,7 @@ class Numbers:
                 values[i] = float(cell)  # beside a space that pandas does not know
                 continue
             meant = None if self.odd is None else self.odd.read(cell, row + i // width, column + i % width)
-            if meant is None and cell.isalpha() and not self.finite and len(cell) <= SHOWN:
+            if meant is None and not self.finite and len(cell) <= SHOWN and not any(map(str.isdigit, cell)):
                 self._words.append((at(i), cell, column + i % width))
                 meant = float("nan")
             if meant is None:
@@ -117,7 +117,7 @@ class Numbers:
         """Note decimal commas, infinite values and rare words; refuse decimal commas beside points, and frequent words."""
         for column in sorted({column for *_, column in self._words}):
             words = [(place, cell) for place, cell, own in self._words if own == column]
-            if len(values) < RARE * len(words):
+            if len(values) < max(MANY, RARE * len(words)):
                 raise InputError(f"{self.notes.source}, {words[0][0]}: {_refusal(words[0][1])}.")
             self.notes.guess(
                 f"{count(len(words), 'cell')} that {verb(len(words))} no number, such as {words[0][1]!r} ({words[0][0]}), "

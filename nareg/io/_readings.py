@@ -189,6 +189,9 @@ def _joined(parts: Sequence[Readings], request: _Request) -> Readings:
     zones = {part.zone for part in parts}
     if len(zones) > 1:
         raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
+    quantities = list(dict.fromkeys(part.quantity for part in parts if part.quantity and request.recipe.value is None))
+    if len(quantities) > 1:
+        raise InputError(f"readings are several files with different quantities ({listed(quantities)}): name one by --value.")
     units = {part.unit for part in parts if part.unit}
     if len(units) > 1:
         raise InputError(f"readings are several files with different units ({listed(sorted(units))}): convert them to one.")
@@ -289,7 +292,7 @@ def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
 def _of_one_station(table: Table, layout: Layout, request: _Request) -> Readings:
     """One column of a table of one station, which has the file's name."""
     notes = request.notes
-    name = _station_in(notes.source, request.stations)
+    name = station_in(notes.source, request.stations)
     wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
     loaded, values = table.load(wanted, layout.values, odd=LimitCells())
     request.recipe.remove_codes(values)
@@ -301,7 +304,7 @@ def _of_one_station(table: Table, layout: Layout, request: _Request) -> Readings
     return replace(read, quantity=table.header[layout.values[0]], unit=one_unit(table, layout, notes))
 
 
-def _station_in(source: str, stations: Sequence[str] | None) -> str:
+def station_in(source: str, stations: Sequence[str] | None) -> str:
     """The station that a file is named after."""
     title = stem(source)
     if stations is None:

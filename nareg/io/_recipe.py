@@ -15,7 +15,7 @@ import numpy as np
 
 from nareg._storage.files import atomic_write
 from nareg.errors import InputError
-from nareg.io._notes import listed
+from nareg.io._notes import NoReadings, listed
 
 #: Above every recipe that is written.
 TITLE = "# What the columns of a network's tables mean, for nareg clean --recipe. Delete a line to have it guessed.\n"
@@ -156,7 +156,7 @@ class Recipe:
         names: Sequence[str] = (named,) if isinstance(named, str) else named or ()
         for name in names:
             if name not in table.header:
-                raise InputError(
+                raise (NoReadings if role == "value" else InputError)(
                     f"{table.source}: {role} is {name!r}, but there is no such column: it has {listed(table.header, 12)}."
                 )
         return tuple(table.header.index(name) for name in names)

@@ -194,6 +194,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     if timed:
         names, values = _once(names, values, notes)
     else:
+        names, values = _listed_once(names, values, notes) if degrees else (names, values)
         distinct(notes.source, list(names))
     if degrees:
         values[_placeless(values[:, :2]), :2] = np.nan
@@ -268,6 +269,24 @@ def _once(names: np.ndarray, values: np.ndarray, notes: Notes) -> tuple[np.ndarr
             f"{count(int(moved.sum()), 'station has', 'stations have')} several positions, and the median is taken: {where}",
             "give each station one position",
         )
+    return places.index.to_numpy(dtype=object), np.array(places, dtype=float)
+
+
+def _listed_once(names: np.ndarray, values: np.ndarray, notes: Notes) -> tuple[np.ndarray, np.ndarray]:
+    """Stations that are listed again at nearly the same place, once, at the median; all others as they are."""
+    import pandas as pd
+
+    grouped = pd.DataFrame(values[:, :2]).groupby(names, sort=False)
+    moved = (grouped.max() - grouped.min()).max(axis=1)
+    again = moved.index[(grouped.size() > 1) & (moved > 0) & (moved <= MOVED)]
+    if not len(again) or len(again) < (grouped.size() > 1).sum():
+        return names, values
+    notes.guess(
+        f"{count(len(again), 'station is', 'stations are')} listed again within a kilometer, and the median is taken: "
+        f"{listed(list(again))}",
+        "list each station once",
+    )
+    places = pd.DataFrame(values).groupby(names, sort=False).median()
     return places.index.to_numpy(dtype=object), np.array(places, dtype=float)
 
 

@@ -49,7 +49,7 @@ CALENDAR = (
 )
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
-VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp")
+VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp", "resultmeasure")
 UNIT = ("unit", "units", "einheit")
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
@@ -71,25 +71,18 @@ QUANTITIES = {
     "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp tmp modtemp pnt",
     "humidity": "rh humidity relhum humidite humidité vochtigheid feuchte luftfeuchte relh",
     "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp",
-    "wind": "wind ws wd wspd wdir gst spd windspeed winddir windspd vent windsnelheid",
+    "wind": "wind ws wspd gst spd windspeed windspd vent windsnelheid", "direction": "dir wd wdir winddir direction richting",
     "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie",
-    "air quality": "pm2.5 pm25 pm10 pm10.0 no no2 nox o3 so2 co ch4",
+    "gases": "no no2 nox o3 so2 co ch4", "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
     "carbon dioxide": "co2 fc nee", "radiation": "netrad ghi dni dhi ppfd swin global direct diffuse solar",
     "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow",
     "electricity": "batt vdc idc vac wac battery",
 }  # fmt: skip
 #: Columns that name the kind of each reading of a long table.
 KIND = (
-    "parameter",
-    "variable",
-    "quantity",
-    "element",
-    "datatype",
-    "measurand",
-    "pollutant",
-    "observedproperty",
-    "parametername",
-)
+    "parameter", "variable", "quantity", "element", "datatype", "measurand", "pollutant", "observedproperty", "parametername",
+    "resultcharacteristic", "characteristicname",
+)  # fmt: skip
 #: Ends of names of numbers about readings, not readings: codes, counts of observations, indices of air quality.
 ABOUT = ("code", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")
 #: What long tables carry beside time, station and value.
