@@ -153,6 +153,15 @@ def in_folders(paths: list[Path]) -> list[Path]:
     return files
 
 
+def tables(first: Path, others: list[Path] | None) -> tuple[list[Path], Path | None]:
+    """The files of readings, and the table of stations: none where the first file stands alone or is like the second."""
+    from nareg import io
+
+    if not others or first.is_dir() or io.alike(first, others[0]):
+        return in_folders([first, *(others or [])]), None
+    return [file for file in in_folders(others) if file != first], first
+
+
 def distinct_folders(folders: list[Path]) -> None:
     """Refuse quantities whose results would go to one folder."""
     if len(set(folders)) < len(folders):

@@ -178,7 +178,6 @@ def inspect(
     parts = [_Rows.of(table, layout, recipe, name, placed) for table, layout in full]
     seen = parts[0] if len(parts) == 1 else _Rows.joined(parts)
     table, layout = full[0]
-    tables = [table for table, _ in full]
     units = {own: unit for one in tables for own, unit in one.units.items()}
     if unit is None and (layout.station is not None or layout.single) and len(layout.values) == 1:
         unit = one_unit(table, layout, table.notes)
@@ -195,7 +194,7 @@ def inspect(
     order = None if seen.stamps is None else np.sort(seen.stamps)
     said = [
         *(() if placed is None else placed.notes),
-        *(note for one in tables for note in one.notes.sentences),
+        *(note for one, _ in full for note in one.notes.sentences),
         *notes.sentences,
     ]
     return Inspection(
@@ -298,6 +297,8 @@ class _Rows:
             values = np.where(kind[:, None] == np.arange(len(words)), values, np.nan)
             names_of = tuple(map(str, words))
             if layout.kind is not None:
+                chosen = kind == names_of.index(layout.kind[1])
+                values, own, stamps = values[chosen], own[chosen], None if stamps is None else stamps[chosen]
                 values, names_of = values[:, [names_of.index(layout.kind[1])]], (layout.kind[1],)
         site, names = pd.factorize(own)
         for j in range(values.shape[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import zipfile
@@ -17,11 +18,13 @@ from nareg.io._layout import Table
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import looks_numeric
 from nareg.io._recipe import Recipe
-from nareg.io._text import BINARY, REMEDY, decoded, read_text
+from nareg.io._text import BINARY, GZIP, REMEDY, decoded, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Bytes by which files of one kind are recognized.
+START = 8192
 #: Members of archives that are no tables.
 BESIDE = (".xlsx", ".xls", ".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
 
@@ -37,6 +40,24 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
     if "\0" not in str(path) and zipfile.is_zipfile(path):
         return _of_archive(path, notes, recipe)
     return [_table(str(path), read_text(path, notes), notes, recipe)]
+
+
+def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two files are of one kind: of a named format, or with the same first line."""
+    heads = []
+    for path in (one, other):
+        try:
+            with open(path, "rb") as file:
+                zipped = file.read(2) == GZIP
+            with gzip.open(path) if zipped else open(path, "rb") as file:
+                heads.append(file.read(START).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n"))
+        except OSError:
+            return False
+    first, second = (named_format(head) for head in heads)
+    if first is not None or second is not None:
+        return first is not None and second is not None and first.name == second.name
+    lines = [head.partition("\n")[0] for head in heads]
+    return lines[0] == lines[1] and bool(lines[0].strip(" ,;"))
 
 
 def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from nareg.io._vocabulary import absent, loose, match, refuse_repeated
 if TYPE_CHECKING:
     import pandas as pd
 
+Source = TypeVar("Source")
 #: What a file says of stations that others may have.
 ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
 
@@ -88,17 +89,7 @@ def read_readings(
     """
     if not isinstance(path, (str, os.PathLike)):
         request = _Request.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
-        parts, empty = [], []
-        for one in path:
-            try:
-                parts.append(read_readings(one, stations, strict=strict, own_order=True, recipe=recipe))
-            except NoReadings as error:
-                empty.append(error)
-        if empty and not parts:
-            raise empty[0]
-        for error in empty:
-            request.notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
-        return _joined(parts, request)
+        return _joined(path, lambda one: read_readings(one, stations, strict=strict, own_order=True, recipe=recipe), request)
     request = _Request.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
@@ -106,10 +97,11 @@ def read_readings(
         return _from_foreign(read_table(path), request)
     tables = open_tables(path, request.notes, request.recipe)
     if len(tables) == 1:
-        return _from_table(tables[0], request)
+        own = tables[0].notes
+        read = _from_table(tables[0], replace(request, notes=own))
+        return read if own is request.notes else replace(read, notes=(*request.notes.sentences, *read.notes))
     each = replace(request, keep_absent=False, own_order=True)
-    parts = [_from_table(table, replace(each, notes=table.notes)) for table in tables]
-    return _joined(parts, request)
+    return _joined(tables, lambda table: _from_table(table, replace(each, notes=table.notes)), request)
 
 
 def readings_from_frame(
@@ -178,11 +170,19 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
     return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
 
 
-def _joined(parts: Sequence[Readings], request: _Request) -> Readings:
-    """Tables of readings as one: all their stations at all their times."""
+def _joined(sources: Iterable[Source], read: Callable[[Source], Readings], request: _Request) -> Readings:
+    """Several tables of readings as one: all their stations at all their times. Those without readings are left out."""
     notes = request.notes
+    parts, empty = [], []
+    for source in sources:
+        try:
+            parts.append(read(source))
+        except NoReadings as error:
+            empty.append(error)
     if not parts:
-        raise InputError("readings are no files: pass at least one.")
+        raise empty[0] if empty else InputError("readings are no files: pass at least one.")
+    for error in empty:
+        notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
     own = [part.timestamps for part in parts if part.timestamps is not None]
     if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
         raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
@@ -311,7 +311,7 @@ def station_in(source: str, stations: Sequence[str] | None) -> str:
         return title
     inside = sorted((name for name in stations if loose(name) and loose(name) in loose(title)), key=len)
     if not inside:
-        raise InputError(
+        raise NoReadings(
             f"{source}: there is no column of stations, and no station's name in the name of the file (stations are "
             f"{listed(stations)}): name the file after its station, or pass --station-column (station= of a recipe)."
         )

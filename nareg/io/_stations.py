@@ -86,7 +86,7 @@ def read_stations(
         return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes, recipe)
     tables = open_tables(path, notes, replace(recipe, start=None))
     if len(tables) == 1:
-        return _stations(tables[0], notes, recipe)
+        return _stations(tables[0], tables[0].notes, recipe)
     return _merged(tables, lambda table: _stations(table, table.notes, recipe), notes)
 
 
@@ -175,7 +175,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
     if len(pair) < 2:
-        raise InputError(
+        raise Placeless(
             f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}. Name those of the "
             "positions: --latitude-column and --longitude-column, or latitude= and longitude= of a recipe."
         )

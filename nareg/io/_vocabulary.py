@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes, count, listed, verb
+from nareg.io._notes import NoReadings, Notes, count, listed, verb
 
 #: Column of station names, the first of these that the table has.
 STATION = ("station", "stationid", "stationname", "id", "name")
@@ -138,7 +138,7 @@ def match(
             taken |= set(close.values())
     unknown = [column for column in columns if column not in matched]
     if columns and not matched:
-        raise InputError(
+        raise NoReadings(
             f"{notes.source}: no {what} has a station's name; it has {listed(columns)}, but the stations are "
             f"{listed(stations)}."
         )
