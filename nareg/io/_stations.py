@@ -185,10 +185,9 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
     if extra:
         notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
-    places, values = table.load(
-        pair, [*pair, *([] if altitude is None else [altitude])], finite=True, odd=Angles() if degrees else None
-    )
-    (names,), _ = ([np.full(len(values), stem(table.source), dtype=object)], None) if name is None else table.load([name], [])
+    columns = [*pair, *([] if altitude is None else [altitude])]
+    words_of, values = table.load([] if name is None else [name], columns, finite=True, odd=Angles() if degrees else None)
+    names = words_of[0] if words_of else np.full(len(values), stem(table.source), dtype=object)
     for row in np.flatnonzero(names == "")[:1]:
         raise InputError(f"{notes.source}, {table.line(row)}: the station has no name: fill it in or drop the row.")
     if timed:
@@ -216,7 +215,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     far = (np.abs(values[:, :2]) > [90, 360]).any(axis=1)
     if degrees and far.any():
         row = int(np.flatnonzero(far)[0])
-        there = ", ".join(place[row] for place in places)
+        there = ", ".join(place[row] for place in table.load(pair, [])[0])
         raise InputError(
             f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: {refusal(*values[row, :2])}."
         )

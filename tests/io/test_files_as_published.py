@@ -18,6 +18,7 @@ ROW = re.compile(
     r"^\| [^|]+ \| `nareg clean (?P<words>[^`]+)` \| (?P<stations>[\d,]+) \| (?P<times>[\d,]+) \| (?P<quantity>.*) \|$"
 )
 ROWS = {match["words"].split("/")[0].split()[0]: match for match in map(ROW.match, PAGE.read_text().split("\n")) if match}
+LARGE = ("ismn", "isd", "dino-groundwater", "ghcn-dly", "beijing-multisite")
 LISTS = ("station_column", "time_column", "value", "missing")
 MIDC = "Temperature @ 2m [deg C]"
 AMERIFLUX, PECOS = "ameriflux-us-crt/AMF_US-CRT_BASE-BADM_2-5.zip", "pecos-pv/Baseline6kW_2015_11_11.dat"
@@ -79,7 +80,7 @@ def test_the_page_has_a_command_for_every_folder():
     assert sum("--" not in row["words"] for row in ROWS.values()) >= 10
 
 
-@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in BY_HAND])
 def test_the_commands_of_the_page(files, name):
     row = ROWS[name]
     readings, stations, recipe = parsed(row["words"], files)
