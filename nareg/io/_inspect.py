@@ -154,7 +154,8 @@ def inspect(
     notes = Notes(str(files[0]) if len(files) == 1 else "readings", strict)
     placed = None if stations is None else read_stations(stations, strict=strict, recipe=recipe)
     name = stem(str(files[0])) if len(files) == 1 else "readings"
-    tables, unit = [], None
+    tables: list[Table] = []
+    unit = None
     for file in files:
         own = notes if len(files) == 1 else Notes(str(file), strict)
         try:
@@ -223,8 +224,8 @@ def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recip
             empty.append(error)
     if not full:
         raise empty[0]
-    for error in empty:
-        notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
+    for why in empty:
+        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
     return full
 
 

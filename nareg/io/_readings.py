@@ -181,8 +181,8 @@ def _joined(sources: Iterable[Source], read: Callable[[Source], Readings], reque
             empty.append(error)
     if not parts:
         raise empty[0] if empty else InputError("readings are no files: pass at least one.")
-    for error in empty:
-        notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
+    for why in empty:
+        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
     own = [part.timestamps for part in parts if part.timestamps is not None]
     if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
         raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
@@ -213,9 +213,9 @@ def _joined(sources: Iterable[Source], read: Callable[[Source], Readings], reque
     if twice:
         notes.guess(f"{count(twice, 'reading is', 'readings are')} in several files; they are averaged", "leave out repeats")
     values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
-    read = _in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
+    table = _in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
     said = [note for part in parts for note in part.notes if not ABSENT.search(note)]  # each file may lack stations
-    return replace(read, notes=(*said, *read.notes), unit=next(iter(units), None), quantity=parts[0].quantity)
+    return replace(table, notes=(*said, *table.notes), unit=next(iter(units), None), quantity=parts[0].quantity)
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,8 @@ def _merged(sources: Iterable[Source], read: Callable[[Source], Stations], notes
             placeless.append(error)
     if not parts:
         raise placeless[0] if placeless else InputError(f"{notes.source} are no files: pass at least one.")
-    for error in placeless:
-        notes.fact(f"a file without positions is left out ({str(error).rstrip('.')})")
+    for why in placeless:
+        notes.fact(f"a file without positions is left out ({str(why).rstrip('.')})")
     if len({part.metric for part in parts}) > 1:
         raise InputError(f"{notes.source}: some files have degrees and others meters: pass --crs (crs= of a recipe).")
     names = np.array([name for part in parts for name in part.names], dtype=object)
