@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._formats_radiation import read_reference_network, read_solar_laboratory, read_surfrad
 from nareg.io._formats_web import read_case_counts, read_water_services
 from nareg.io._notes import count
+from nareg.io._tidy import as_numbers, left_out, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,24 +37,6 @@ def named_format(text: str) -> Format | None:
     """The format of a text, by its first lines."""
     start = text[:4096].lstrip("\n")
     return next((form for form in FORMATS if form.begins.match(start)), None)
-
-
-def _tidy(table: dict[str, Any], units: dict[str, str], *notes: str) -> pd.DataFrame:
-    import pandas as pd
-
-    frame = pd.DataFrame(table)
-    frame.attrs = {"units": {name: unit for name, unit in units.items() if name in frame}, "notes": [n for n in notes if n]}
-    return frame
-
-
-def _left_out(number: int, why: str) -> str:
-    return f"{count(number, 'reading')} {why} {'is' if number == 1 else 'are'} left out" if number else ""
-
-
-def _numbers(cells: Any) -> Any:
-    import pandas as pd
-
-    return pd.to_numeric(cells, errors="coerce")
 
 
 #: Elements of GHCN-Daily that are stored in tenths, and their units; the others are whole.
@@ -88,7 +72,7 @@ def _ghcn_daily(text: str, stem: str) -> pd.DataFrame:
     for name in quantities:
         wide[name] /= 10.0 if name in TENTHS or name[:3] == "WSF" else 1.0
     out = {name: wide[name] for name in ["station", "time", *quantities]}
-    return _tidy(out, TENTHS | WHOLE, _left_out(int(failed.sum()), "that failed the agency's checks"))
+    return tidy(out, TENTHS | WHOLE, left_out(int(failed.sum()), "that failed the agency's checks"))
 
 
 #: ISD: place of the number, place of its quality, code of missing, factor, unit.
@@ -115,7 +99,7 @@ def _isd(base: dict[str, Any], cells: dict[str, tuple[Any, Any]]) -> pd.DataFram
     failed = 0
     for name, (numbers, quality) in cells.items():
         *_, missing, factor, _ = ISD_FIELDS[name]
-        value = _numbers(numbers).astype(float)
+        value = as_numbers(numbers).astype(float)
         value[value == missing] = np.nan
         bad = value.notna() & quality.isin(ISD_ERRONEOUS)
         failed += int(bad.sum())
@@ -125,10 +109,10 @@ def _isd(base: dict[str, Any], cells: dict[str, tuple[Any, Any]]) -> pd.DataFram
         base[name] = base[name].mask(nowhere | (base[name].abs() > 360))
     units = {name: field[-1] for name, field in ISD_FIELDS.items()}
     notes = (
-        _left_out(failed, "with a quality code of 3 or 7 (erroneous)"),
+        left_out(failed, "with a quality code of 3 or 7 (erroneous)"),
         "latitude and longitude 0, 0 mean no place" * bool(nowhere.any()),
     )
-    return _tidy(base | {"time": base["time"]}, units, *notes)
+    return tidy(base | {"time": base["time"]}, units, *notes)
 
 
 def _isd_lines(text: str, stem: str) -> pd.DataFrame:
@@ -139,9 +123,9 @@ def _isd_lines(text: str, stem: str) -> pd.DataFrame:
     base = {
         "station": lines.str[4:15],
         "time": pd.to_datetime(lines.str[15:27], format="%Y%m%d%H%M", utc=True),
-        "latitude": _numbers(lines.str[28:34]) / 1000,
-        "longitude": _numbers(lines.str[34:41]) / 1000,
-        "altitude": _numbers(lines.str[46:51]).replace(9999, np.nan),
+        "latitude": as_numbers(lines.str[28:34]) / 1000,
+        "longitude": as_numbers(lines.str[34:41]) / 1000,
+        "altitude": as_numbers(lines.str[46:51]).replace(9999, np.nan),
     }
     cells = {name: (lines.str[a:b], lines.str[q]) for name, (a, b, q, *_) in ISD_FIELDS.items()}
     return _isd(base, cells)
@@ -155,9 +139,9 @@ def _isd_table(text: str, stem: str) -> pd.DataFrame:
     base = {
         "station": table["STATION"],
         "time": pd.to_datetime(table["DATE"], utc=True),
-        "latitude": _numbers(table["LATITUDE"]),
-        "longitude": _numbers(table["LONGITUDE"]),
-        "altitude": _numbers(table["ELEVATION"]),
+        "latitude": as_numbers(table["LATITUDE"]),
+        "longitude": as_numbers(table["LONGITUDE"]),
+        "altitude": as_numbers(table["ELEVATION"]),
     }
     cells = {}
     for name, (column, part) in ISD_CELLS.items():
@@ -188,102 +172,13 @@ def _soil_moisture(text: str, stem: str) -> pd.DataFrame:
         table = pd.read_csv(io.StringIO(text.split("\n", 1)[1]), sep=r"\s+", header=None, dtype=str).iloc[:, :4]
         table.columns = pd.Index(["date", "clock", "value", "flag"])
         table = table.assign(station=first[2], latitude=first[3], longitude=first[4], altitude=first[5])
-    value = _numbers(table["value"])
+    value = as_numbers(table["value"])
     failed = value.notna() & table["flag"].str.match("[CD]")
     name, unit = next((known for code, known in SOIL.items() if f"_{code}_" in stem), ("value", ""))
     time = pd.to_datetime(table["date"] + " " + table["clock"], format="%Y/%m/%d %H:%M", utc=True)
-    places = {column: _numbers(table[column]) for column in ("latitude", "longitude", "altitude")}
+    places = {column: as_numbers(table[column]) for column in ("latitude", "longitude", "altitude")}
     kept = {"station": table["station"], "time": time, **places, name: value.mask(failed)}
-    return _tidy(kept, {name: unit}, _left_out(int(failed.sum()), "with a flag C or D (implausible, dubious)"))
-
-
-SURFRAD = (
-    "dw_solar", "uw_solar", "direct_n", "diffuse", "dw_ir", "dw_casetemp", "dw_dometemp", "uw_ir", "uw_casetemp", "uw_dometemp",
-    "uvb", "par", "netsolar", "netir", "totalnet", "temp", "rh", "windspd", "winddir", "pressure",
-)  # fmt: skip
-SURFRAD_UNITS = {name: "W/m²" for name in SURFRAD[:15]} | {
-    "dw_casetemp": "", "dw_dometemp": "", "uw_casetemp": "", "uw_dometemp": "", "uvb": "mW/m²",
-    "temp": "°C", "rh": "%", "windspd": "m/s", "winddir": "°", "pressure": "hPa",
-}  # fmt: skip
-
-
-def _surfrad(text: str, stem: str) -> pd.DataFrame:
-    """NOAA's radiation network: name, place, then readings each with a flag. Its longitudes count west."""
-    import pandas as pd
-
-    name, place, rows = text.lstrip("\n").split("\n", 2)
-    latitude, longitude, altitude = map(float, place.split()[:3])
-    table = pd.read_csv(io.StringIO(rows), sep=r"\s+", header=None)
-    time = pd.to_datetime(table[[0, 2, 3, 4, 5]].set_axis(["year", "month", "day", "hour", "minute"], axis=1), utc=True)
-    base = {"station": name.strip(), "time": time, "latitude": latitude, "longitude": -abs(longitude), "altitude": altitude}
-    failed = 0
-    for k, quantity in enumerate(SURFRAD):
-        value = table[8 + 2 * k].replace(-9999.9, np.nan)
-        bad = value.notna() & (table[9 + 2 * k] == 1)
-        failed += int(bad.sum())
-        base[quantity] = value.mask(bad)
-    return _tidy(base, SURFRAD_UNITS, _left_out(failed, "with flag 1 (bad)"), "longitudes of this format count west")
-
-
-#: USCRN, five-minute and hourly lines: place of the value, missing, place of its flag, unit.
-CRN = {
-    "air temperature": (8, -9999.0, None, "°C"), "precipitation": (9, -9999.0, None, "mm"),
-    "solar radiation": (10, -99999.0, 11, "W/m²"), "surface temperature": (12, -9999.0, 14, "°C"),
-    "relative humidity": (15, -9999.0, 16, "%"), "soil moisture": (17, -99.0, None, "m³/m³"),
-    "soil temperature": (18, -9999.0, None, "°C"), "wetness": (19, -9999.0, 20, "Ω"), "wind speed": (21, -99.0, 22, "m/s"),
-}  # fmt: skip
-
-
-def _reference_network(text: str, stem: str) -> pd.DataFrame:
-    """A five-minute file of the U.S. Climate Reference Network."""
-    import pandas as pd
-
-    rows = [line.split() for line in text.split("\n") if line.strip()]
-    odd = sum(len(row) != 23 for row in rows)
-    table = pd.DataFrame([row for row in rows if len(row) == 23])
-    time = pd.to_datetime(table[1] + table[2], format="%Y%m%d%H%M", utc=True)
-    base = {"station": table[0], "time": time, "latitude": _numbers(table[7]), "longitude": _numbers(table[6])}
-    failed = 0
-    for name, (place, missing, flag, _) in CRN.items():
-        value = _numbers(table[place]).astype(float)
-        value = value.mask(value == missing)
-        bad = value.notna() & (table[flag] != "0") if flag is not None else value.isna() & False
-        failed += int(bad.sum())
-        base[name] = value.mask(bad)
-    units = {name: unit for name, (*_, unit) in CRN.items()}
-    lost = f"{count(odd, 'line')} without 23 cells {'is' if odd == 1 else 'are'} left out" if odd else ""
-    return _tidy(base, units, _left_out(failed, "with a flag other than 0"), lost)
-
-
-#: Elements of Oregon's Solar Radiation Monitoring Laboratory, by the first three digits of their number.
-SOLAR = {
-    "100": "ghi",
-    "201": "dni",
-    "300": "dhi",
-    "930": "temp_air",
-    "933": "relative_humidity",
-    "921": "wind_speed",
-    "920": "wind_dir",
-}
-
-
-def _solar_laboratory(text: str, stem: str) -> pd.DataFrame:
-    """SRML: day of the year and HHMM, then elements by their numbers, each with a flag; 99 is missing."""
-    import pandas as pd
-
-    head, rows = text.lstrip("\n").split("\n", 1)
-    station, year, *elements = head.split()
-    table = pd.read_csv(io.StringIO(rows), sep=r"\s+", header=None)
-    minutes = table[1] // 100 * 60 + table[1] % 100  # 2400 is the midnight that ends the day
-    time = pd.Timestamp(f"{year}-01-01") + pd.to_timedelta(table[0] - 1, "D") + pd.to_timedelta(minutes, "min")
-    base: dict[str, Any] = {"station": station, "time": time}
-    missing = 0
-    for k, element in enumerate(elements[::2]):
-        known = SOLAR.get(element[:3])
-        flagged = table[3 + 2 * k] == 99
-        missing += int(flagged.sum())
-        base[f"{known}_{element[3]}" if known else element] = table[2 + 2 * k].mask(flagged)
-    return _tidy(base, {}, _left_out(missing, "with flag 99"), "times are local standard time")
+    return tidy(kept, {name: unit}, left_out(int(failed.sum()), "with a flag C or D (implausible, dubious)"))
 
 
 def _groundwater(text: str, stem: str) -> pd.DataFrame:
@@ -306,10 +201,10 @@ def _groundwater(text: str, stem: str) -> pd.DataFrame:
     for name, column in (("x", "X-COORDINAAT"), ("y", "Y-COORDINAAT")):
         own = next((c for c in places if c.upper().strip() == column), None)
         base[name] = np.nan if own is None or places.empty else float(places[own].iloc[-1])
-    base[level] = _numbers(levels[level])
+    base[level] = as_numbers(levels[level])
     others = [name for name in levels if name.upper().startswith("STAND") and name != level]
     said = f"of the levels {level!r} is read, and not {', '.join(map(repr, others))}" if others else ""
-    return _tidy(base, {level: "cm"}, said, "x and y are meters of the Dutch grid, RD New (--crs EPSG:28992)")
+    return tidy(base, {level: "cm"}, said, "x and y are meters of the Dutch grid, RD New (--crs EPSG:28992)")
 
 
 def _date_format(cell: str) -> str:
@@ -323,7 +218,7 @@ def _streamflow(text: str, stem: str) -> pd.DataFrame:
     import pandas as pd
 
     table = pd.read_csv(io.StringIO(text), sep=r"\s+", header=None, dtype=str)
-    flow = _numbers(table[4]).replace(-999, np.nan)
+    flow = as_numbers(table[4]).replace(-999, np.nan)
     estimated = int((flow.notna() & table[5].str.endswith(":e")).sum())
     time = pd.to_datetime(table[1] + table[2] + table[3], format="%Y%m%d")
     note = (
@@ -331,7 +226,7 @@ def _streamflow(text: str, stem: str) -> pd.DataFrame:
         if estimated
         else ""
     )
-    return _tidy({"station": table[0], "time": time, "streamflow": flow}, {"streamflow": "ft³/s"}, note)
+    return tidy({"station": table[0], "time": time, "streamflow": flow}, {"streamflow": "ft³/s"}, note)
 
 
 STAMP = r"\d{4}/\d\d/\d\d \d\d:\d\d"
@@ -341,9 +236,9 @@ FORMATS = (
     Format("ISD as CSV", re.compile(r'"?STATION"?,"?DATE"?,.*"?WND"?,.*"?TMP"?,'), _isd_table),
     Format("ISMN", re.compile(rf"{STAMP} {STAMP}\s+\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{3}}"), _soil_moisture),
     Format("ISMN", re.compile(rf"\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{5}}[^\n]*\n{STAMP}\s+\S+\s+\S+"), _soil_moisture),
-    Format("SURFRAD", re.compile(r"[^\n]+\n\s*-?\d+\.\d+\s+-?\d+\.\d+\s+\d+ m version \d"), _surfrad),
-    Format("USCRN", re.compile(r"\d{5} \d{8} \d{4} \d{8} \d{4}\s+\S+\s+-?\d+\.\d+\s+-?\d+\.\d+"), _reference_network),
-    Format("SRML", re.compile(r"\d+\s+(19|20)\d\d(\s+\d{4}\s+\d+)+\s*\n\d{1,3}\s+\d{1,4}\s"), _solar_laboratory),
+    Format("SURFRAD", re.compile(r"[^\n]+\n\s*-?\d+\.\d+\s+-?\d+\.\d+\s+\d+ m version \d"), read_surfrad),
+    Format("USCRN", re.compile(r"\d{5} \d{8} \d{4} \d{8} \d{4}\s+\S+\s+-?\d+\.\d+\s+-?\d+\.\d+"), read_reference_network),
+    Format("SRML", re.compile(r"\d+\s+(19|20)\d\d(\s+\d{4}\s+\d+)+\s*\n\d{1,3}\s+\d{1,4}\s"), read_solar_laboratory),
     Format("DINO", re.compile(r"Titel:[ ,]*\nGebruikersnaam:"), _groundwater),
     Format("CAMELS", re.compile(r"\d{8} \d{4} \d\d \d\d\s+-?[\d.]+ \S+\n"), _streamflow),
     Format("USGS WaterServices", re.compile(r'\{\s*"name"\s*:\s*"ns1:timeSeriesResponseType"'), read_water_services),

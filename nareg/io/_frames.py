@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._file import SAMPLE
+from nareg.io._file import SAMPLE, FileTable
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
 from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, MISSING, SENSOR, STATION, TIME, plain
@@ -318,3 +318,7 @@ def _texts(column: Any) -> np.ndarray:
         words = [str(v) for v in column]
     absent = column.isna().to_numpy()
     return np.array(["" if a else str(w).strip() for w, a in zip(words, absent, strict=True)], dtype=object)
+
+
+#: A table of any origin.
+Table = FileTable | FrameTable

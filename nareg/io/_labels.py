@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._layout import Layout, Table
+from nareg.io._frames import Table
+from nareg.io._layout import Layout
 from nareg.io._notes import Notes
 from nareg.io._recipe import Recipe
 from nareg.io._times import joined_date, parse

@@ -6,47 +6,33 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from nareg.errors import InputError
-from nareg.io._file import SAMPLE, WITHOUT_TIMES, FileTable
-from nareg.io._frames import FrameTable
+from nareg.io._file import SAMPLE, FileTable
+from nareg.io._frames import Table
 from nareg.io._missing import is_flag
-from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._notes import Notes, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
+from nareg.io._time_columns import counts_rows, more_times, time_columns
 from nareg.io._times import parse
 from nareg.io._vocabulary import (
     ABOUT,
     BESIDE,
     BRACKETS,
-    CALENDAR,
-    CLOCK,
-    COUNTERS,
-    EAST,
     KIND,
     LATITUDE,
     LONGITUDE,
     MISSING,
-    NORTH,
-    NUMBERED,
     POSITION,
     QUANTITIES,
     SENSOR,
     STATION,
     TIME,
-    UNIT,
-    UNNAMED,
     VALUE,
     ZONE,
     loose,
     plain,
 )
-
-Table = FileTable | FrameTable
-#: A time of day, and what is one in a column of that name.
-CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?", re.ASCII)
-HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -84,8 +70,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
                 f"start is {recipe.start!r}, but {notes.source} has times ({listed(dated or recipe.time)}): omit start."
             )
     elif not time:
-        time = _time(table, words, stations, notes)
-    rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
+        time = time_columns(table, words, stations, notes)
+    rest = [i for i in range(len(words)) if i not in time and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     station = recipe.station_column(table)
     kind = _kind(table, rest, recipe)
@@ -107,7 +93,7 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
         if stations is None:
             _refuse_words(table, rest, notes)
         flags = _flags_of(table, rest, stations)
-        spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
+        spare = {flag for flag, _ in flags} | more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
     if several and chosen is None and kind is None:
         columns = _numeric(table, words, [i for i in rest if i != station])
@@ -200,18 +186,6 @@ def _refuse_words(table: Table, rest: list[int], notes: Notes) -> None:
             )
 
 
-def _more_times(table: Table, rest: list[int], stations: Sequence[str] | None, notes: Notes) -> set[int]:
-    """Columns with dates or times of day beside the one that is read; of known stations, others are left out anyway."""
-
-    def dated(cells: list[str]) -> bool:
-        return not looks_numeric(cells, comma=table.comma) and all(parse(cell) or CLOCK_TIME.fullmatch(cell) for cell in cells)
-
-    more = set() if stations is not None else {i for i in rest if dated(table.head(i))}
-    if more:
-        notes.fact(f"{count(len(more), 'more column')} of times left out: {listed([table.header[i] for i in sorted(more)])}")
-    return more
-
-
 def _leave_out_units(table: FileTable, notes: Notes) -> None:
     """Leave out a row of units below the header: it has no number and no date, and words above the first readings."""
     columns = [table.head(i)[:2] for i in range(len(table.header))]
@@ -226,89 +200,6 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
     if units := sorted({first for first, second in columns if number(second) and first.lower() not in MISSING}):
         notes.guess(f"the row of units below the header ({listed(units)}) is left out", "delete the row")
         table.leave_out_first()
-
-
-def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
-    known = {s.strip() for s in stations} if stations is not None else set()
-    named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
-    parts = _calendar(table, words)
-    if parts and not any(any(table.head(i)) and all(parse(cell) for cell in table.head(i)) for _, i in named):
-        return parts
-    if named:
-        columns = {TIME[rank]: i for rank, i in reversed(named)}
-        if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
-            return columns["date"], columns["time"]
-        return _with_clock(table, words, named[0][1], known, notes)
-    if words[0] in UNNAMED and not _counter(table, 0, words[0]):
-        return (0,)
-    others = [i for i in range(len(words)) if table.header[i] not in known]
-    dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
-    if dated is not None:
-        notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
-        return _with_clock(table, words, dated, known, notes)
-    if isinstance(table, FrameTable) and table.counted:
-        notes.guess(
-            "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced", "set a DatetimeIndex"
-        )
-        return ()
-    if words[0] in UNNAMED:
-        return (0,)
-    if len(table.header) == 1:
-        raise InputError(
-            f"{notes.source} has one column ({table.header[0][:80]!r}): separate its cells by commas, below a header with "
-            "'time', then one column per station."
-        )
-    if sum(parse(name) is not None for name in table.header) > 1:
-        raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
-    if {*LATITUDE, *EAST} & set(words) and {*LONGITUDE, *NORTH} & set(words):
-        raise NoReadings(
-            f"{notes.source} has positions ({listed(table.header)}) and no times where the readings are expected: pass the "
-            "table of readings, with a column 'time'."
-        )
-    if looks_numeric(table.header, comma=table.comma):
-        raise InputError(
-            f"{notes.source}: there is no column of times, and the header holds numbers ({listed(table.header)}): add a column "
-            f"'time', and above it a header if there is none. {WITHOUT_TIMES}"
-        )
-    raise InputError(
-        f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
-    )
-
-
-def _calendar(table: Table, words: list[str]) -> tuple[int, ...]:
-    """Columns of year, month, day, and what follows of hour (or time of day), minute, second; none without all three."""
-    parts: list[int] = []
-    for names in CALENDAR:
-        part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
-        if part is None:
-            break
-        parts.append(part)
-    if len(parts) == 3:
-        clocks = [i for i, word in enumerate(words) if word in CLOCK and all(map(HOUR.fullmatch, table.head(i)))]
-        parts += clocks[:1]
-    return tuple(parts) if len(parts) > 2 else ()
-
-
-def _with_clock(table: Table, words: list[str], date: int, known: set[str], notes: Notes) -> tuple[int, ...]:
-    """The column of times and, where it has dates alone, the one of the times of day."""
-    if not all(parse(cell) and ":" not in cell for cell in table.head(date)):
-        return (date,)
-    others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
-    clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
-    if len(clocks) != 1:
-        return (date,)
-    notes.guess(
-        f"the times are in the columns {table.header[date]!r} and {table.header[clocks[0]]!r}", "name them 'date' and 'time'"
-    )
-    return date, clocks[0]
-
-
-def _counter(table: Table, index: int, word: str) -> bool:
-    """Whether a column only numbers the rows, as pandas writes its index, and loggers their records."""
-    cells = table.head(index)
-    if word not in (*COUNTERS, *NUMBERED) or not any(cells) or not all(map(str.isdecimal, cells)):
-        return False
-    return word in COUNTERS or [int(cell) - int(cells[0]) for cell in cells] == list(range(len(cells)))
 
 
 def _station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None, notes: Notes) -> int | None:
@@ -388,58 +279,3 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
             "keep the columns time, station and value",
         )
     return chosen[0]
-
-
-#: Repeats of station and time are many from this share of the readings on; a column names kinds with so many values at most.
-MANY, KINDS = 0.25, 50
-
-
-def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
-    """The unit that the table or a column of units states; more than one is refused."""
-    stated: str | None = table.units.get(table.header[layout.values[0]]) if len(layout.values) == 1 else None
-    for column in layout.extra:
-        if plain(table.header[column]) not in UNIT:
-            continue
-        cells = rows_of_kind(table, layout, [column])[0]
-        units = sorted({cell for cell in cells if cell.lower() not in MISSING})
-        if len(units) > 1:
-            other = int(np.flatnonzero(cells != cells[0])[0])
-            place = "" if layout.kind else f", {table.line(other)}"
-            raise InputError(
-                f"{notes.source}{place}: {table.column(column)} holds {len(units)} units ({listed(units)}): "
-                "convert the readings to one unit, or keep the rows of one."
-            )
-        stated = units[0] if units else stated
-    return stated
-
-
-def rows_of_kind(table: Table, layout: Layout, columns: list[int]) -> list[np.ndarray]:
-    """Texts of columns, of the rows that are read."""
-    texts, _ = table.load([*columns, *([] if layout.kind is None else [layout.kind[0]])], [])
-    return texts if layout.kind is None else [cells[texts[-1] == layout.kind[1]] for cells in texts[:-1]]
-
-
-def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.ndarray, notes: Notes) -> None:
-    """Refuse a table with many repeats that one column tells apart, as ``parameter`` does for temperature and humidity.
-
-    Parameters
-    ----------
-    table, layout, notes
-        The table.
-    place : (R,) int array
-        Number of station and time of every reading.
-    row : (R,) int array
-        Row of the table that has the reading.
-    """
-    repeats = len(place) - len(np.unique(place))
-    if repeats < MANY * len(place):
-        return
-    for column in layout.extra:
-        (cells,), _ = table.load([column], [])
-        kind, kinds = np.unique(cells[row].astype(str), return_inverse=True)
-        if 1 < len(kind) <= KINDS and len(np.unique(place * len(kind) + kinds)) == len(place):
-            raise InputError(
-                f"{notes.source}: a station has several readings at one time, which {table.column(column)} tells apart "
-                f"({listed(kind.tolist())}): keep the rows of one of them"
-                + (f", or name it by --value, such as --value {kind[0]}." if plain(table.header[column]) in KIND else ".")
-            )

@@ -13,8 +13,7 @@ from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
 from nareg.io._file import FileTable
 from nareg.io._formats import named_format
-from nareg.io._frames import FrameTable
-from nareg.io._layout import Table
+from nareg.io._frames import FrameTable, Table
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import looks_numeric
 from nareg.io._recipe import Recipe

@@ -13,8 +13,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
-from nareg.io._frames import FrameTable, stations_frame
-from nareg.io._layout import Table
+from nareg.io._frames import FrameTable, Table, stations_frame
 from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._open import open_tables
 from nareg.io._places import Angles, in_degrees, note_far, note_two_decimals, refusal, unpack
