@@ -17,7 +17,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._formats_radiation import read_reference_network, read_solar_laboratory, read_surfrad
 from nareg.io._formats_web import read_case_counts, read_water_services
-from nareg.io._notes import count
+from nareg.io._notes import count, listed
 from nareg.io._tidy import as_numbers, left_out, tidy
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def named_format(text: str) -> Format | None:
 
 #: Elements of GHCN-Daily that are stored in tenths, and their units; the others are whole.
 TENTHS = {"TMAX": "°C", "TMIN": "°C", "TAVG": "°C", "TOBS": "°C", "PRCP": "mm", "EVAP": "mm", "WESD": "mm", "AWND": "m/s"}
+ALSO_TENTHS = re.compile(r"WSF|M[NX]PN|S[NX]\d\d")
 WHOLE = {"SNOW": "mm", "SNWD": "mm"}
 
 
@@ -70,9 +71,11 @@ def _ghcn_daily(text: str, stem: str) -> pd.DataFrame:
     wide = frame.pivot_table(index=["station", "time"], columns="name", values="value").reset_index()
     quantities = [name for name in wide.columns[2:] if not str(name).startswith(("WT", "WV", "DA", "MD"))]
     for name in quantities:
-        wide[name] /= 10.0 if name in TENTHS or name[:3] == "WSF" else 1.0
+        wide[name] /= 10.0 if name in TENTHS or ALSO_TENTHS.match(name) else 1.0
+    others = [name for name in wide.columns[2:] if name not in quantities]
     out = {name: wide[name] for name in ["station", "time", *quantities]}
-    return tidy(out, TENTHS | WHOLE, left_out(int(failed.sum()), "that failed the agency's checks"))
+    said = f"{count(len(others), 'element')} of weather and of several days left out: {listed(others)}" if others else ""
+    return tidy(out, TENTHS | WHOLE, left_out(int(failed.sum()), "that failed the agency's checks"), said)
 
 
 #: ISD: place of the number, place of its quality, code of missing, factor, unit.
@@ -95,7 +98,7 @@ ISD_CELLS = {
 ISD_ERRONEOUS = ("3", "7")
 
 
-def _isd(base: dict[str, Any], cells: dict[str, tuple[Any, Any]]) -> pd.DataFrame:
+def _isd(base: dict[str, Any], cells: dict[str, tuple[Any, Any]], said: str = "") -> pd.DataFrame:
     failed = 0
     for name, (numbers, quality) in cells.items():
         *_, missing, factor, _ = ISD_FIELDS[name]
@@ -111,15 +114,18 @@ def _isd(base: dict[str, Any], cells: dict[str, tuple[Any, Any]]) -> pd.DataFram
     notes = (
         left_out(failed, "with a quality code of 3 or 7 (erroneous)"),
         "latitude and longitude 0, 0 mean no place" * bool(nowhere.any()),
+        said,
     )
-    return tidy(base | {"time": base["time"]}, units, *notes)
+    return tidy(base, units, *notes)
 
 
 def _isd_lines(text: str, stem: str) -> pd.DataFrame:
     """NOAA's Integrated Surface Data, fixed width."""
     import pandas as pd
 
-    lines = pd.Series([line for line in text.split("\n") if len(line) >= 105])
+    every = [line for line in text.split("\n") if line.strip()]
+    lines = pd.Series([line for line in every if len(line) >= 105])
+    short = len(every) - len(lines)
     base = {
         "station": lines.str[4:15],
         "time": pd.to_datetime(lines.str[15:27], format="%Y%m%d%H%M", utc=True),
@@ -128,7 +134,7 @@ def _isd_lines(text: str, stem: str) -> pd.DataFrame:
         "altitude": as_numbers(lines.str[46:51]).replace(9999, np.nan),
     }
     cells = {name: (lines.str[a:b], lines.str[q]) for name, (a, b, q, *_) in ISD_FIELDS.items()}
-    return _isd(base, cells)
+    return _isd(base, cells, f"{count(short, 'line')} of less than 105 characters left out" if short else "")
 
 
 def _isd_table(text: str, stem: str) -> pd.DataFrame:

@@ -174,10 +174,14 @@ def inspect(
         placed = _places_in(tables, files, strict, recipe, notes)
     step, regular = seen.step()
     header = table.header
-    understood = replace(
+    by_name = in_files and isinstance(table, FrameTable)  # its format says what the columns are
+    understood = recipe if by_name else replace(
         recipe,
         time=tuple(header[i] for i in layout.time),
         station=recipe.station or (() if layout.station is None else (header[layout.station],)),
+    )  # fmt: skip
+    understood = replace(
+        understood,
         value=seen.names_of[0] if (layout.station is not None or layout.single) and len(seen.names_of) == 1 else recipe.value,
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)

@@ -12,7 +12,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._missing import remove_sentinels
-from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._notes import NoReadings, Notes, SeveralQuantities, count, listed
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
@@ -44,7 +44,9 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
         raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
     quantities = list(dict.fromkeys(part.quantity for part in parts if part.quantity and request.recipe.value is None))
     if len(quantities) > 1:
-        raise InputError(f"readings are several files with different quantities ({listed(quantities)}): name one by --value.")
+        raise SeveralQuantities(
+            f"readings are several files with different quantities ({listed(quantities)}): name one by --value.", quantities
+        )
     units = {part.unit for part in parts if part.unit}
     if len(units) > 1:
         raise InputError(f"readings are several files with different units ({listed(sorted(units))}): convert them to one.")

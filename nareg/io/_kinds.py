@@ -7,7 +7,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
-from nareg.io._notes import Notes, listed
+from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._vocabulary import KIND, MISSING, UNIT, plain
 
 #: Repeats of station and time are many from this share of the readings on; a column names kinds with so many values at most.
@@ -58,8 +58,10 @@ def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.
         (cells,), _ = table.load([column], [])
         kind, kinds = np.unique(cells[row].astype(str), return_inverse=True)
         if 1 < len(kind) <= KINDS and len(np.unique(place * len(kind) + kinds)) == len(place):
-            raise InputError(
+            by_value = plain(table.header[column]) in KIND
+            raise SeveralQuantities(
                 f"{notes.source}: a station has several readings at one time, which {table.column(column)} tells apart "
                 f"({listed(kind.tolist())}): keep the rows of one of them"
-                + (f", or name it by --value, such as --value {kind[0]}." if plain(table.header[column]) in KIND else ".")
+                + (f", or name it by --value, such as --value {kind[0]}." if by_value else "."),
+                kind.tolist() if by_value else (),
             )

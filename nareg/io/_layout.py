@@ -10,7 +10,7 @@ from nareg.errors import InputError
 from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
 from nareg.io._missing import is_flag
-from nareg.io._notes import Notes, listed
+from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
 from nareg.io._time_columns import counts_rows, more_times, time_columns
@@ -77,7 +77,7 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     kind = _kind(table, rest, recipe)
     chosen = recipe.column("value", table) if kind is None else None
     if station is None:
-        station = _station(table, words, [i for i in rest if i != chosen], stations, notes)
+        station = _station(table, words, rest, chosen, stations, notes)
     if station is None and several and stations is None:
         station = _only_words(table, rest, notes)
     if station is None:
@@ -144,9 +144,10 @@ def kinds_of(names: Iterable[str]) -> set[str]:
 
 def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:
     names = [table.header[i] for i in columns]
-    raise InputError(
+    raise SeveralQuantities(
         f"{notes.source} has readings of one station and {len(names)} quantities ({listed(names, 12)}): name the one to read "
-        "by --value, or value= of a recipe. If the columns are stations, pass the table of stations."
+        "by --value, or value= of a recipe. If the columns are stations, pass the table of stations.",
+        names,
     )
 
 
@@ -202,24 +203,28 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
         table.leave_out_first()
 
 
-def _station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None, notes: Notes) -> int | None:
-    """The column of station names, if the table is long."""
+def _station(
+    table: Table, words: list[str], rest: list[int], chosen: int | None, stations: Sequence[str] | None, notes: Notes
+) -> int | None:
+    """The column of station names, if the table is long; ``chosen`` is that of the readings, if it is known."""
+    others = [i for i in rest if i != chosen]
     names = {s.strip() for s in stations} if stations is not None else set()
     if sum(table.header[i] in names for i in rest) > 1:
         return None
-    candidates = [i for word in (*STATION, *SENSOR) for i in rest if words[i] == word]
+    candidates = [i for word in (*STATION, *SENSOR) for i in others if words[i] == word]
     candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
         if not candidates or not any(cell in names for cell in table.head(candidates[0])):
             loosely_known = {loose(name) for name in names}
             wide = any(loose(table.header[i]) in loosely_known for i in rest)
-            holding = [i for i in rest if len(rest) > 1 and not wide and _holds(table.head(i), loosely_known)]
+            holding = [i for i in others if len(rest) > 1 and not wide and _holds(table.head(i), loosely_known)]
             if holding and holding[0] not in candidates[:1]:
                 notes.guess(f"column {table.header[holding[0]]!r} holds the station names", "name it 'station'")
                 return holding[0]
     if candidates:
         return candidates[0]
+    rest = rest if len(rest) == 2 else others
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
         texts = [i for i in rest if all(map(_word, table.head(i)))]
         numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
@@ -265,9 +270,10 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])
     if not chosen:
         which = [table.header[i] for i in (numeric or possible or rest)]
-        raise InputError(
+        raise SeveralQuantities(
             f"{notes.source} has a column of stations and so must have one column of readings, not {len(which)} "
-            f"({listed(which, 12)}): name the one to read by --value, or value= of a recipe."
+            f"({listed(which, 12)}): name the one to read by --value, or value= of a recipe.",
+            which,
         )
     places = [table.header[i] for i in rest if words[i] in POSITION]
     if places:

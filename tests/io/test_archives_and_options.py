@@ -218,3 +218,17 @@ def test_lines_of_zero_bytes_are_left_out(tmp_path):
     table = io.read_readings(tmp_path / "r.csv")
     np.testing.assert_array_equal(table.values, [[1, 3], [2, 4]])
     assert any("1 line of zero bytes is left out" in note for note in table.notes)
+
+
+def test_the_only_column_of_readings_may_be_named(tmp_path):
+    text = "time,station,count\n" + "".join(f"{t},{s},{t}\n" for t in range(3) for s in "AB")
+    path = write(tmp_path, "r.csv", text)
+    table = io.read_readings(path, recipe=io.inspect(path).recipe)
+    np.testing.assert_array_equal(table.values, [[0, 1, 2], [0, 1, 2]])
+
+
+def test_a_recipe_of_a_named_format_serves_beside_a_table_of_stations(tmp_path):
+    files = [write(tmp_path, "q.txt", CAMELS), write(tmp_path, "s.csv", "gauge_id,latitude,longitude\n01022500,44.6,-67.9\n")]
+    recipe = io.inspect(files).recipe
+    assert recipe == Recipe(value="streamflow")
+    assert io.read_stations(files[1], recipe=recipe).names == ("01022500",)
