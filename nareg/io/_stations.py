@@ -149,7 +149,8 @@ def stations_from_frame(frame: Any, strict: bool = False, *, recipe: Recipe | No
 def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     words = [plain(name) for name in table.header]
     header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
-    name = recipe.station_column(table)
+    of_readings = not {*recipe.station} & {*table.header} and bool({*words} & {*STATION, *SENSOR})  # the recipe is theirs
+    name = None if of_readings else recipe.station_column(table)
     if name is None:
         name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):

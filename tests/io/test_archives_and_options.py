@@ -232,3 +232,10 @@ def test_a_recipe_of_a_named_format_serves_beside_a_table_of_stations(tmp_path):
     recipe = io.inspect(files).recipe
     assert recipe == Recipe(value="streamflow")
     assert io.read_stations(files[1], recipe=recipe).names == ("01022500",)
+
+
+def test_a_recipe_of_readings_serves_for_stations_whose_column_has_another_usual_name(tmp_path):
+    path = write(tmp_path, "s.csv", "gauge,latitude,longitude\nA,50,4\nB,51,5\n")
+    assert io.read_stations(path, recipe=Recipe(station="station")).names == ("A", "B")
+    with pytest.raises(InputError, match="station is 'station', but there is no such column: it has 'Punt'"):
+        io.read_stations(write(tmp_path, "t.csv", "Punt,latitude,longitude\nA,50,4\n"), recipe=Recipe(station="station"))
