@@ -157,7 +157,7 @@ def tables(first: Path, others: list[Path] | None) -> tuple[list[Path], Path | N
     """The files of readings, and the table of stations: none where the first file stands alone or is like the second."""
     from nareg import io
 
-    if not others or first.is_dir() or io.alike(first, others[0]):
+    if not others or (first.is_dir() and first.suffix != ".graph") or io.alike(first, others[0]):
         return in_folders([first, *(others or [])]), None
     return [file for file in in_folders(others) if file != first], first
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from nareg.errors import InputError
+from nareg.io._notes import count, verb
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +19,7 @@ def read_water_services(text: str, stem: str) -> pd.DataFrame:
     import pandas as pd
 
     series = _of_xml(text) if text.lstrip().startswith("<") else json.loads(text)["value"]["timeSeries"]
-    parts, units = [], {}
+    parts, units, missing = [], {}, 0
     for one in series:
         site, variable = one["sourceInfo"], one["variable"]
         place = site["geoLocation"]["geogLocation"]
@@ -27,7 +28,9 @@ def read_water_services(text: str, stem: str) -> pd.DataFrame:
         units[name] = html.unescape(variable["unit"]["unitCode"])
         part = pd.DataFrame({"time": [row["dateTime"] for row in rows], name: [row["value"] for row in rows]})
         part[name] = pd.to_numeric(part[name])
-        part.loc[part[name] == float(variable.get("noDataValue", "nan")), name] = float("nan")
+        code = part[name] == float(variable.get("noDataValue", "nan"))
+        missing += int(code.sum())
+        part.loc[code, name] = float("nan")
         part.insert(0, "station", site["siteCode"][0]["value"])
         part["latitude"], part["longitude"] = float(place["latitude"]), float(place["longitude"])
         parts.append(part)
@@ -36,7 +39,19 @@ def read_water_services(text: str, stem: str) -> pd.DataFrame:
     frame = pd.concat(parts, ignore_index=True)
     offsets = frame["time"].str.contains(r"(?:Z|[+-]\d\d:\d\d)$")
     frame["time"] = pd.to_datetime(frame["time"], utc=bool(offsets.all()), format="ISO8601")
-    frame.attrs = {"units": units, "notes": []}
+    coded = f"{count(missing, 'reading')} with the code of no data {verb(missing)} taken as missing"
+    frame.attrs = {"units": units, "notes": [coded] if missing else []}
+    return frame
+
+
+def read_records(text: str, stem: str) -> pd.DataFrame:
+    """A list of records, a row of a table each."""
+    import pandas as pd
+
+    frame = pd.json_normalize(json.loads(text))
+    if len(frame.columns) < 2:
+        raise InputError("the file is JSON, whose records need a time and a reading: export the readings as a table of commas.")
+    frame.attrs = {"units": {}, "notes": []}
     return frame
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nareg.errors import InputError
@@ -33,6 +33,9 @@ from nareg.io._vocabulary import (
     loose,
     plain,
 )
+
+#: Columns are quantities where at least this share of their names says so: a station may be called Windy Hill.
+NAMED = 0.25
 
 
 @dataclass(frozen=True)
@@ -124,22 +127,26 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     if stations is not None and {loose(table.header[i]) for i in rest} & {loose(name) for name in stations}:
         return []
     placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
-    if not placed and len(kinds_of(table.header[i] for i in rest)) < 2:
+    if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
     return [i for i in numeric if not all(map(parse, filter(None, table.head(i))))]
 
 
-def kinds_of(names: Iterable[str]) -> set[str]:
-    """What columns read, by words in their names and by units in brackets."""
-    names = list(names)
+def kinds_of(names: Sequence[str]) -> set[str]:
+    """What columns read: kinds by words in the names, where these have them, or units in brackets."""
     stated = {brackets.group().strip(" ()[]").casefold() for brackets in map(BRACKETS.search, names) if brackets}
     units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
-    spelled = [*names, *(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name) for name in names)]
-    words = {word for name in spelled for word in re.split(r"[\s_\-]+", name.casefold())}
-    words |= {word.rstrip("0123456789") for word in words}
-    kinds = {kind for kind, known in QUANTITIES.items() if words & {*known.split()}}
-    return units if len(kinds) < 2 < len(units) + 1 else kinds
+    known = {word: kind for kind, words in QUANTITIES.items() for word in words.split()}
+    kinds: set[str] = set()
+    number = 0
+    for name in names:
+        spelled = f"{name} " + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+        words = re.split(r"[\s_\-]+", spelled.casefold())
+        own = {known[word] for word in (*words, *(w.rstrip("0123456789") for w in words)) if word in known}
+        kinds |= own
+        number += bool(own)
+    return kinds if len(kinds) > 1 and number >= NAMED * len(names) else units
 
 
 def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:

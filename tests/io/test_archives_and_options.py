@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zipfile
 
 import numpy as np
@@ -239,3 +240,28 @@ def test_a_recipe_of_readings_serves_for_stations_whose_column_has_another_usual
     assert io.read_stations(path, recipe=Recipe(station="station")).names == ("A", "B")
     with pytest.raises(InputError, match="station is 'station', but there is no such column: it has 'Punt'"):
         io.read_stations(write(tmp_path, "t.csv", "Punt,latitude,longitude\nA,50,4\n"), recipe=Recipe(station="station"))
+
+
+def test_records_in_json(tmp_path):
+    rows = [{"time": f"2024-01-0{t}", "station": s, "value": t, "place": {"lat": 48}} for t in (1, 2) for s in "AB"]
+    table = io.read_readings(write(tmp_path, "r.json", json.dumps(rows)))
+    assert table.names == ("A", "B")
+    np.testing.assert_array_equal(table.values, [[1, 2], [1, 2]])
+
+
+def test_stations_that_are_called_after_the_weather_are_stations(tmp_path):
+    names = [
+        "Windy Hill",
+        "Wind Gap",
+        "Rain Creek",
+        "Ashford",
+        "Barton",
+        "Camden",
+        "Dover",
+        "Exeter",
+        "Frome",
+        "Goole",
+        "Hythe",
+    ]
+    path = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n" + "2024-01-01" + ",1" * 11 + "\n2024-01-02" + ",2" * 11)
+    assert io.read_readings(path).names == tuple(names)
