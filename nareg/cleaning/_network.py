@@ -174,7 +174,7 @@ def learned_graph(y: np.ndarray, names: Sequence[str], neighbors: int) -> Graph:
 def _stations(stations: StationsLike, strict: bool, recipe: Recipe | None) -> Stations:
     if isinstance(stations, Stations):
         return stations
-    if isinstance(stations, (str, os.PathLike)):
+    if isinstance(stations, (str, os.PathLike, list, tuple)):
         return io.read_stations(stations, strict=strict, recipe=recipe)
     if hasattr(stations, "columns") or is_xarray(stations):
         return io.stations_from_frame(stations, strict, recipe=recipe)

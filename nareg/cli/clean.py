@@ -145,8 +145,8 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
     the readings. Writes a report with the error of every method at hidden readings.
     """
-    files = inputs.in_folders(readings or [])
-    tables: Tables = (stations, None) if not files else (files[0] if len(files) == 1 else files, stations)
+    files, places = inputs.tables(stations, readings)
+    tables: Tables = (files[0] if len(files) == 1 else files, places)
     recipes = columns.recipes()
     folders = [out if len(recipes) == 1 else out / re.sub(r"[^\w.\-]+", "_", str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)

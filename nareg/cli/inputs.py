@@ -153,6 +153,15 @@ def in_folders(paths: list[Path]) -> list[Path]:
     return files
 
 
+def tables(first: Path, others: list[Path] | None) -> tuple[list[Path], Path | None]:
+    """The files of readings, and the table of stations: none where the first file stands alone or is like the second."""
+    from nareg import io
+
+    if not others or (first.is_dir() and first.suffix != ".graph") or io.alike(first, others[0]):
+        return in_folders([first, *(others or [])]), None
+    return [file for file in in_folders(others) if file != first], first
+
+
 def distinct_folders(folders: list[Path]) -> None:
     """Refuse quantities whose results would go to one folder."""
     if len(set(folders)) < len(folders):
@@ -316,6 +325,13 @@ class Columns:
         str | None,
         typer.Option(help="Common step of the times, such as 10min; none keeps all. Default: where times jitter."),
     ] = None
+    start: Annotated[
+        str | None, typer.Option(help="Time of the first row of a table without times, such as 2012-03-01; with --step.")
+    ] = None
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark, a comma or a point; the other separates thousands.")] = None
+    crs: Annotated[
+        str | None, typer.Option(help="Reference system of x and y, such as EPSG:28992; they become latitude and longitude.")
+    ] = None
 
     @property
     def files(self) -> list[Path]:
@@ -330,6 +346,7 @@ class Columns:
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
+            "start": self.start, "decimal": self.decimal, "crs": self.crs,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         one = replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]

@@ -15,8 +15,15 @@ from nareg.cli.inputs import Columns, Strict, console, errors, grouped, print_li
 
 @grouped
 def inspect(
-    stations: Annotated[Path, typer.Argument(help="CSV of stations; left out where the rows of readings have the positions.")],
-    readings: Annotated[Path | None, typer.Argument(help="CSV of readings, wide or long, of one quantity or several.")] = None,
+    stations: Annotated[
+        Path, typer.Argument(help="CSV of stations; left out where the readings have the positions, or nothing has.")
+    ],
+    readings: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="CSV of readings, wide or long, of one quantity or several. Several files, or a folder, are joined."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the recipe, such as recipe.toml, for nareg clean --recipe.")] = None,
     *,
     columns: Columns,
@@ -25,10 +32,10 @@ def inspect(
     """Say how a table is understood: stations, times, quantities, guesses. Nothing is computed or written but the recipe."""
     from nareg import io
 
-    table, places = (stations, None) if readings is None else (readings, stations)
+    files, places = inputs.tables(stations, readings)
     if out is not None:
-        inputs.output(out, (".toml",), stations, *([] if readings is None else [readings]))
-    seen = io.inspect(table, places, recipe=columns.recipes()[0], strict=strict)
+        inputs.output(out, (".toml",), stations, *files)
+    seen = io.inspect(files, places, recipe=columns.recipes()[0], strict=strict)
     for note in seen.notes:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
     for line in seen.lines():

@@ -8,16 +8,18 @@ weights     a row per station: ``station, weight``
 adjacency   MatrixMarket (``.mtx``) or a ``.graph`` folder, a graph instead of coordinates
 
 Missing is an empty cell, NA, N/A, #N/A, NaN, null, none, missing or a hyphen. Readings may be limits (``<2``) or traces
-(``T``), positions angles (``49° 23' N``). Column names may also be ``id``, ``lat``,
-``lng``, ``datetime``, ``date`` and the like. Whatever is guessed beyond that is a sentence in the table's ``notes``:
-separators, decimal commas, numbers such as -9999 that mean missing, the order of day and month, columns and stations that
-are left out. ``strict=True`` refuses to guess.
+(``T``), positions angles (``49° 23' N``). Column names may also be ``id``, ``lat``, ``lng``, ``datetime``, ``date`` and the
+like. Files of GHCN-Daily, ISD, ISMN, SURFRAD, USCRN, SRML, DINO, CAMELS and WaterML are recognized; they may be compressed, or
+in a zip archive. Whatever is guessed beyond that is a sentence in the table's ``notes``: separators, decimal commas, numbers
+such as -9999 that mean missing, the order of day and month, columns and stations that are left out. ``strict=True`` refuses
+to guess.
 """
 
-# A file becomes cells (_text) or a table of its own library (_binary). Both, and tables in memory, take one shape: header,
-# sample, texts and numbers (_file, _frames). One file says which column is what (_layout, with the words of _vocabulary), one
-# each what cells mean (_numbers, _times, _missing, _places). Tables are put together in _readings, _stations and _columns,
-# graphs in _graphs and _convert. _write alone writes. A new format is a reader in _text or _binary that ends in one such shape.
+# A path becomes tables (_open): cells of a text (_text), a frame of a named format (_formats), or a table of its own library
+# (_binary). All, and tables in memory, take one shape: header, sample, texts and numbers (_file, _frames). One file says which
+# column is what (_layout, with the words of _vocabulary), one each what cells mean (_labels, _numbers, _times, _missing,
+# _places). Tables are put together in _readings, _stations and _columns, graphs in _graphs and _convert. _write alone writes.
+# A new format is a function in _formats from text to a frame.
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.graph_writer import GraphWriter
 from nareg.io._binary import NETCDF as NETCDF
@@ -29,6 +31,8 @@ from nareg.io._grid import on_grid
 from nareg.io._inspect import Inspection, inspect
 from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
+from nareg.io._notes import SeveralQuantities as SeveralQuantities
+from nareg.io._open import alike as alike
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
 from nareg.io._recipe import Recipe
 from nareg.io._stations import read_stations, stations_from_frame

@@ -30,10 +30,19 @@ SPLIT = re.compile(r"[,;\t|]")
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
 LINES, CELLS = 6, 4
 
+#: A first cell in apostrophes, as other files have quotes.
+APOSTROPHES = re.compile(r"\s*'[^']+'\s*[,;\t]")
+#: Numbers with a decimal mark, and with the other mark between thousands.
+MARKED = {
+    ",": re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*)(?:,\d*)?", re.ASCII),
+    ".": re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII),
+}
 SEPARATORS = (",", ";", "\t", "|")
 SHOWN = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 #: Names of a first column by which a line that starts with "#" is a header, not a comment.
 HEADERS = frozenset((*STATION, *SENSOR, *TIME))
+#: What to do about a table of numbers alone.
+WITHOUT_TIMES = "A table without times is read with --step and --start."
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
 #: Cells in memory as text at a time.
@@ -51,11 +60,25 @@ class FileTable:
         Collects the guesses.
     missing : frozenset of str
         Cells that mean that there is no reading, beside the usual ones.
+    text : str, optional
+        What the file holds, where it was read already.
+    decimal : str, optional
+        Decimal mark, where it is known; the other mark separates thousands.
     """
 
-    def __init__(self, path: str | os.PathLike[str], notes: Notes, missing: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        notes: Notes,
+        missing: frozenset[str] = frozenset(),
+        *,
+        text: str | None = None,
+        decimal: str | None = None,
+    ) -> None:
         self.source, self.notes, self.missing = str(path), notes, MISSING | missing
-        text = read_text(path, notes)
+        self.units: dict[str, str] = {}
+        self._decimal = decimal
+        text = read_text(path, notes) if text is None else text
         self._quotes, self._apostrophes = '"' in text, "'" in text
         self._lines = text.rstrip("\n").split("\n")
         del text
@@ -63,6 +86,8 @@ class FileTable:
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
         start = after_preamble(self._lines, start, notes)
+        if not self._quotes and APOSTROPHES.match(self._lines[start]):
+            self._lines, self._quotes = [line.replace("'", '"') for line in self._lines], True
         self._lines = with_commas(self._lines, start, notes)
         declared = None
         if self._lines[0][:4].lower() == "sep=" and len(self._lines[0]) == 5 and len(self._lines) > 1:
@@ -95,12 +120,18 @@ class FileTable:
     @property
     def comma(self) -> bool:
         """Whether a comma may be a decimal mark."""
-        return self._separator != ","
+        return self._decimal is None and self._separator != ","
+
+    def _marked(self, cell: str) -> str:
+        """A number with a decimal point and without marks between thousands, where the decimal mark is known."""
+        if self._decimal is None or not MARKED[self._decimal].fullmatch(cell):
+            return cell
+        return cell.replace(".", "").replace(",", ".") if self._decimal == "," else cell.replace(",", "")
 
     def head(self, index: int) -> list[str]:
         """The first cells of a column, empty where they mean missing."""
         own = self.missing - MISSING
-        return ["" if row[index].strip().lower() in own else unshield(row[index]) for row in self._sample]
+        return ["" if row[index].strip().lower() in own else self._marked(unshield(row[index])) for row in self._sample]
 
     def leave_out_first(self) -> None:
         """Leave out the first row, which has no reading."""
@@ -142,6 +173,9 @@ class FileTable:
                 stripped = map(str.strip, cells[:, column])
                 parts.append(np.array(list(map(unshield, stripped) if self._apostrophes else stripped), dtype=object))
             wanted = cells[:, numbers[0] : numbers[-1] + 1] if every else cells[:, list(numbers)]
+            if self._decimal is not None:
+                marked = [self._marked(cell.strip()) for cell in wanted.ravel()]
+                wanted = np.array(marked, dtype=object).reshape(wanted.shape)
             values.append(converter.convert(wanted, done))
             done += len(line)
         self.lines, table, finished = np.concatenate(lines), np.concatenate(values), True
@@ -294,7 +328,7 @@ def with_commas(lines: list[str], start: int, notes: Notes) -> list[str]:
         lines[below] = ""  # units of a header that starts with "#", too
         notes.fact("the row of units below the header is left out")
     sample = [line for line in lines[start : start + 4 * LINES] if line.strip()][:LINES]
-    named = all(re.match(r"[^\W\d]", cell) for cell in header)
+    named = plain(header[0]) in CALENDAR[0] or all(re.match(r"[^\W\d]", cell) for cell in header)
     if len(header) < CELLS or not named or {len(line.split()) for line in sample} != {len(header)}:
         return lines
     if any(SPLIT.search(line) for line in sample):
@@ -310,5 +344,5 @@ def refuse_spaces(lines: list[str], start: int, notes: Notes) -> None:
     if len(widths) == 1 and widths.pop() >= CELLS and not any(SPLIT.search(line) for line in sample):
         raise InputError(
             f"{notes.source}: the cells are separated by spaces: write commas between them, below a header with 'time', then "
-            "one column per station."
+            f"one column per station. {WITHOUT_TIMES}"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._file import SAMPLE
+from nareg.io._file import SAMPLE, FileTable
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
 from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, MISSING, SENSOR, STATION, TIME, plain
@@ -31,16 +31,39 @@ def _library(table: Any) -> str:
     return type(table).__module__.partition(".")[0]
 
 
-def readings_frame(table: Any, notes: Notes) -> tuple[Any, str | None, str | None]:
+def readings_frame(table: Any, notes: Notes, value: str | None = None) -> tuple[Any, str | None, str | None]:
     """A pandas frame of readings, wide or long, with their unit and the name of what they are, if the table has them."""
     if not is_xarray(table):
         return _pandas(table, notes.source), None, None
+    if hasattr(table, "data_vars"):
+        series = _series_of_one_place(table, notes, value)
+        if series is not None:
+            return series, None, None
     array = one_variable(table, notes.source)
     others = [str(name) for name in getattr(table, "data_vars", ()) if name != array.name and _is_flag(name, table[name])]
     if others:
         notes.fact(f"{count(len(others), 'variable')} of flags {verb(len(others))} not used: {listed(others)}")
     named = [array.attrs.get("standard_name"), array.attrs.get("long_name"), array.name]
     return *_wide(array, notes.source), " ".join(str(name) for name in named if name) or None
+
+
+def _series_of_one_place(table: Any, notes: Notes, value: str | None) -> Any:
+    """Variables along time alone as a frame with their units, where these are all, or the place is along it, too."""
+    names = [str(name) for name, array in table.data_vars.items() if array.ndim == 1 and time_of(array) is not None]
+    names = [name for name in names if table[name].dtype.kind in "fiu" and not _is_flag(name, table[name])]
+    two = [name for name, array in table.data_vars.items() if array.ndim == 2 and time_of(array) is not None]
+    time = str(time_of(table[names[0]])) if names else ""
+    along = {plain(str(name)) for name, array in table.coords.items() if array.dims == (time,)}
+    if not names or (two and value not in names and not along & {*LATITUDE}):
+        return None
+    names = [name for name in names if table[name].dims == (time,)]
+    others = [str(name) for name in table.data_vars if str(name) not in names]
+    if others:
+        notes.fact(f"{count(len(others), 'variable')} {verb(len(others))} not used: {listed(others)}")
+    places = [str(name) for name in table.coords if plain(str(name)) in (*LATITUDE, *LONGITUDE) and table[name].dims == (time,)]
+    frame = table[[*names]].reset_coords(places)[[*names, *places]].to_dataframe()[[*names, *places]]
+    frame.attrs = {"units": {name: str(table[name].attrs["units"]) for name in names if "units" in table[name].attrs}}
+    return frame.rename_axis("time")
 
 
 def wide_frame(table: Any, source: str) -> Any:
@@ -57,7 +80,8 @@ def wide_frame(table: Any, source: str) -> Any:
 def stations_frame(table: Any, source: str) -> Any:
     """A pandas frame of stations with their coordinates as columns."""
     if is_xarray(table):
-        return _places(table, source)
+        alone = _series_of_one_place(table, Notes(source, strict=False), None) if hasattr(table, "data_vars") else None
+        return _places(table, source) if alone is None else alone
     frame = _pandas(table, source)
     return _points(frame, source) if _library(frame) == "geopandas" else frame
 
@@ -211,6 +235,8 @@ class FrameTable:
         names = ["" if level.name is None else str(level.name) for level in levels]
         if len(levels) == 1 and isinstance(levels[0], (pd.DatetimeIndex, pd.PeriodIndex)):
             names = ["time"]
+        #: Units of columns, by their names.
+        self.units: dict[str, str] = dict(frame.attrs.get("units", {}))
         self._frame, self._levels = frame, [pd.Series(level) for level in levels]
         self.header = names + [str(name).strip() for name in frame.columns]
 
@@ -292,3 +318,7 @@ def _texts(column: Any) -> np.ndarray:
         words = [str(v) for v in column]
     absent = column.isna().to_numpy()
     return np.array(["" if a else str(w).strip() for w, a in zip(words, absent, strict=True)], dtype=object)
+
+
+#: A table of any origin.
+Table = FileTable | FrameTable

@@ -6,33 +6,27 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
-from nareg.io._file import FileTable
-from nareg.io._frames import FrameTable, readings_frame
+from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words
-from nareg.io._layout import Layout, Table, one_unit, recognize
-from nareg.io._missing import remove_sentinels
-from nareg.io._notes import Notes, listed
-from nareg.io._numbers import LimitCells
-from nareg.io._readings import labels_of
+from nareg.io._kinds import one_unit
+from nareg.io._layout import Layout, recognize
+from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._open import open_tables
+from nareg.io._quantities import Rows
 from nareg.io._recipe import Recipe
-from nareg.io._stations import read_stations
+from nareg.io._stations import Placeless, read_stations
 from nareg.io._tables import Stations
-from nareg.io._times import understand
-from nareg.io._vocabulary import BRACKETS, LATITUDE, LONGITUDE, plain
+from nareg.io._text import stem
+from nareg.io._vocabulary import LATITUDE, LONGITUDE, plain
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Differences between readings that show the resolution, a sample of so many.
-SAMPLE = 20_000
-#: Steps of a station that are within this share of the usual one are regular.
-JITTER = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +76,7 @@ class Inspection:
             names = ("latitude", "longitude") if self.placed.metric == "haversine" else ("x", "y")
             ranges = ", ".join(f"{n} {a:g} to {b:g}" for n, a, b in zip(names, low, high, strict=True))
             height = ", with altitudes" if self.placed.altitude is not None else ""
-            sentences.append(f"places: {len(self.placed.names):,} stations, {ranges}{height}{without}")
+            sentences.append(f"places: {count(len(self.placed.names), 'station')}, {ranges}{height}{without}")
         else:
             sentences.append("places: none in this table; pass the table of stations, too")
         if self.times is None or not len(self.times):
@@ -99,7 +93,7 @@ class Inspection:
 
 
 def inspect(
-    readings: str | os.PathLike[str] | pd.DataFrame,
+    readings: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pd.DataFrame,
     stations: str | os.PathLike[str] | None = None,
     *,
     recipe: Recipe | None = None,
@@ -110,7 +104,8 @@ def inspect(
     Parameters
     ----------
     readings : path or frame
-        A text file, Parquet or netCDF, or a frame of pandas: wide, or long with one column of readings or several.
+        A text file, Parquet or netCDF, or a frame of pandas: wide, or long with one column of readings or several. Several
+        files, a folder of them or a zip archive are joined.
     stations : path, optional
         The table of stations. Default: the rows of readings may have the positions.
     recipe : Recipe, optional
@@ -142,122 +137,104 @@ def inspect(
     (('time',), 3600.0)
     """
     recipe = recipe or Recipe()
-    in_file = isinstance(readings, (str, os.PathLike))
-    notes = Notes(str(readings) if in_file else "readings", strict)
+    in_files = isinstance(readings, (str, os.PathLike, list, tuple))
+    files = _files(readings) if in_files else []
+    notes = Notes(str(files[0]) if len(files) == 1 else "readings", strict)
     placed = None if stations is None else read_stations(stations, strict=strict, recipe=recipe)
-    unit = quantity = None
-    if in_file and Path(readings).suffix.lower() not in SUFFIXES:  # type: ignore[arg-type]
-        table: Table = FileTable(readings, notes, recipe.words)  # type: ignore[arg-type]
-    else:
-        frame, unit, quantity = readings_frame(read_table(readings) if in_file else readings, notes)  # type: ignore[arg-type]
-        table = FrameTable(frame, notes, recipe.words)
-    layout = recognize(table, None if placed is None else placed.names, notes, recipe, several=True)
-    if not layout.values:
-        raise InputError(f"{notes.source}: no column holds readings: name it by --value, or value= of a recipe.")
-    seen = _Rows.of(table, layout, recipe, notes)
-    if layout.station is not None and unit is None:
-        unit = one_unit(table, layout, notes)
-    words = [plain(name) for name in table.header]
-    if placed is None and in_file and {*words} & {*LATITUDE} and {*words} & {*LONGITUDE}:
-        placed = read_stations(readings, strict=strict, recipe=recipe)  # type: ignore[arg-type]
-    name = quantity or (Path(readings).stem if in_file else "readings")  # type: ignore[arg-type]
+    name = stem(str(files[0])) if len(files) == 1 else "readings"
+    tables: list[Table] = []
+    unit = None
+    for file in files:
+        own = notes if len(files) == 1 else Notes(str(file), strict)
+        try:
+            if Path(file).suffix.lower() in SUFFIXES:
+                frame, unit, quantity = readings_frame(read_table(file), own, recipe.value)
+                name = quantity or name
+                tables.append(FrameTable(frame, own, recipe.words))
+            else:
+                tables += open_tables(file, own, recipe)
+        except NoReadings as error:
+            if len(files) == 1:
+                raise
+            notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
+    if not in_files:
+        frame, unit, quantity = readings_frame(readings, notes, recipe.value)
+        name = quantity or name
+        tables = [FrameTable(frame, notes, recipe.words)]
+    if not tables:
+        raise InputError(f"{notes.source}: no file has readings: name others.")
+    full = _layouts(tables, None if placed is None else placed.names, recipe, notes)
+    parts = [Rows.of(table, layout, recipe, name, placed) for table, layout in full]
+    seen = parts[0] if len(parts) == 1 else Rows.joined(parts)
+    table, layout = full[0]
+    units = {own: unit for one in tables for own, unit in one.units.items()}
+    if unit is None and (layout.station is not None or layout.single) and len(layout.values) == 1:
+        unit = one_unit(table, layout, table.notes)
+    if placed is None and in_files:
+        placed = _places_in(tables, files, strict, recipe, notes)
     step, regular = seen.step()
     header = table.header
-    understood = replace(
+    by_name = in_files and isinstance(table, FrameTable)  # its format says what the columns are
+    understood = recipe if by_name else replace(
         recipe,
         time=tuple(header[i] for i in layout.time),
         station=recipe.station or (() if layout.station is None else (header[layout.station],)),
-        value=header[layout.values[0]] if layout.station is not None and len(layout.values) == 1 else recipe.value,
+    )  # fmt: skip
+    understood = replace(
+        understood,
+        value=seen.names_of[0] if (layout.station is not None or layout.single) and len(seen.names_of) == 1 else recipe.value,
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
-    notes_of_places = () if placed is None else placed.notes
+    said = [
+        *(() if placed is None else placed.notes),
+        *(note for one, _ in full for note in one.notes.sentences),
+        *notes.sentences,
+    ]
     return Inspection(
-        understood, seen.quantities(header, name, unit), seen.names, placed, order, step, regular, seen.zone,
-        tuple(dict.fromkeys((*notes_of_places, *notes.sentences))),
-    )  # fmt: skip
+        understood,
+        seen.quantities(unit, units),
+        seen.names,
+        placed,
+        order,
+        step,
+        regular,
+        seen.zone,
+        tuple(dict.fromkeys(said)),
+    )
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Readings (R, C) of all rows, and the time and the station of each; a wide table has a column per station."""
-
-    values: np.ndarray
-    columns: tuple[int, ...]
-    stamps: np.ndarray | None
-    site: np.ndarray | None
-    names: tuple[str, ...]
-    zone: str | None
-
-    @classmethod
-    def of(cls, table: Table, layout: Layout, recipe: Recipe, notes: Notes) -> _Rows:
-        import pandas as pd
-
-        wanted = [*layout.time, *([] if layout.station is None else [layout.station])]
-        loaded, values = table.load(wanted, layout.values, odd=LimitCells())
-        texts = dict(zip(wanted, loaded, strict=True))
-        recipe.remove_codes(values)
-        labels, column = labels_of(table, replace(layout, zone=None), texts, len(values), notes)
-        times = understand(labels, column, table.line, notes) if column else None
-        stamps, zone = (None, None) if times is None else (times.stamps, times.zone)
-        if layout.station is None:
-            series = values.T.copy()
-            remove_sentinels(series, np.arange(len(series))[:, None], notes)
-            return cls(series.T, layout.values, stamps, None, tuple(table.header[i] for i in layout.values), zone)
-        site, names = pd.factorize(texts[layout.station])
-        for j in range(values.shape[1]):
-            one = values[:, j].copy()
-            remove_sentinels(one, site, notes)
-            values[:, j] = one
-        return cls(values, layout.values, stamps, site, tuple(map(str, names)), zone)
-
-    def step(self) -> tuple[float | None, float | None]:
-        """The usual time from one reading of a station to its next, and the share of those that are it."""
-        if self.stamps is None or len(self.stamps) < 3:
-            return None, None
-        times = self.stamps.astype("datetime64[ns]").astype(np.int64) / 1e9 if self.stamps.dtype.kind == "M" else self.stamps
-        site = np.zeros(len(times), dtype=int) if self.site is None else self.site
-        order = np.lexsort((times, site))
-        gaps = np.diff(times[order])[np.diff(site[order]) == 0]
-        gaps = gaps[gaps > 0]
-        if not gaps.size:
-            return None, None
-        spans, number = np.unique(gaps, return_counts=True)
-        usual = float(spans[np.argmax(number)])
-        return usual, float(np.mean(np.abs(gaps - usual) <= JITTER * usual))
-
-    def quantities(self, header: Sequence[str], name: str, unit: str | None) -> pd.DataFrame:
-        """A row per quantity."""
-        import pandas as pd
-
-        parts = [(name, unit, self.values)] if self.site is None else [
-            (header[i], unit if len(self.columns) == 1 else None, self.values[:, [j]]) for j, i in enumerate(self.columns)
-        ]  # fmt: skip
-        rows = {}
-        for title, stated, values in parts:
-            known = np.isfinite(values)
-            own = values[known]
-            sites = known.any(axis=0).sum() if self.site is None else len(np.unique(self.site[known[:, 0]]))
-            brackets = BRACKETS.search(title)
-            rows[title] = {
-                "unit": stated or (brackets.group().strip(" ()[]") if brackets else ""),
-                "stations": int(sites),
-                "readings": int(known.sum()),
-                "missing": float(1 - known.mean()),
-                "low": own.min() if own.size else np.nan,
-                "median": np.median(own) if own.size else np.nan,
-                "high": own.max() if own.size else np.nan,
-                "resolution": _resolution(own),
-            }
-        return pd.DataFrame.from_dict(rows, orient="index")
+def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recipe, notes: Notes) -> list[tuple[Table, Layout]]:
+    """The tables that hold readings, with their layouts; the others of several are left out with a note."""
+    full, empty = [], []
+    for table in tables:
+        try:
+            layout = recognize(table, names, table.notes, recipe, several=True)
+            if not layout.values:
+                raise NoReadings(f"{table.source}: no column holds readings: name it by --value, or value= of a recipe.")
+            full.append((table, layout))
+        except NoReadings as error:
+            empty.append(error)
+    if not full:
+        raise empty[0]
+    for why in empty:
+        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
+    return full
 
 
-def _resolution(values: np.ndarray) -> float:
-    """The largest of 1, .5, .1, .05, ... that all values are multiples of; NaN where none is."""
-    sample = values[:: max(1, len(values) // SAMPLE)]
-    if not sample.size:
-        return float("nan")
-    for step in (10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001):
-        parts = sample / step
-        if np.all(np.abs(parts - np.rint(parts)) < 1e-6 * np.maximum(1, np.abs(parts))):
-            return step
-    return float("nan")
+def _files(paths: Any) -> list[Any]:
+    """The files that are named, and those of a folder."""
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    inside = [sorted(p for p in Path(one).iterdir() if p.is_file()) if os.path.isdir(one) else [one] for one in paths]
+    return [file for files in inside for file in files]
+
+
+def _places_in(tables: Sequence[Table], files: Sequence[Any], strict: bool, recipe: Recipe, notes: Notes) -> Stations | None:
+    """Positions in the rows of readings; None where the tables have no columns of them, or nothing in these."""
+    words = {plain(name) for table in tables for name in table.header}
+    if not (words & {*LATITUDE} and words & {*LONGITUDE}) and not words >= {"x", "y"}:
+        return None
+    try:
+        return read_stations(files if len(files) > 1 else files[0], strict=strict, recipe=recipe)
+    except Placeless as error:
+        notes.fact(f"no position is understood ({str(error).rstrip('.')})")
+        return None

@@ -6,43 +6,36 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from nareg.errors import InputError
-from nareg.io._file import FileTable
-from nareg.io._frames import FrameTable
+from nareg.io._file import SAMPLE, FileTable
+from nareg.io._frames import Table
 from nareg.io._missing import is_flag
-from nareg.io._notes import Notes, count, listed
+from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
+from nareg.io._time_columns import counts_rows, more_times, time_columns
 from nareg.io._times import parse
 from nareg.io._vocabulary import (
+    ABOUT,
     BESIDE,
-    CALENDAR,
-    CLOCK,
-    COUNTERS,
-    EAST,
+    BRACKETS,
+    KIND,
     LATITUDE,
     LONGITUDE,
     MISSING,
-    NORTH,
-    NUMBERED,
     POSITION,
+    QUANTITIES,
     SENSOR,
     STATION,
     TIME,
-    UNIT,
-    UNNAMED,
     VALUE,
     ZONE,
     loose,
     plain,
 )
 
-Table = FileTable | FrameTable
-#: A time of day, and what is one in a column of that name.
-CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?", re.ASCII)
-HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
+#: Columns are quantities where at least this share of their names says so: a station may be called Windy Hill.
+NAMED = 0.25
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,8 @@ class Layout:
     """Columns by number: of the times (date and time of day, or year, month and so on), of station names, of readings.
 
     ``extra`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
-    wide table with the column of readings that each is about. ``zone`` names the zone of each time.
+    wide table with the column of readings that each is about. ``zone`` names the zone of each time. A ``single`` table is of
+    one station, with a column per quantity. Of ``kind`` (column and word) only the rows with this word are read.
     """
 
     time: tuple[int, ...]
@@ -59,6 +53,8 @@ class Layout:
     extra: tuple[int, ...] = ()
     flags: tuple[tuple[int, int], ...] = ()
     zone: int | None = None
+    single: bool = False
+    kind: tuple[int, str] | None = None
 
 
 def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool = False) -> Layout:
@@ -69,28 +65,40 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     if isinstance(table, FileTable):
         _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
-    time = recipe.columns("time", table) or _time(table, words, stations, notes)
-    rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
+    time = recipe.columns("time", table)
+    if recipe.start is not None:
+        dated = [name for name, word in zip(table.header, words, strict=True) if word in TIME]
+        if time or dated:
+            raise InputError(
+                f"start is {recipe.start!r}, but {notes.source} has times ({listed(dated or recipe.time)}): omit start."
+            )
+    elif not time:
+        time = time_columns(table, words, stations, notes)
+    rest = [i for i in range(len(words)) if i not in time and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     station = recipe.station_column(table)
-    chosen = recipe.column("value", table)
+    kind = _kind(table, rest, recipe)
+    chosen = recipe.column("value", table) if kind is None else None
     if station is None:
-        station = _station(table, words, [i for i in rest if i != chosen], stations, notes)
+        station = _station(table, words, rest, chosen, stations, notes)
     if station is None and several and stations is None:
         station = _only_words(table, rest, notes)
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
-        if chosen is not None:  # the table of one station, with a column per quantity
-            return Layout(
-                time, None, (chosen,), flags=tuple((i, v) for i, v in _flags_of(table, rest, stations) if v == chosen)
-            )
+        own = _of_one_station(table, words, rest, stations) if chosen is None else [chosen]
+        if own:
+            if len(own) > 1 and not several:
+                _refuse_words(table, rest, notes)
+                _refuse_several(table, own, notes)
+            flags = tuple((i, v) for i, v in _flags_of(table, rest, stations) if v in own)
+            return Layout(time, None, tuple(own), flags=flags, single=True)
         if stations is None:
             _refuse_words(table, rest, notes)
         flags = _flags_of(table, rest, stations)
-        spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
+        spare = {flag for flag, _ in flags} | more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
-    if several and chosen is None:
+    if several and chosen is None and kind is None:
         columns = _numeric(table, words, [i for i in rest if i != station])
         return Layout(time, station, tuple(columns), tuple(i for i in rest if i != station and i not in columns))
     value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
@@ -99,7 +107,55 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
         notes.fact(f"the readings are in column {table.header[chosen]!r}; left out: {listed([table.header[i] for i in extra])}")
     flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
-    return Layout(time, station, (value,), extra, flags, zone)
+    return Layout(time, station, (value,), extra, flags, zone, kind=kind)
+
+
+def _kind(table: Table, rest: list[int], recipe: Recipe) -> tuple[int, str] | None:
+    """The column, and its word, of the rows to read, where ``value`` names no column but a kind of reading."""
+    if recipe.value is None or recipe.value in table.header:
+        return None
+    for column in rest:
+        if plain(table.header[column]) in KIND:
+            (cells,), _ = table.load([column], [])
+            if recipe.value in cells:
+                return column, recipe.value
+    return None
+
+
+def _of_one_station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None) -> list[int]:
+    """Columns of quantities of one station: beside its position, or of several kinds by their names; else none."""
+    if stations is not None and {loose(table.header[i]) for i in rest} & {loose(name) for name in stations}:
+        return []
+    placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
+    if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
+        return []
+    numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
+    return [i for i in numeric if not all(map(parse, filter(None, table.head(i))))]
+
+
+def kinds_of(names: Sequence[str]) -> set[str]:
+    """What columns read: kinds by words in the names, where these have them, or units in brackets."""
+    stated = {brackets.group().strip(" ()[]").casefold() for brackets in map(BRACKETS.search, names) if brackets}
+    units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
+    known = {word: kind for kind, words in QUANTITIES.items() for word in words.split()}
+    kinds: set[str] = set()
+    number = 0
+    for name in names:
+        spelled = f"{name} " + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+        words = re.split(r"[\s_\-]+", spelled.casefold())
+        own = {known[word] for word in (*words, *(w.rstrip("0123456789") for w in words)) if word in known}
+        kinds |= own
+        number += bool(own)
+    return kinds if len(kinds) > 1 and number >= NAMED * len(names) else units
+
+
+def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:
+    names = [table.header[i] for i in columns]
+    raise SeveralQuantities(
+        f"{notes.source} has readings of one station and {len(names)} quantities ({listed(names, 12)}): name the one to read "
+        "by --value, or value= of a recipe. If the columns are stations, pass the table of stations.",
+        names,
+    )
 
 
 def _only_words(table: Table, rest: list[int], notes: Notes) -> int | None:
@@ -138,18 +194,6 @@ def _refuse_words(table: Table, rest: list[int], notes: Notes) -> None:
             )
 
 
-def _more_times(table: Table, rest: list[int], stations: Sequence[str] | None, notes: Notes) -> set[int]:
-    """Columns with dates or times of day beside the one that is read; of known stations, others are left out anyway."""
-
-    def dated(cells: list[str]) -> bool:
-        return not looks_numeric(cells, comma=table.comma) and all(parse(cell) or CLOCK_TIME.fullmatch(cell) for cell in cells)
-
-    more = set() if stations is not None else {i for i in rest if dated(table.head(i))}
-    if more:
-        notes.fact(f"{count(len(more), 'more column')} of times left out: {listed([table.header[i] for i in sorted(more)])}")
-    return more
-
-
 def _leave_out_units(table: FileTable, notes: Notes) -> None:
     """Leave out a row of units below the header: it has no number and no date, and words above the first readings."""
     columns = [table.head(i)[:2] for i in range(len(table.header))]
@@ -166,107 +210,28 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
         table.leave_out_first()
 
 
-def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
-    known = {s.strip() for s in stations} if stations is not None else set()
-    named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
-    parts = _calendar(table, words)
-    if parts and not any(any(table.head(i)) and all(parse(cell) for cell in table.head(i)) for _, i in named):
-        return parts
-    if named:
-        columns = {TIME[rank]: i for rank, i in reversed(named)}
-        if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
-            return columns["date"], columns["time"]
-        return _with_clock(table, words, named[0][1], known, notes)
-    if words[0] in UNNAMED and not _counter(table, 0, words[0]):
-        return (0,)
-    others = [i for i in range(len(words)) if table.header[i] not in known]
-    dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
-    if dated is not None:
-        notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
-        return _with_clock(table, words, dated, known, notes)
-    if isinstance(table, FrameTable) and table.counted:
-        notes.guess(
-            "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced", "set a DatetimeIndex"
-        )
-        return ()
-    if words[0] in UNNAMED:
-        return (0,)
-    if len(table.header) == 1:
-        raise InputError(
-            f"{notes.source} has one column ({table.header[0][:80]!r}): separate its cells by commas, below a header with "
-            "'time', then one column per station."
-        )
-    if sum(parse(name) is not None for name in table.header) > 1:
-        raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
-    if {*LATITUDE, *EAST} & set(words) and {*LONGITUDE, *NORTH} & set(words):
-        raise InputError(
-            f"{notes.source} has positions ({listed(table.header)}) and no times where the readings are expected: pass the "
-            "table of readings, with a column 'time'."
-        )
-    if looks_numeric(table.header, comma=table.comma):
-        raise InputError(
-            f"{notes.source}: there is no column of times, and the header holds numbers ({listed(table.header)}): add a column "
-            "'time', and above it a header if there is none."
-        )
-    raise InputError(
-        f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
-    )
-
-
-def _calendar(table: Table, words: list[str]) -> tuple[int, ...]:
-    """Columns of year, month, day, and what follows of hour (or time of day), minute, second; none without all three."""
-    parts: list[int] = []
-    for names in CALENDAR:
-        part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
-        if part is None:
-            break
-        parts.append(part)
-    if len(parts) == 3:
-        clocks = [i for i, word in enumerate(words) if word in CLOCK and all(map(HOUR.fullmatch, table.head(i)))]
-        parts += clocks[:1]
-    return tuple(parts) if len(parts) > 2 else ()
-
-
-def _with_clock(table: Table, words: list[str], date: int, known: set[str], notes: Notes) -> tuple[int, ...]:
-    """The column of times and, where it has dates alone, the one of the times of day."""
-    if not all(parse(cell) and ":" not in cell for cell in table.head(date)):
-        return (date,)
-    others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
-    clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
-    if len(clocks) != 1:
-        return (date,)
-    notes.guess(
-        f"the times are in the columns {table.header[date]!r} and {table.header[clocks[0]]!r}", "name them 'date' and 'time'"
-    )
-    return date, clocks[0]
-
-
-def _counter(table: Table, index: int, word: str) -> bool:
-    """Whether a column only numbers the rows, as pandas writes its index, and loggers their records."""
-    cells = table.head(index)
-    if word not in (*COUNTERS, *NUMBERED) or not any(cells) or not all(map(str.isdecimal, cells)):
-        return False
-    return word in COUNTERS or [int(cell) - int(cells[0]) for cell in cells] == list(range(len(cells)))
-
-
-def _station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None, notes: Notes) -> int | None:
-    """The column of station names, if the table is long."""
+def _station(
+    table: Table, words: list[str], rest: list[int], chosen: int | None, stations: Sequence[str] | None, notes: Notes
+) -> int | None:
+    """The column of station names, if the table is long; ``chosen`` is that of the readings, if it is known."""
+    others = [i for i in rest if i != chosen]
     names = {s.strip() for s in stations} if stations is not None else set()
     if sum(table.header[i] in names for i in rest) > 1:
         return None
-    candidates = [i for word in (*STATION, *SENSOR) for i in rest if words[i] == word]
+    candidates = [i for word in (*STATION, *SENSOR) for i in others if words[i] == word]
     candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
         if not candidates or not any(cell in names for cell in table.head(candidates[0])):
             loosely_known = {loose(name) for name in names}
             wide = any(loose(table.header[i]) in loosely_known for i in rest)
-            holding = [i for i in rest if len(rest) > 1 and not wide and _holds(table.head(i), loosely_known)]
+            holding = [i for i in others if len(rest) > 1 and not wide and _holds(table.head(i), loosely_known)]
             if holding and holding[0] not in candidates[:1]:
                 notes.guess(f"column {table.header[holding[0]]!r} holds the station names", "name it 'station'")
                 return holding[0]
     if candidates:
         return candidates[0]
+    rest = rest if len(rest) == 2 else others
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
         texts = [i for i in rest if all(map(_word, table.head(i)))]
         numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
@@ -288,8 +253,12 @@ def _word(cell: str) -> bool:
 
 def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:
     """Columns of a long table that are numbers in its first rows, and can be readings."""
-    numeric = [i for i in _possible(table, words, rest) if looks_read(table.head(i), comma=table.comma)]
-    return [i for i in numeric if any(table.head(i))]
+    possible = _possible(table, words, rest)
+    empty = [i for i in possible if not any(table.head(i))]  # some begin later
+    later = dict(zip(empty, table.load(empty, [])[0], strict=True)) if empty else {}
+    cells = {i: [cell for cell in later[i] if cell][:SAMPLE] if i in later else table.head(i) for i in possible}
+    numeric = [i for i in possible if any(cells[i]) and looks_read(cells[i], comma=table.comma)]
+    return [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
 
 
 def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
@@ -301,14 +270,17 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
     """The column of readings in a long table."""
     possible = _possible(table, words, rest)
     numeric = [i for i in possible if looks_read(table.head(i), comma=table.comma)]
+    if len(numeric) > 1:
+        numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])
     if not chosen:
         which = [table.header[i] for i in (numeric or possible or rest)]
-        raise InputError(
+        raise SeveralQuantities(
             f"{notes.source} has a column of stations and so must have one column of readings, not {len(which)} "
-            f"({listed(which, 12)}): name the one to read by --value, or value= of a recipe."
+            f"({listed(which, 12)}): name the one to read by --value, or value= of a recipe.",
+            which,
         )
     places = [table.header[i] for i in rest if words[i] in POSITION]
     if places:
@@ -320,50 +292,3 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
             "keep the columns time, station and value",
         )
     return chosen[0]
-
-
-#: Repeats of station and time are many from this share of the readings on; a column names kinds with so many values at most.
-MANY, KINDS = 0.25, 50
-
-
-def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
-    """The unit that a column of units states; more than one is refused."""
-    stated: str | None = None
-    for column in layout.extra:
-        if plain(table.header[column]) not in UNIT:
-            continue
-        (cells,), _ = table.load([column], [])
-        units = sorted({cell for cell in cells if cell.lower() not in MISSING})
-        if len(units) > 1:
-            other = int(np.flatnonzero(cells != cells[0])[0])
-            raise InputError(
-                f"{notes.source}, {table.line(other)}: {table.column(column)} holds {len(units)} units ({listed(units)}): "
-                "convert the readings to one unit, or keep the rows of one."
-            )
-        stated = units[0] if units else stated
-    return stated
-
-
-def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.ndarray, notes: Notes) -> None:
-    """Refuse a table with many repeats that one column tells apart, as ``parameter`` does for temperature and humidity.
-
-    Parameters
-    ----------
-    table, layout, notes
-        The table.
-    place : (R,) int array
-        Number of station and time of every reading.
-    row : (R,) int array
-        Row of the table that has the reading.
-    """
-    repeats = len(place) - len(np.unique(place))
-    if repeats < MANY * len(place):
-        return
-    for column in layout.extra:
-        (cells,), _ = table.load([column], [])
-        kind, kinds = np.unique(cells[row].astype(str), return_inverse=True)
-        if 1 < len(kind) <= KINDS and len(np.unique(place * len(kind) + kinds)) == len(place):
-            raise InputError(
-                f"{notes.source}: a station has several readings at one time, which {table.column(column)} tells apart "
-                f"({listed(kind.tolist())}): keep the rows of one of them."
-            )

@@ -10,6 +10,18 @@ from nareg.errors import InputError
 LISTED = 3
 
 
+class NoReadings(InputError):
+    """A file that is understood and holds no reading: of several files it is left out with a note."""
+
+
+class SeveralQuantities(InputError):
+    """A table of several quantities, where one is to be read; ``names`` are what ``value`` may name."""
+
+    def __init__(self, message: str, names: Sequence[str]) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
+
+
 class Notes:
     """Sentences about one table; ``strict`` turns each guess into an :class:`InputError`."""
 

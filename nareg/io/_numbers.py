@@ -21,6 +21,10 @@ HEMISPHERE = re.compile(r"\d+(?:[.,]\d+)?\s*°?\s*[NSEW]", re.IGNORECASE)
 UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
 
 
+#: A word per so many numbers of a column is a slip, in a table of so many rows.
+RARE, MANY = 30, 100
+
+
 class OddCells(Protocol):
     """Reads cells that are no numbers, where the table's role tells what they mean."""
 
@@ -58,6 +62,7 @@ class Numbers:
         self.notes, self.where, self.comma, self.finite = notes, where, comma, finite or notes.strict
         self.infinite = self.commas = 0
         self._first: dict[str, tuple[str, str]] = {}  # of each kind of cell, its place and text
+        self._words: list[tuple[str, str, int]] = []  # cells without a digit: place, text and column
 
     def convert(self, cells: np.ndarray, row: int = 0, column: int = 0) -> np.ndarray:
         """Float64 of an object array (R, C) of texts, whose first cell is at this row and column of the table."""
@@ -88,6 +93,9 @@ class Numbers:
                 values[i] = float(cell)  # beside a space that pandas does not know
                 continue
             meant = None if self.odd is None else self.odd.read(cell, row + i // width, column + i % width)
+            if meant is None and not self.finite and len(cell) <= SHOWN and not any(map(str.isdigit, cell)):
+                self._words.append((at(i), cell, column + i % width))
+                meant = float("nan")
             if meant is None:
                 raise InputError(f"{self.notes.source}, {at(i)}: {_refusal(cell)}.")
             values[i] = meant
@@ -106,7 +114,16 @@ class Numbers:
         return values.reshape(cells.shape)
 
     def finish(self, values: np.ndarray) -> None:
-        """Note decimal commas and infinite values; refuse decimal commas beside decimal points."""
+        """Note decimal commas, infinite values and rare words; refuse decimal commas beside points, and frequent words."""
+        for column in sorted({column for *_, column in self._words}):
+            words = [(place, cell) for place, cell, own in self._words if own == column]
+            if len(values) < max(MANY, RARE * len(words)):
+                raise InputError(f"{self.notes.source}, {words[0][0]}: {_refusal(words[0][1])}.")
+            self.notes.guess(
+                f"{count(len(words), 'cell')} that {verb(len(words))} no number, such as {words[0][1]!r} ({words[0][0]}), "
+                f"{'counts' if len(words) == 1 else 'count'} as missing",
+                "leave such cells empty",
+            )
         if self.odd is not None:
             self.odd.finish(values, self.notes, self.where)
         if self.commas:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nareg._core.neighbors import EARTH_RADIUS_KM, unit_vectors
+from nareg.errors import InputError, MissingDependencyError
 from nareg.io._notes import Notes, count, listed, verb
 
 _NUMBER = r"\d+(?:[.,]\d+)?"
@@ -86,6 +87,26 @@ def unpack(places: np.ndarray, notes: Notes) -> np.ndarray:
         "write decimal degrees",
     )
     return degrees
+
+
+def in_degrees(places: np.ndarray, crs: str, notes: Notes) -> np.ndarray:
+    """Latitude and longitude of positions (N, 2) in the plane of a reference system, such as ``EPSG:28992``."""
+    try:
+        from pyproj import CRS, Transformer
+        from pyproj.exceptions import CRSError
+    except ImportError:
+        raise MissingDependencyError(f"crs is {crs!r}, which needs pyproj: pip install pyproj.") from None
+    try:
+        system = CRS.from_user_input(crs)
+    except CRSError:
+        raise InputError(f"crs is {crs!r}, which is not known: pass a code such as 'EPSG:32632' or 'EPSG:28992'.") from None
+    if not system.is_projected:
+        raise InputError(f"crs is {crs!r}, which has no x and y in the plane: pass the system of the coordinates.")
+    longitude, latitude = Transformer.from_crs(system, 4326, always_xy=True).transform(places[:, 0], places[:, 1])
+    if not np.isfinite([longitude, latitude]).all():
+        raise InputError(f"crs is {crs!r}, but positions of {notes.source} lie outside of it: pass their own system.")
+    notes.fact(f"x and y are converted to degrees from {system.name}")
+    return np.column_stack([latitude, longitude])
 
 
 def note_two_decimals(places: np.ndarray, notes: Notes) -> None:

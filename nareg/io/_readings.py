@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nareg._core import checks
-from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_npz, read_table
-from nareg.io._file import FileTable
-from nareg.io._frames import FrameTable, readings_frame
-from nareg.io._layout import Layout, Table, one_unit, recognize, refuse_mixed_kinds
-from nareg.io._missing import marked_bad, remove_sentinels
-from nareg.io._notes import Notes, count, listed
-from nareg.io._numbers import LimitCells
+from nareg.io._frames import FrameTable, Table, readings_frame
+from nareg.io._join import Request, from_columns, joined
+from nareg.io._layout import recognize
+from nareg.io._notes import Notes
+from nareg.io._open import open_tables
 from nareg.io._recipe import Recipe
+from nareg.io._shapes import long, wide
 from nareg.io._tables import Readings, Stations
-from nareg.io._times import Times, joined_date, understand
-from nareg.io._vocabulary import ZONES, absent, loose, match, refuse_repeated
+from nareg.io._vocabulary import match
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: What a file says of stations that others may have.
-ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
 
 
 def read_readings(
@@ -85,15 +78,20 @@ def read_readings(
     2
     """
     if not isinstance(path, (str, os.PathLike)):
-        parts = [read_readings(one, stations, strict=strict, own_order=True, recipe=recipe) for one in path]
-        request = _Request.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
-        return _joined(parts, request)
-    request = _Request.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
+        request = Request.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
+        return joined(path, lambda one: read_readings(one, stations, strict=strict, own_order=True, recipe=recipe), request)
+    request = Request.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
         return _from_foreign(read_table(path), request)
-    return _from_table(FileTable(path, request.notes, request.recipe.words), request)
+    tables = open_tables(path, request.notes, request.recipe)
+    if len(tables) == 1:
+        own = tables[0].notes
+        read = _from_table(tables[0], replace(request, notes=own))
+        return read if own is request.notes else replace(read, notes=(*request.notes.sentences, *read.notes))
+    each = replace(request, keep_absent=False, own_order=True)
+    return joined(tables, lambda table: _from_table(table, replace(each, notes=table.notes)), request)
 
 
 def readings_from_frame(
@@ -132,7 +130,7 @@ def readings_from_frame(
           dtype='datetime64[ns]')
     """
     notes = Notes("readings", strict)
-    return _from_foreign(frame, _Request.of(stations, notes, recipe, keep_absent=keep_absent, own_order=own_order))
+    return _from_foreign(frame, Request.of(stations, notes, recipe, keep_absent=keep_absent, own_order=own_order))
 
 
 def readings_to_frame(readings: Readings) -> pd.DataFrame:
@@ -162,312 +160,22 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
     return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
 
 
-def _joined(parts: Sequence[Readings], request: _Request) -> Readings:
-    """Tables of readings as one: all their stations at all their times."""
-    notes = request.notes
-    if not parts:
-        raise InputError("readings are no files: pass at least one.")
-    own = [part.timestamps for part in parts if part.timestamps is not None]
-    if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
-        raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
-    zones = {part.zone for part in parts}
-    if len(zones) > 1:
-        raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
-    units = {part.unit for part in parts if part.unit}
-    if len(units) > 1:
-        raise InputError(f"readings are several files with different units ({listed(sorted(units))}): convert them to one.")
-    stamps, first = np.unique(np.concatenate(own), return_index=True)
-    labels = np.concatenate([np.array(part.times, dtype=object) for part in parts])[first]
-    names = list(dict.fromkeys(name for part in parts for name in part.names))
-    place = {name: i for i, name in enumerate(names)}
-    checks.memory(
-        f"readings: a table of {len(names):,} stations by {len(stamps):,} times",
-        24.0 * len(names) * len(stamps),
-        alternative="round the times to a common step",
-    )
-    sums, number = np.zeros((len(names), len(stamps))), np.zeros((len(names), len(stamps)), dtype=int)
-    for part, times in zip(parts, own, strict=True):
-        where = np.ix_(np.array([place[name] for name in part.names]), np.searchsorted(stamps, times))
-        sums[where] += np.where(part.observed, part.values, 0.0)
-        number[where] += part.observed
-    twice = int((number > 1).sum())
-    if twice:
-        notes.guess(f"{count(twice, 'reading is', 'readings are')} in several files; they are averaged", "leave out repeats")
-    values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
-    read = _in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
-    said = [note for part in parts for note in part.notes if not ABSENT.search(note)]  # each file may lack stations
-    return replace(read, notes=(*said, *read.notes), unit=next(iter(units), None), quantity=parts[0].quantity)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """The stations to read, or all; whether those without readings stay; whether the order is the table's own."""
-
-    stations: tuple[str, ...] | None
-    notes: Notes
-    recipe: Recipe
-    keep_absent: bool
-    own_order: bool
-
-    @classmethod
-    def of(
-        cls,
-        stations: Sequence[str] | Stations | None,
-        notes: Notes,
-        recipe: Recipe | None,
-        *,
-        keep_absent: bool,
-        own_order: bool,
-    ) -> _Request:
-        if keep_absent and own_order:
-            raise InputError(
-                "own_order is True but the table has no place for stations that keep_absent keeps: pass one of the two."
-            )
-        names = stations.names if isinstance(stations, Stations) else stations
-        return cls(None if names is None else tuple(names), notes, recipe or Recipe(), keep_absent, own_order)
-
-
-def _from_foreign(table: Any, request: _Request) -> Readings:
-    frame, unit, quantity = readings_frame(table, request.notes)
+def _from_foreign(table: Any, request: Request) -> Readings:
+    frame, unit, quantity = readings_frame(table, request.notes, request.recipe.value)
     read = _from_table(FrameTable(frame, request.notes, request.recipe.words), request)
     return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 
 
-def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, request: _Request) -> Readings:
+def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, request: Request) -> Readings:
     if request.stations is not None:
         matched = match(names, request.stations, request.notes, "station")
         values = values[[i for i, name in enumerate(names) if name in matched]]
         names = [matched[name] for name in names if name in matched]
-    return _from_columns(names, labels, values, "times", lambda t: f"time {t}", request, "station")
+    return from_columns(names, labels, values, "times", lambda t: f"time {t}", request, "station")
 
 
-def _from_table(table: Table, request: _Request) -> Readings:
+def _from_table(table: Table, request: Request) -> Readings:
     layout = recognize(table, request.stations, request.notes, request.recipe)
     if layout.station is None:
-        return _wide(table, layout, request)
-    return _long(table, layout, layout.station, request)
-
-
-def labels_of(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: int, notes: Notes) -> tuple[np.ndarray, str]:
-    """The label of every row and the name of its column; the row numbers where there is none."""
-    if not layout.time:
-        return np.array([str(i) for i in range(rows)], dtype=object), ""
-    labels = texts[layout.time[0]]
-    if len(layout.time) > 1:
-        join = joined_date if len(layout.time) > 2 else lambda date, clock: f"{date} {clock}".strip()
-        labels = np.array([join(*parts) for parts in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
-    if layout.zone is not None:
-        labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
-    return labels, table.column(layout.time[0])
-
-
-def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
-    """Labels with the offset of the zone that another column names."""
-    offsets = {}
-    for zone in dict.fromkeys(zones.tolist()):
-        if zone not in ZONES:
-            row = int(np.flatnonzero(zones == zone)[0])
-            raise InputError(
-                f"{notes.source}, {table.place(row, column)}: {zone!r} is no zone that is known: write the offset behind the "
-                "time, as in 2024-01-31 10:00+01:00."
-            )
-        offsets[zone] = f"{ZONES[zone]:+03d}:00"
-    shown = ", ".join(f"{zone} {offset}" for zone, offset in offsets.items())
-    notes.guess(f"the zones of the times are in {table.column(column)} ({shown})", "write the times in UTC")
-    return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
-
-
-def _wide(table: Table, layout: Layout, request: _Request) -> Readings:
-    stations, notes = request.stations, request.notes
-    names = [table.header[i] for i in layout.values]
-    if request.recipe.value is not None:
-        return _of_one_station(table, layout, request)
-    matched = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
-    columns = [i for i in layout.values if table.header[i] in matched]
-    names = [table.header[i] for i in columns]
-    twice = next((name for name in names if not name), None)
-    if twice is not None:
-        raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
-    refuse_repeated(notes.source, names)
-    flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
-    wanted = [*layout.time, *(flag for flag, _ in flags)]
-    loaded, values = table.load(wanted, columns, odd=LimitCells())
-    request.recipe.remove_codes(values)
-    if flags:
-        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
-    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
-    return _from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
-
-
-def _of_one_station(table: Table, layout: Layout, request: _Request) -> Readings:
-    """One column of a table of one station, which has the file's name."""
-    notes = request.notes
-    name = _station_in(notes.source, request.stations)
-    wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
-    loaded, values = table.load(wanted, layout.values, odd=LimitCells())
-    request.recipe.remove_codes(values)
-    for flag, _ in layout.flags:
-        _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], notes)
-    labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
-    own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
-    read = _from_columns([name], labels, values.T, column, table.line, own, "column")
-    return replace(read, quantity=table.header[layout.values[0]])
-
-
-def _station_in(source: str, stations: Sequence[str] | None) -> str:
-    """The station that a file is named after."""
-    stem = Path(source).stem
-    if stations is None:
-        return stem
-    inside = sorted((name for name in stations if loose(name) and loose(name) in loose(stem)), key=len)
-    if not inside:
-        raise InputError(
-            f"{source}: there is no column of stations, and no station's name in the name of the file (stations are "
-            f"{listed(stations)}): name the file after its station, or pass --station-column (station= of a recipe)."
-        )
-    if len(inside) > 1:
-        request_note = listed(inside)
-        if loose(inside[-2]) not in loose(inside[-1]):
-            raise InputError(f"{source}: the name of the file has several stations' names ({request_note}): keep one.")
-    return inside[-1]
-
-
-def _honor(
-    table: Table, flags: list[int], marks: list[np.ndarray], values: np.ndarray, places: list[int], notes: Notes
-) -> None:
-    """Set readings (R, C) that columns of marks call bad to NaN, in place: those of column ``places[k]`` by ``marks[k]``."""
-    known = np.isfinite(values[:, places])
-    name = f"column {table.header[flags[0]]!r}" if len(flags) == 1 else f"columns such as {table.header[flags[0]]!r}"
-    marked = marked_bad(np.concatenate(marks), known.T.ravel(), name, notes)
-    if marked is not None:
-        for place, rows in zip(places, marked.reshape(len(flags), -1), strict=True):
-            values[rows, place] = np.nan
-
-
-def _from_columns(
-    names: Sequence[str], labels: np.ndarray, values: np.ndarray, column: str, line: Callable[[int], str], request: _Request,
-    what: str,
-) -> Readings:  # fmt: skip
-    """Readings (N, T) of a row per station, in time order; ``column`` is empty where there are no times."""
-    notes = request.notes
-    values = np.array(values, dtype=float, order="C")
-    remove_sentinels(values, np.arange(len(values))[:, None], notes)
-    times = understand(labels, column, line, notes) if column else Times(None)
-    zone = request.recipe.zone
-    moved = times.moved(np.zeros(len(labels), dtype=int), values.T, labels, notes, zone)
-    times = times if moved is None else Times(moved, times.zone if zone is None else "UTC")
-    labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
-    return _in_order(names, labels, values, replace(times, stamps=stamps), request, what)
-
-
-def _in_time_order(
-    labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, notes: Notes
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Rows sorted by time, those of one time merged."""
-    if stamps is None or len(stamps) < 2:
-        return labels, values, stamps
-    backwards = int((stamps[1:] < stamps[:-1]).sum())  # differences of dates may overflow
-    if backwards:
-        notes.guess(f"times do not increase ({count(backwards, 'step')} back) and are sorted", "sort the rows by time")
-        order = np.argsort(stamps, kind="stable")
-        labels, values, stamps = labels[order], values[:, order], stamps[order]
-    repeats = stamps[1:] == stamps[:-1]
-    starts = np.flatnonzero(np.concatenate([[True], ~repeats]))
-    if repeats.any():
-        twice = labels[1:][repeats][0]
-        notes.guess(
-            f"{count(len(stamps) - len(starts), 'row repeats', 'rows repeat')} the time of another ({twice!r}); "
-            "their readings are averaged",
-            "keep one row per time",
-        )
-        seen = np.isfinite(values)
-        sums = np.add.reduceat(np.where(seen, values, 0.0), starts, axis=1)
-        number = np.add.reduceat(seen, starts, axis=1, dtype=np.int64)
-        values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
-        labels, stamps = labels[starts], stamps[starts]
-    return labels, values, stamps
-
-
-def _in_order(
-    names: Sequence[str], labels: np.ndarray, values: np.ndarray, times: Times, request: _Request, what: str
-) -> Readings:
-    """The rows in the order of the stations, or their own, and a note about those that never read."""
-    stations, notes = request.stations, request.notes
-    silent = [name for name, never in zip(names, np.isnan(values).all(axis=1), strict=True) if never]
-    if silent:
-        notes.fact(f"{count(len(silent), 'station has', 'stations have')} no reading: {listed(silent)}")
-    if stations is not None:
-        place = {name: i for i, name in enumerate(names)}
-        wanted = absent(stations, names, notes, keep=request.keep_absent, what=what)
-        if request.own_order:
-            wanted = list(names)
-        ordered = np.full((len(wanted), values.shape[1]), np.nan)
-        there = [i for i, name in enumerate(wanted) if name in place]
-        ordered[there] = values[[place[wanted[i]] for i in there]]
-        names, values = wanted, ordered
-    return Readings(tuple(names), tuple(labels), values, times.stamps, times.zone, notes.sentences)
-
-
-def _long(table: Table, layout: Layout, station: int, request: _Request) -> Readings:
-    import pandas as pd
-
-    stations, notes = request.stations, request.notes
-    if not layout.time:
-        raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
-    unit = one_unit(table, layout, notes)
-    wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *([] if layout.zone is None else [layout.zone])]
-    loaded, numbers = table.load(wanted, layout.values, odd=LimitCells())
-    request.recipe.remove_codes(numbers)
-    texts = dict(zip(wanted, loaded, strict=True))
-    for flag, _ in layout.flags:
-        _honor(table, [flag], [texts[flag]], numbers, [0], notes)
-    labels, column = labels_of(table, layout, texts, len(numbers), notes)
-    values, sites = numbers[:, 0], texts[station]
-    if "" in sites:
-        raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
-    site, names = pd.factorize(sites)
-    if stations is not None:
-        matched = match(list(names), stations, notes, "station", merge=True)
-        rows = np.array([name in matched for name in names])[site]
-        site, labels, values = site[rows], labels[rows], values[rows]
-        retained = np.flatnonzero(rows)
-        site, index = pd.factorize(np.array([matched.get(name) for name in names], dtype=object)[site])
-        names = index
-    else:
-        retained = np.arange(len(values))
-    row, unique = pd.factorize(labels)
-    first = retained[np.unique(row, return_index=True)[1]]
-    remove_sentinels(values, site, notes)
-    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
-    unique, stamps = np.asarray(unique, dtype=object), times.stamps
-    zone = request.recipe.zone
-    if stamps is not None or zone is not None:
-        own = None if stamps is None else stamps[row]
-        moved = replace(times, stamps=own).moved(site, values[:, None], unique[row], notes, zone)
-        if moved is not None:
-            stamps, keep_first, row = np.unique(moved, return_index=True, return_inverse=True)
-            unique, times = labels[keep_first], Times(stamps, times.zone if zone is None else "UTC")
-    if stamps is not None:
-        stamps, keep_first, of_label = np.unique(stamps, return_index=True, return_inverse=True)
-        unique, row = unique[keep_first], of_label[row]
-    n, t = len(names), len(unique)
-    checks.memory(
-        f"{notes.source}: a table of {n:,} stations by {t:,} times",
-        24.0 * n * t,
-        alternative="round the times to a common step",
-    )
-    seen = np.isfinite(values)
-    flat = site[seen] * t + row[seen]
-    number = np.bincount(flat, minlength=n * t)
-    if (number > 1).any():
-        refuse_mixed_kinds(table, layout, flat, retained[seen], notes)
-        i, j = divmod(int(np.argmax(number > 1)), t)
-        notes.guess(
-            f"{count(int((number - 1).clip(0).sum()), 'reading repeats', 'readings repeat')} station and time of another "
-            f"({names[i]!r}, {unique[j]!r}); they are averaged",
-            "keep one row per station and time",
-        )
-    sums = np.bincount(flat, weights=values[seen], minlength=n * t)
-    values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
-    table_of = _in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
-    return replace(table_of, unit=unit, quantity=table.header[layout.values[0]])
+        return wide(table, layout, request)
+    return long(table, layout, layout.station, request)

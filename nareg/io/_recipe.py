@@ -15,7 +15,7 @@ import numpy as np
 
 from nareg._storage.files import atomic_write
 from nareg.errors import InputError
-from nareg.io._notes import listed
+from nareg.io._notes import NoReadings, listed
 
 #: Above every recipe that is written.
 TITLE = "# What the columns of a network's tables mean, for nareg clean --recipe. Delete a line to have it guessed.\n"
@@ -39,7 +39,8 @@ class Recipe:
     time : tuple of str
         Columns that make up the times: one, date and time of day, or year, month, day, hour and so on.
     value : str, optional
-        Column of the readings in a long table.
+        Column of the readings where a table has several; or a kind of readings, such as ``"no2"``, that a column
+        ``parameter`` names.
     latitude, longitude, altitude : str, optional
         Columns of the positions. Coordinates in the plane are ``x`` and ``y`` of the table.
     missing : tuple of str
@@ -49,6 +50,13 @@ class Recipe:
     step : str, optional
         Time from one reading to the next, such as ``"10min"``: readings are taken at the nearest. ``"none"`` keeps every time.
         Default: a common step is taken where stations read at nearly the same times, but never at the same.
+    start : str, optional
+        Time of the first row of a table without times, such as ``"2012-03-01"``; ``step`` is the time to the next. The table
+        needs no header: its columns are then numbered from 1.
+    decimal : str, optional
+        Decimal mark, ``","`` or ``"."``: the other one separates thousands. Default: whatever all numbers can be.
+    crs : str, optional
+        Reference system of ``x`` and ``y``, such as ``"EPSG:28992"``. They become latitude and longitude (needs pyproj).
 
     Examples
     --------
@@ -70,6 +78,9 @@ class Recipe:
     missing: tuple[str, ...] = ()
     zone: str | None = None
     step: str | None = None
+    start: str | None = None
+    decimal: str | None = None
+    crs: str | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -80,7 +91,11 @@ class Recipe:
                     raise InputError(f"{field.name} is {value!r}: pass names in quotes.")
                 object.__setattr__(self, field.name, names)
             elif value is not None and not isinstance(value, str):
-                raise InputError(f"{field.name} is {value!r}: pass the name of a column.")
+                raise InputError(f"{field.name} is {value!r}: pass the name of a column, or another text in quotes.")
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"decimal is {self.decimal!r}: pass ',' or '.'.")
+        if self.start is not None and self.step in (None, "auto", "none"):
+            raise InputError(f"start is {self.start!r}, but no step is given: pass the time between rows, too, such as '5min'.")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recipe:
@@ -141,7 +156,7 @@ class Recipe:
         names: Sequence[str] = (named,) if isinstance(named, str) else named or ()
         for name in names:
             if name not in table.header:
-                raise InputError(
+                raise (NoReadings if role == "value" else InputError)(
                     f"{table.source}: {role} is {name!r}, but there is no such column: it has {listed(table.header, 12)}."
                 )
         return tuple(table.header.index(name) for name in names)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
-from nareg.io._file import FileTable
-from nareg.io._frames import FrameTable, stations_frame
-from nareg.io._layout import Table
-from nareg.io._notes import Notes, count, listed
-from nareg.io._places import Angles, note_far, note_two_decimals, refusal, unpack
+from nareg.io._frames import FrameTable, Table, stations_frame
+from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._open import open_tables
+from nareg.io._places import Angles, in_degrees, note_far, note_two_decimals, refusal, unpack
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Stations
+from nareg.io._text import stem
 from nareg.io._vocabulary import (
     ALTITUDE,
     EAST,
@@ -34,13 +35,16 @@ from nareg.io._vocabulary import (
     plain,
 )
 
+Source = TypeVar("Source")
 #: Degrees from 0, 0 within which another station makes it a place.
 FAR = 10.0
 #: A station whose positions differ by more has several: about a kilometer in degrees.
 MOVED = 0.01
 
 
-def read_stations(path: str | os.PathLike[str], *, strict: bool = False, recipe: Recipe | None = None) -> Stations:
+def read_stations(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, strict: bool = False, recipe: Recipe | None = None
+) -> Stations:
     r"""Read station coordinates from a text file (CSV), Parquet, netCDF, or a map file such as GeoJSON.
 
     Parameters
@@ -48,7 +52,8 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False, recipe:
     path : path
         A row per station: ``station`` (or ``station_id``, ``id``, ``name``), then ``latitude`` and ``longitude`` in degrees
         (or ``lat`` and ``lon``, ``lng``, ``long``), or ``x`` and ``y``. ``altitude`` or ``elevation`` may follow. A long table
-        of readings with positions in its rows serves, too. Files that are no text need the extra ``tables``.
+        of readings with positions in its rows serves, too, and several files of them, or a zip archive: a table without a
+        column of stations has the station in the name of the file. Files that are no text need the extra ``tables``.
     strict : bool, default False
         Raise an error with a remedy where a guess would otherwise be noted.
     recipe : Recipe, optional
@@ -72,10 +77,45 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False, recipe:
     >>> read_stations(path).altitude
     array([12., 80.])
     """
+    recipe = recipe or Recipe()
+    if not isinstance(path, (str, os.PathLike)):
+        return _merged(path, lambda one: read_stations(one, strict=strict, recipe=recipe), Notes("stations", strict))
     notes = Notes(str(path), strict)
     if Path(path).suffix.lower() in SUFFIXES:
-        return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes, recipe or Recipe())
-    return _stations(FileTable(path, notes), notes, recipe or Recipe())
+        return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes, recipe)
+    tables = open_tables(path, notes, replace(recipe, start=None))
+    if len(tables) == 1:
+        return _stations(tables[0], tables[0].notes, recipe)
+    return _merged(tables, lambda table: _stations(table, table.notes, recipe), notes)
+
+
+def _merged(sources: Iterable[Source], read: Callable[[Source], Stations], notes: Notes) -> Stations:
+    """The stations of several tables, each once; tables without a position are left out with a note."""
+    parts, placeless = [], []
+    for source in sources:
+        try:
+            parts.append(read(source))
+        except InputError as error:
+            if not isinstance(error, (NoReadings, Placeless)):
+                raise
+            placeless.append(error)
+    if not parts:
+        raise placeless[0] if placeless else InputError(f"{notes.source} are no files: pass at least one.")
+    for why in placeless:
+        notes.fact(f"a file without positions is left out ({str(why).rstrip('.')})")
+    if len({part.metric for part in parts}) > 1:
+        raise InputError(f"{notes.source}: some files have degrees and others meters: pass --crs (crs= of a recipe).")
+    names = np.array([name for part in parts for name in part.names], dtype=object)
+    heights = [np.full(len(part.names), np.nan) if part.altitude is None else part.altitude for part in parts]
+    values = np.column_stack([np.concatenate([part.coordinates for part in parts]), np.concatenate(heights)])
+    names, values = _once(names, values, notes)
+    altitude = None if np.isnan(values[:, 2]).all() else values[:, 2]
+    said = dict.fromkeys(note for part in parts for note in part.notes)
+    return Stations(tuple(names), np.ascontiguousarray(values[:, :2]), parts[0].metric, altitude, (*said, *notes.sentences))
+
+
+class Placeless(InputError):
+    """A table in which no station has a position."""
 
 
 def stations_from_frame(frame: Any, strict: bool = False, *, recipe: Recipe | None = None) -> Stations:
@@ -109,14 +149,17 @@ def stations_from_frame(frame: Any, strict: bool = False, *, recipe: Recipe | No
 def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     words = [plain(name) for name in table.header]
     header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
-    name = recipe.station_column(table)
+    of_readings = not {*recipe.station} & {*table.header} and bool({*words} & {*STATION, *SENSOR})  # the recipe is theirs
+    name = None if of_readings else recipe.station_column(table)
     if name is None:
         name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
         name = 0 if _names(table, 0) else _named_by_words(table, notes)
-    if name is None:
-        if any(word in TIME for word in words):
-            raise InputError(
+    timed = any(word in TIME for word in words)
+    alone = name is None and timed and bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
+    if name is None and not alone:
+        if timed:
+            raise Placeless(
                 f"{notes.source} has a column of times ({header}) where the table of stations is expected: exchange the two "
                 "tables."
             )
@@ -132,24 +175,25 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
     if len(pair) < 2:
-        raise InputError(
+        raise Placeless(
             f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}. Name those of the "
             "positions: --latitude-column and --longitude-column, or latitude= and longitude= of a recipe."
         )
     altitude = recipe.column("altitude", table)
     altitude = _first(words, ALTITUDE, table) if altitude is None else altitude
-    used = {name, *pair} | ({altitude} if altitude is not None else set())
+    used = {name, *pair, altitude}
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
     if extra:
         notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
-    (names, *places), values = table.load(
-        [name, *pair], [*pair, *([] if altitude is None else [altitude])], finite=True, odd=Angles() if degrees else None
-    )
+    columns = [*pair, *([] if altitude is None else [altitude])]
+    words_of, values = table.load([] if name is None else [name], columns, finite=True, odd=Angles() if degrees else None)
+    names = words_of[0] if words_of else np.full(len(values), stem(table.source), dtype=object)
     for row in np.flatnonzero(names == "")[:1]:
         raise InputError(f"{notes.source}, {table.line(row)}: the station has no name: fill it in or drop the row.")
-    if any(word in TIME for word in words):
+    if timed:
         names, values = _once(names, values, notes)
     else:
+        names, values = _listed_once(names, values, notes) if degrees else (names, values)
         distinct(notes.source, list(names))
     if degrees:
         values[_placeless(values[:, :2]), :2] = np.nan
@@ -158,7 +202,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     if lost.any():
         first = int(np.flatnonzero(lost)[0])
         if lost.all():
-            raise InputError(
+            raise Placeless(
                 f"{notes.source}, {table.line(first)}: station {names[first]!r} has no coordinates, and no other station has; "
                 "fill them in."
             )
@@ -171,12 +215,16 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     far = (np.abs(values[:, :2]) > [90, 360]).any(axis=1)
     if degrees and far.any():
         row = int(np.flatnonzero(far)[0])
-        there = ", ".join(place[row] for place in places)
+        there = ", ".join(place[row] for place in table.load(pair, [])[0])
         raise InputError(
             f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: {refusal(*values[row, :2])}."
         )
     values = values[~lost]
-    if degrees:
+    if recipe.crs is not None:
+        if degrees:
+            raise InputError(f"crs is {recipe.crs!r}, but {notes.source} has latitudes and longitudes: omit it.")
+        values[:, :2], degrees = in_degrees(values[:, :2], recipe.crs, notes), True
+    elif degrees:
         note_two_decimals(values[:, :2], notes)
     note_far(names[~lost], values[:, :2], "haversine" if degrees else "euclidean", notes)
     return Stations(
@@ -220,6 +268,24 @@ def _once(names: np.ndarray, values: np.ndarray, notes: Notes) -> tuple[np.ndarr
             f"{count(int(moved.sum()), 'station has', 'stations have')} several positions, and the median is taken: {where}",
             "give each station one position",
         )
+    return places.index.to_numpy(dtype=object), np.array(places, dtype=float)
+
+
+def _listed_once(names: np.ndarray, values: np.ndarray, notes: Notes) -> tuple[np.ndarray, np.ndarray]:
+    """Stations that are listed again at nearly the same place, once, at the median; all others as they are."""
+    import pandas as pd
+
+    grouped = pd.DataFrame(values[:, :2]).groupby(names, sort=False)
+    moved = (grouped.max() - grouped.min()).max(axis=1)
+    again = moved.index[(grouped.size() > 1) & (moved > 0) & (moved <= MOVED)]
+    if not len(again) or len(again) < (grouped.size() > 1).sum():
+        return names, values
+    notes.guess(
+        f"{count(len(again), 'station is', 'stations are')} listed again within a kilometer, and the median is taken: "
+        f"{listed(list(again))}",
+        "list each station once",
+    )
+    places = pd.DataFrame(values).groupby(names, sort=False).median()
     return places.index.to_numpy(dtype=object), np.array(places, dtype=float)
 
 

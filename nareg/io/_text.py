@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 
+from nareg._storage.array_files import EXPANSION, FREE, refuse_expanding
 from nareg.errors import InputError, brief
-from nareg.io._notes import Notes
+from nareg.io._notes import Notes, count, verb
 from nareg.io._numbers import NUMBER
 
 #: First bytes of files that are no text, and what they are. A zip archive may be a workbook.
@@ -21,10 +25,12 @@ BINARY = (
     (b"ARROW1", "an Arrow file"),
     (b"\x89HDF", "an HDF5 or NetCDF file"),
     (b"CDF", "a NetCDF file"),
-    (b"\x1f\x8b", "compressed"),
     (b"BZh", "compressed"),
     (b"\xfd7zXZ", "compressed"),
 )
+GZIP = b"\x1f\x8b"
+#: Lines of nothing but zero bytes and spaces.
+ZEROS = re.compile(r"(?m)^[\0 ]*\0[\0 ]*\n")
 #: Endings of the same, for files that cannot be told by their first bytes.
 ENDINGS = (".xlsx", ".xls", ".ods", ".feather", ".h5")
 REMEDY = "export it as CSV, or read it with pandas and pass the frame from Python"
@@ -48,15 +54,38 @@ def read_text(path: str | os.PathLike[str], notes: Notes) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path} cannot be read ({reason}).") from None
+    if data.startswith(GZIP):
+        data = _decompressed(path, data)
+    return decoded(path, data, notes)
+
+
+def decoded(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
+    """The bytes of a file as text whose lines end as in Unix."""
     kind = next((what for start, what in BINARY if data.startswith(start)), None)
     if kind is None and Path(path).suffix.lower() in ENDINGS:
         kind = f"a {Path(path).suffix.lower()} file by its name"
     if kind is not None:
         raise InputError(f"{path} is {kind}, a CSV file is expected: {REMEDY}.")
-    text = _decode(path, data, notes)
+    text = _decode(path, data, notes).replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text and text.isascii():
+        text, number = ZEROS.subn("", text)  # what a logger writes that loses its power
+        if number:
+            notes.guess(f"{count(number, 'line')} of zero bytes {verb(number)} left out", "delete these lines")
     if "\0" in text:
         raise InputError(f"{path} holds zero bytes and is not a text file: {REMEDY}.")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
+
+
+def _decompressed(path: str | os.PathLike[str], data: bytes) -> bytes:
+    """The bytes in a gzip file, unless it expands to more than a table does."""
+    limit = FREE + EXPANSION * len(data)
+    try:
+        with gzip.GzipFile(fileobj=BytesIO(data)) as file:
+            inside = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is a damaged gzip file ({error}): write it again.") from None
+    refuse_expanding(path, len(inside))
+    return inside
 
 
 def _decode(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
@@ -73,6 +102,11 @@ def _decode(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
         return data.decode("cp1252")
     except UnicodeDecodeError:
         return data.decode("latin-1")
+
+
+def stem(source: str) -> str:
+    """The name of a file without folders and endings."""
+    return Path(source.removesuffix(".gz")).stem
 
 
 def rows(source: str, lines: Iterable[str], separator: str = ",", *, first: int = 1) -> Iterator[tuple[int, list[str]]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes, count, listed, verb
+from nareg.io._notes import NoReadings, Notes, count, listed, verb
 
 #: Column of station names, the first of these that the table has.
 STATION = ("station", "stationid", "stationname", "id", "name")
@@ -34,7 +34,7 @@ EAST = ("x", "easting", "eastings", "rechtswert", "utmx", "utmeasting", "utme", 
 NORTH = ("y", "northing", "northings", "hochwert", "utmy", "utmnorthing", "utmn", "yutm")
 TIME = (
     "datetime", "timestamp", "time", "date", "obsdatetime", "obstime", "obsdate", "observationtime", "observationdate",
-    "tmstamp", "date.utc", "date.local",
+    "tmstamp", "date.utc", "date.local", "timestampstart",
 )  # fmt: skip
 #: Column of the times of day beside one of dates, where hours may stand alone.
 CLOCK = ("time", "timeofday", "hour", "hh", "uhrzeit", "zeit", "stunde", "heure", "hora")
@@ -49,7 +49,7 @@ CALENDAR = (
 )
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
-VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp")
+VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp", "resultmeasure")
 UNIT = ("unit", "units", "einheit")
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
@@ -66,8 +66,27 @@ COUNTERS = (*UNNAMED, "record", "recnbr")
 #: And what may: it counts where its numbers follow one another. NO is a gas, too.
 NUMBERED = ("no", "nr", "row", "rownumber")
 POSITION = (*LATITUDE, *LONGITUDE, *ALTITUDE, *EAST, *NORTH)
+#: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
+QUANTITIES = {
+    "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp tmp modtemp pnt",
+    "humidity": "rh humidity relhum humidite humidité vochtigheid feuchte luftfeuchte relh",
+    "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp",
+    "wind": "wind ws wspd gst spd windspeed windspd vent windsnelheid", "direction": "dir wd wdir winddir direction richting",
+    "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie",
+    "gases": "no no2 nox o3 so2 co ch4", "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
+    "carbon dioxide": "co2 fc nee", "radiation": "netrad ghi dni dhi ppfd swin global direct diffuse solar",
+    "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow",
+    "electricity": "batt vdc idc vac wac battery",
+}  # fmt: skip
+#: Columns that name the kind of each reading of a long table.
+KIND = (
+    "parameter", "variable", "quantity", "element", "datatype", "measurand", "pollutant", "observedproperty", "parametername",
+    "resultcharacteristic", "characteristicname",
+)  # fmt: skip
+#: Ends of names of numbers about readings, not readings: codes, counts of observations, indices of air quality.
+ABOUT = ("code", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")
 #: What long tables carry beside time, station and value.
-BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE)
+BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 
 #: Cells that mean that there is no reading, in lower case.
 MISSING = frozenset(
@@ -119,7 +138,7 @@ def match(
             taken |= set(close.values())
     unknown = [column for column in columns if column not in matched]
     if columns and not matched:
-        raise InputError(
+        raise NoReadings(
             f"{notes.source}: no {what} has a station's name; it has {listed(columns)}, but the stations are "
             f"{listed(stations)}."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import bz2
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_damaged_text_is_refused(tmp_path):
         ("s.xls", b"\xd0\xcf\x11\xe0", "an Excel workbook"),
         ("s.csv", b"PAR1....", "a Parquet file"),
         ("s.feather", b"hello", "a .feather file by its name"),
-        ("s.csv.gz", gzip.compress(b"station,x,y\n", mtime=0), "compressed"),
+        ("s.csv.bz2", bz2.compress(b"station,x,y\n"), "compressed"),
         ("s.csv", b"CDF\x01", "a NetCDF file"),
     ],
 )

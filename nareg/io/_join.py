@@ -1,0 +1,165 @@
+"""Readings in the order of the times and of the stations, and several tables as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from nareg._core import checks
+from nareg.errors import InputError
+from nareg.io._missing import remove_sentinels
+from nareg.io._notes import NoReadings, Notes, SeveralQuantities, count, listed
+from nareg.io._recipe import Recipe
+from nareg.io._tables import Readings, Stations
+from nareg.io._times import Times, understand
+from nareg.io._vocabulary import absent
+
+Source = TypeVar("Source")
+#: What a file says of stations that others may have.
+ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
+
+
+def joined(sources: Iterable[Source], read: Callable[[Source], Readings], request: Request) -> Readings:
+    """Several tables of readings as one: all their stations at all their times. Those without readings are left out."""
+    notes = request.notes
+    parts, empty = [], []
+    for source in sources:
+        try:
+            parts.append(read(source))
+        except NoReadings as error:
+            empty.append(error)
+    if not parts:
+        raise empty[0] if empty else InputError("readings are no files: pass at least one.")
+    for why in empty:
+        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
+    own = [part.timestamps for part in parts if part.timestamps is not None]
+    if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
+        raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
+    zones = {part.zone for part in parts}
+    if len(zones) > 1:
+        raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
+    quantities = list(dict.fromkeys(part.quantity for part in parts if part.quantity and request.recipe.value is None))
+    if len(quantities) > 1:
+        raise SeveralQuantities(
+            f"readings are several files with different quantities ({listed(quantities)}): name one by --value.", quantities
+        )
+    units = {part.unit for part in parts if part.unit}
+    if len(units) > 1:
+        raise InputError(f"readings are several files with different units ({listed(sorted(units))}): convert them to one.")
+    stamps, first = np.unique(np.concatenate(own), return_index=True)
+    labels = np.concatenate([np.array(part.times, dtype=object) for part in parts])[first]
+    names = list(dict.fromkeys(name for part in parts for name in part.names))
+    place = {name: i for i, name in enumerate(names)}
+    checks.memory(
+        f"readings: a table of {len(names):,} stations by {len(stamps):,} times",
+        24.0 * len(names) * len(stamps),
+        alternative="round the times to a common step",
+    )
+    sums, number = np.zeros((len(names), len(stamps))), np.zeros((len(names), len(stamps)), dtype=int)
+    for part, times in zip(parts, own, strict=True):
+        where = np.ix_(np.array([place[name] for name in part.names]), np.searchsorted(stamps, times))
+        sums[where] += np.where(part.observed, part.values, 0.0)
+        number[where] += part.observed
+    twice = int((number > 1).sum())
+    if twice:
+        notes.guess(f"{count(twice, 'reading is', 'readings are')} in several files; they are averaged", "leave out repeats")
+    values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
+    table = in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
+    said = [note for part in parts for note in part.notes if not ABSENT.search(note)]  # each file may lack stations
+    return replace(table, notes=(*said, *table.notes), unit=next(iter(units), None), quantity=parts[0].quantity)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The stations to read, or all; whether those without readings stay; whether the order is the table's own."""
+
+    stations: tuple[str, ...] | None
+    notes: Notes
+    recipe: Recipe
+    keep_absent: bool
+    own_order: bool
+
+    @classmethod
+    def of(
+        cls,
+        stations: Sequence[str] | Stations | None,
+        notes: Notes,
+        recipe: Recipe | None,
+        *,
+        keep_absent: bool,
+        own_order: bool,
+    ) -> Request:
+        if keep_absent and own_order:
+            raise InputError(
+                "own_order is True but the table has no place for stations that keep_absent keeps: pass one of the two."
+            )
+        names = stations.names if isinstance(stations, Stations) else stations
+        return cls(None if names is None else tuple(names), notes, recipe or Recipe(), keep_absent, own_order)
+
+
+def from_columns(
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, column: str, line: Callable[[int], str], request: Request,
+    what: str,
+) -> Readings:  # fmt: skip
+    """Readings (N, T) of a row per station, in time order; ``column`` is empty where there are no times."""
+    notes = request.notes
+    values = np.array(values, dtype=float, order="C")
+    remove_sentinels(values, np.arange(len(values))[:, None], notes)
+    times = understand(labels, column, line, notes) if column else Times(None)
+    zone = request.recipe.zone
+    moved = times.moved(np.zeros(len(labels), dtype=int), values.T, labels, notes, zone)
+    times = times if moved is None else Times(moved, times.zone if zone is None else "UTC")
+    labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
+    return in_order(names, labels, values, replace(times, stamps=stamps), request, what)
+
+
+def _in_time_order(
+    labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, notes: Notes
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows sorted by time, those of one time merged."""
+    if stamps is None or len(stamps) < 2:
+        return labels, values, stamps
+    backwards = int((stamps[1:] < stamps[:-1]).sum())  # differences of dates may overflow
+    if backwards:
+        notes.guess(f"times do not increase ({count(backwards, 'step')} back) and are sorted", "sort the rows by time")
+        order = np.argsort(stamps, kind="stable")
+        labels, values, stamps = labels[order], values[:, order], stamps[order]
+    repeats = stamps[1:] == stamps[:-1]
+    starts = np.flatnonzero(np.concatenate([[True], ~repeats]))
+    if repeats.any():
+        twice = labels[1:][repeats][0]
+        notes.guess(
+            f"{count(len(stamps) - len(starts), 'row repeats', 'rows repeat')} the time of another ({twice!r}); "
+            "their readings are averaged",
+            "keep one row per time",
+        )
+        seen = np.isfinite(values)
+        sums = np.add.reduceat(np.where(seen, values, 0.0), starts, axis=1)
+        number = np.add.reduceat(seen, starts, axis=1, dtype=np.int64)
+        values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
+        labels, stamps = labels[starts], stamps[starts]
+    return labels, values, stamps
+
+
+def in_order(
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, times: Times, request: Request, what: str
+) -> Readings:
+    """The rows in the order of the stations, or their own, and a note about those that never read."""
+    stations, notes = request.stations, request.notes
+    silent = [name for name, never in zip(names, np.isnan(values).all(axis=1), strict=True) if never]
+    if silent:
+        notes.fact(f"{count(len(silent), 'station has', 'stations have')} no reading: {listed(silent)}")
+    if stations is not None:
+        place = {name: i for i, name in enumerate(names)}
+        wanted = absent(stations, names, notes, keep=request.keep_absent, what=what)
+        if request.own_order:
+            wanted = list(names)
+        ordered = np.full((len(wanted), values.shape[1]), np.nan)
+        there = [i for i, name in enumerate(wanted) if name in place]
+        ordered[there] = values[[place[wanted[i]] for i in there]]
+        names, values = wanted, ordered
+    return Readings(tuple(names), tuple(labels), values, times.stamps, times.zone, notes.sentences)

@@ -1,0 +1,138 @@
+"""A path to tables, whatever stands there: a text, a named format, or an archive of them. Nothing is extracted to the disk."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nareg._storage.array_files import refuse_expanding
+from nareg.errors import InputError
+from nareg.io._file import FileTable
+from nareg.io._formats import named_format
+from nareg.io._frames import FrameTable, Table
+from nareg.io._notes import NoReadings, Notes, count, listed, verb
+from nareg.io._numbers import looks_numeric
+from nareg.io._recipe import Recipe
+from nareg.io._text import BINARY, GZIP, REMEDY, decoded, read_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Bytes by which files of one kind are recognized.
+START = 8192
+#: Members of archives that are no tables.
+BESIDE = (".xlsx", ".xls", ".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
+
+
+def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> list[Table]:
+    """The tables of a text file or an archive, one or more; each has notes of its own.
+
+    Raises
+    ------
+    InputError
+        If nothing is recognized, with the remedy.
+    """
+    if "\0" not in str(path) and zipfile.is_zipfile(path):
+        return _of_archive(path, notes, recipe)
+    return [_table(str(path), read_text(path, notes), notes, recipe)]
+
+
+def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two files are of one kind: of a named format, or with the same first line."""
+    heads = []
+    for path in (one, other):
+        try:
+            with open(path, "rb") as file:
+                zipped = file.read(2) == GZIP
+            with gzip.open(path) if zipped else open(path, "rb") as file:
+                heads.append(file.read(START).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n"))
+        except OSError:
+            return False
+    first, second = (named_format(head) for head in heads)
+    if first is not None or second is not None:
+        return first is not None and second is not None and first.name == second.name
+    lines = [head.partition("\n")[0] for head in heads]
+    return lines[0] == lines[1] and bool(lines[0].strip(" ,;"))
+
+
+def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
+    form = named_format(text)
+    if form is None:
+        numbers = None if recipe.start is None else _only_numbers(text)
+        if numbers is not None:
+            return FrameTable(numbers, notes, recipe.words)
+        return FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal)
+    try:
+        frame = form.read(text, Path(source).stem)
+    except InputError as error:
+        raise NoReadings(f"{source}: {error}") from None
+    except Exception as error:  # of pandas and its parsers, of many types
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:120]}"
+        raise InputError(
+            f"{source} begins as a {form.name} file but cannot be read as one ({reason}): export it as CSV."
+        ) from None
+    notes.fact(f"the file is read as {form.name}")
+    for note in frame.attrs["notes"]:
+        notes.fact(note)
+    if frame.empty:
+        raise NoReadings(f"{source}: the {form.name} file has no readings: leave it out.")
+    return FrameTable(frame, notes, recipe.words)
+
+
+def _only_numbers(text: str) -> pd.DataFrame | None:
+    """A table of numbers without times; its first row has the names where it alone has whole numbers, all different."""
+    import pandas as pd
+
+    rows = text.strip("\n").split("\n", 2)
+    separator = next((mark for mark in (",", ";", "\t") if mark in rows[0]), None)
+    first, second = (row.split(separator) for row in (rows * 2)[:2])
+    if not looks_numeric(first, comma=False):
+        return None
+    named = len({*first}) == len(first) and all(map(str.isdecimal, first)) and not all(map(str.isdecimal, second))
+    frame = pd.read_csv(io.StringIO(text), sep=separator or r"\s+", header=0 if named else None)
+    return frame if named else frame.rename(columns=lambda k: str(k + 1))
+
+
+def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> list[Table]:
+    """The tables of a zip archive, in memory."""
+    with zipfile.ZipFile(path) as archive:
+        inside = [one for one in archive.infolist() if not one.is_dir() and not Path(one.filename).name.startswith((".", "__"))]
+        if any(one.filename == "xl/workbook.xml" for one in inside):
+            return [_workbook(path, notes, recipe)]
+        refuse_expanding(path, sum(one.file_size for one in inside))
+        chosen = [one for one in inside if Path(one.filename).suffix.lower() not in BESIDE]
+        if len(chosen) < len(inside):
+            left = [one.filename for one in inside if one not in chosen]
+            notes.fact(f"{count(len(left), 'member')} of the archive that {verb(len(left))} no table left out: {listed(left)}")
+        tables = []
+        for one in chosen:
+            own = Notes(f"{path}/{one.filename}", notes.strict)
+            try:
+                tables.append(_table(own.source, decoded(own.source, archive.read(one), own), own, recipe))
+            except NoReadings as error:
+                notes.fact(f"a member without readings is left out ({one.filename}: {error})")
+            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+                raise InputError(f"{own.source} cannot be read from the archive ({error}): unzip it.") from None
+    if not tables:
+        raise InputError(f"{path} holds no table of readings: {REMEDY}.")
+    return tables
+
+
+def _workbook(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> FrameTable:
+    """The first sheet of an Excel workbook."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_excel(path, sheet_name=0)
+    except ImportError:
+        raise InputError(f"{path} is {BINARY[1][1]}: pip install openpyxl, or {REMEDY}.") from None
+    except Exception as error:  # of openpyxl, of many types
+        raise InputError(f"{path} cannot be read as an Excel workbook ({type(error).__name__}): {REMEDY}.") from None
+    notes.fact("the first sheet of the workbook is read")
+    if frame.empty:
+        raise NoReadings(f"{path}: the first sheet is empty: move the readings there, or {REMEDY}.")
+    return FrameTable(frame, notes, recipe.words)

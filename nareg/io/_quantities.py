@@ -1,0 +1,172 @@
+"""What the rows of readings hold: quantities with their range and resolution, and the usual step of the times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nareg.io._frames import Table
+from nareg.io._grid import NEAR, STEPS
+from nareg.io._labels import labels_of
+from nareg.io._layout import Layout
+from nareg.io._missing import remove_sentinels
+from nareg.io._numbers import LimitCells
+from nareg.io._recipe import Recipe
+from nareg.io._shapes import station_in
+from nareg.io._tables import Stations
+from nareg.io._times import understand
+from nareg.io._vocabulary import BRACKETS, KIND, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Differences between readings that show the resolution, a sample of so many.
+SAMPLE = 20_000
+#: The most frequent time from one reading to the next is the usual one from this share on.
+MODE = 0.1
+#: Names that no column has.
+TIMES, SITES = "\0time", "\0station"
+#: Steps of a station that are within this share of the usual one are regular.
+JITTER = 1e-6
+
+
+def _kinds(table: Table, layout: Layout) -> int | None:
+    """The column that names the kind of each reading, where a long table has one column of readings."""
+    if layout.kind is not None:
+        return layout.kind[0]
+    if layout.station is None or len(layout.values) != 1:
+        return None
+    return next((i for i in layout.extra if plain(table.header[i]) in KIND), None)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Readings (R, C) of all rows, and the time and the station of each; a wide table has a column per station.
+
+    ``names_of`` are the names of the quantities, one for a wide table.
+    """
+
+    values: np.ndarray
+    names_of: tuple[str, ...]
+    stamps: np.ndarray | None
+    site: np.ndarray | None
+    names: tuple[str, ...]
+    zone: str | None
+
+    @classmethod
+    def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str, placed: Stations | None) -> Rows:
+        import pandas as pd
+
+        notes = table.notes
+        kinds = _kinds(table, layout)
+        wanted = [*layout.time, *(i for i in (layout.station, kinds) if i is not None)]
+        loaded, values = table.load(wanted, layout.values, odd=LimitCells())
+        texts = dict(zip(wanted, loaded, strict=True))
+        recipe.remove_codes(values)
+        labels, column = labels_of(table, replace(layout, zone=None), texts, len(values), notes, recipe)
+        times = understand(labels, column, table.line, notes) if column else None
+        stamps, zone = (None, None) if times is None else (times.stamps, times.zone)
+        if layout.station is None and not layout.single:
+            series = values.T.copy()
+            remove_sentinels(series, np.arange(len(series))[:, None], notes)
+            return cls(series.T, (name,), stamps, None, tuple(table.header[i] for i in layout.values), zone)
+        if layout.station is None:
+            own = np.full(len(values), station_in(table.source, None if placed is None else placed.names), dtype=object)
+        else:
+            own = texts[layout.station]
+        names_of = tuple(table.header[i] for i in layout.values)
+        if kinds is not None:
+            kind, words = pd.factorize(texts[kinds])
+            values = np.where(kind[:, None] == np.arange(len(words)), values, np.nan)
+            names_of = tuple(map(str, words))
+            if layout.kind is not None:
+                chosen = kind == names_of.index(layout.kind[1])
+                values, own, stamps = values[chosen], own[chosen], None if stamps is None else stamps[chosen]
+                values, names_of = values[:, [names_of.index(layout.kind[1])]], (layout.kind[1],)
+        site, names = pd.factorize(own)
+        for j in range(values.shape[1]):
+            one = values[:, j].copy()
+            remove_sentinels(one, site, notes)
+            values[:, j] = one
+        return cls(values, names_of, stamps, site, tuple(map(str, names)), zone)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Rows of several tables, with the quantities of all."""
+        import pandas as pd
+
+        frames = []
+        for part in parts:
+            frame = pd.DataFrame(part.values, columns=part.names_of if part.site is not None else part.names)
+            frame = frame.assign(
+                **{TIMES: part.stamps, SITES: None if part.site is None else np.array(part.names, dtype=object)[part.site]}
+            )
+            frames.append(frame if part.site is not None else frame.melt([TIMES], part.names, SITES, part.names_of[0]))
+        every = pd.concat(frames, ignore_index=True)
+        site, names = pd.factorize(every.pop(SITES))
+        stamps = every.pop(TIMES).to_numpy()
+        zones = {part.zone for part in parts}
+        return cls(
+            every.to_numpy(dtype=float), tuple(every.columns), None if stamps.dtype == object else stamps, site, tuple(names),
+            zones.pop() if len(zones) == 1 else None,
+        )  # fmt: skip
+
+    def step(self) -> tuple[float | None, float | None]:
+        """The usual time from one reading of a station to its next, and the share of those that are it."""
+        if self.stamps is None or len(self.stamps) < 3:
+            return None, None
+        times = self.stamps.astype("datetime64[ns]").astype(np.int64) / 1e9 if self.stamps.dtype.kind == "M" else self.stamps
+        site = np.zeros(len(times), dtype=int) if self.site is None else self.site
+        order = np.lexsort((times, site))
+        gaps = np.diff(times[order])[np.diff(site[order]) == 0]
+        gaps = gaps[gaps > 0]
+        if not gaps.size:
+            return None, None
+        spans, number = np.unique(gaps, return_counts=True)
+        usual = float(spans[np.argmax(number)])
+        if number.max() < MODE * len(gaps):  # times jitter
+            median = float(np.median(gaps))
+            near = min(STEPS, key=lambda one: abs(np.log(median / one)))
+            usual = float(near) if self.stamps.dtype.kind == "M" and abs(median / near - 1) <= NEAR else median
+        return usual, float(np.mean(np.abs(gaps - usual) <= JITTER * usual))
+
+    def quantities(self, unit: str | None, units: dict[str, str]) -> pd.DataFrame:
+        """A row per quantity; ``unit`` is that of the only one."""
+        import pandas as pd
+
+        parts = [(self.names_of[0], unit, self.values)] if self.site is None else [
+            (title, unit if len(self.names_of) == 1 else units.get(title), self.values[:, [j]])
+            for j, title in enumerate(self.names_of)
+        ]  # fmt: skip
+        rows = {}
+        for title, stated, values in parts:
+            known = np.isfinite(values)
+            own = values[known]
+            sites = known.any(axis=0).sum() if self.site is None else len(np.unique(self.site[known[:, 0]]))
+            brackets = BRACKETS.search(title)
+            rows[title] = {
+                "unit": stated or (brackets.group().strip(" ()[]") if brackets else ""),
+                "stations": int(sites),
+                "readings": int(known.sum()),
+                "missing": float(1 - known.mean()),
+                "low": own.min() if own.size else np.nan,
+                "median": np.median(own) if own.size else np.nan,
+                "high": own.max() if own.size else np.nan,
+                "resolution": _resolution(own),
+            }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _resolution(values: np.ndarray) -> float:
+    """The largest of 1, .5, .1, .05, ... that all values are multiples of; NaN where none is."""
+    sample = values[:: max(1, len(values) // SAMPLE)]
+    if not sample.size:
+        return float("nan")
+    for step in (10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001):
+        parts = sample / step
+        if np.all(np.abs(parts - np.rint(parts)) < 1e-6 * np.maximum(1, np.abs(parts))):
+            return step
+    return float("nan")

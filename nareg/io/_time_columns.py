@@ -1,0 +1,124 @@
+"""Recognize the columns of the times: one, a date and a time of day, or year, month, day and so on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from nareg.errors import InputError
+from nareg.io._file import WITHOUT_TIMES
+from nareg.io._frames import FrameTable, Table
+from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._numbers import looks_numeric
+from nareg.io._times import parse
+from nareg.io._vocabulary import (
+    CALENDAR,
+    CLOCK,
+    COUNTERS,
+    EAST,
+    LATITUDE,
+    LONGITUDE,
+    NORTH,
+    NUMBERED,
+    TIME,
+    UNNAMED,
+)
+
+#: A time of day, and what is one in a column of that name.
+CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?", re.ASCII)
+HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
+
+
+def more_times(table: Table, rest: list[int], stations: Sequence[str] | None, notes: Notes) -> set[int]:
+    """Columns with dates or times of day beside the one that is read; of known stations, others are left out anyway."""
+
+    def dated(cells: list[str]) -> bool:
+        return not looks_numeric(cells, comma=table.comma) and all(parse(cell) or CLOCK_TIME.fullmatch(cell) for cell in cells)
+
+    more = set() if stations is not None else {i for i in rest if dated(table.head(i))}
+    if more:
+        notes.fact(f"{count(len(more), 'more column')} of times left out: {listed([table.header[i] for i in sorted(more)])}")
+    return more
+
+
+def time_columns(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
+    known = {s.strip() for s in stations} if stations is not None else set()
+    named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
+    parts = _calendar(table, words)
+    if parts and not any(any(table.head(i)) and all(parse(cell) for cell in table.head(i)) for _, i in named):
+        return parts
+    if named:
+        columns = {TIME[rank]: i for rank, i in reversed(named)}
+        if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
+            return columns["date"], columns["time"]
+        return _with_clock(table, words, named[0][1], known, notes)
+    if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
+        return (0,)
+    others = [i for i in range(len(words)) if table.header[i] not in known]
+    dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
+    if dated is not None:
+        notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
+        return _with_clock(table, words, dated, known, notes)
+    if isinstance(table, FrameTable) and table.counted:
+        notes.guess(
+            "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced", "set a DatetimeIndex"
+        )
+        return ()
+    if words[0] in UNNAMED:
+        return (0,)
+    if len(table.header) == 1:
+        raise InputError(
+            f"{notes.source} has one column ({table.header[0][:80]!r}): separate its cells by commas, below a header with "
+            "'time', then one column per station."
+        )
+    if sum(parse(name) is not None for name in table.header) > 1:
+        raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
+    if {*LATITUDE, *EAST} & set(words) and {*LONGITUDE, *NORTH} & set(words):
+        raise NoReadings(
+            f"{notes.source} has positions ({listed(table.header)}) and no times where the readings are expected: pass the "
+            "table of readings, with a column 'time'."
+        )
+    if looks_numeric(table.header, comma=table.comma):
+        raise InputError(
+            f"{notes.source}: there is no column of times, and the header holds numbers ({listed(table.header)}): add a column "
+            f"'time', and above it a header if there is none. {WITHOUT_TIMES}"
+        )
+    raise InputError(
+        f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
+    )
+
+
+def _calendar(table: Table, words: list[str]) -> tuple[int, ...]:
+    """Columns of year, month, day, and what follows of hour (or time of day), minute, second; none without all three."""
+    parts: list[int] = []
+    for names in CALENDAR:
+        part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
+        if part is None:
+            break
+        parts.append(part)
+    if len(parts) == 3:
+        clocks = [i for i, word in enumerate(words) if word in CLOCK and all(map(HOUR.fullmatch, table.head(i)))]
+        parts += clocks[:1]
+    return tuple(parts) if len(parts) > 2 else ()
+
+
+def _with_clock(table: Table, words: list[str], date: int, known: set[str], notes: Notes) -> tuple[int, ...]:
+    """The column of times and, where it has dates alone, the one of the times of day."""
+    if not all(parse(cell) and ":" not in cell for cell in table.head(date)):
+        return (date,)
+    others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
+    clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
+    if len(clocks) != 1:
+        return (date,)
+    notes.guess(
+        f"the times are in the columns {table.header[date]!r} and {table.header[clocks[0]]!r}", "name them 'date' and 'time'"
+    )
+    return date, clocks[0]
+
+
+def counts_rows(table: Table, index: int, word: str) -> bool:
+    """Whether a column only numbers the rows, as pandas writes its index, and loggers their records."""
+    cells = table.head(index)
+    if word not in (*COUNTERS, *NUMBERED) or not any(cells) or not all(map(str.isdecimal, cells)):
+        return False
+    return word in COUNTERS or [int(cell) - int(cells[0]) for cell in cells] == list(range(len(cells)))
