@@ -57,7 +57,8 @@ def test_it_says_what_is_understood_and_writes_a_recipe_that_clean_takes(files, 
 def test_several_quantities_and_no_choice_name_the_option(files):
     seen = run("inspect", files / "meta.csv", files / "data.csv", "--missing", "n.b.")
     assert "clean one of them by --value, such as --value 'Temperatuur'" in seen.output
-    refused = run("clean", files / "meta.csv", files / "data.csv", "--missing", "n.b.")
+    columns = ("--missing", "n.b.", "--station-column", "Meetpunt", "--time-column", "Datum", "--time-column", "Tijd")
+    refused = run("clean", files / "meta.csv", files / "data.csv", *columns, "--strict")
     assert refused.exit_code == 2
     assert "name the one to read by --value" in refused.output
 
@@ -97,5 +98,9 @@ def test_two_quantities_are_cleaned_into_two_folders_and_one_that_fails_stops_no
     assert "value is 'Windrichting', but there is no such column" in done.output
     for name in ("Temperatuur", "Vochtigheid"):
         assert np.isfinite(nareg.io.read_readings(tmp_path / "c" / name / "clean.csv").values).all()
+    every = run("clean", *tables[:-1], tmp_path / "all")
+    assert every.exit_code == 0, every.output
+    assert "2 quantities: each is cleaned" in every.output
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {"Temperatuur", "Vochtigheid"}
     refused = run("clean", *tables, "--value", "Temperatuur", "--value", "Temperatuur")
     assert "names a quantity twice" in refused.output

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -145,24 +146,48 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
     the readings. Writes a report with the error of every method at hidden readings.
     """
+    from nareg.io import SeveralQuantities
+
     files, places = inputs.tables(stations, readings)
     tables: Tables = (files[0] if len(files) == 1 else files, places)
     recipes = columns.recipes()
-    folders = [out if len(recipes) == 1 else out / re.sub(r"[^\w.\-]+", "_", str(recipe.value)) for recipe in recipes]
+    given = (stations, *files, *options.files, *columns.files)
+
+    def clean_one(recipe: Recipe, folder: Path) -> None:
+        _clean_one(tables, recipe, folder, form.value, options, given, strict)
+
+    if len(recipes) > 1:
+        if _clean_each(recipes, out, clean_one):
+            raise typer.Exit(2)
+        return
+    try:
+        clean_one(recipes[0], out)
+    except SeveralQuantities as error:
+        if strict or not error.names:
+            raise
+        errors.print(
+            f"[cyan]note:[/] There are {len(error.names)} quantities: each is cleaned, into a folder of its own. To choose, "
+            "name some by --value.",
+            soft_wrap=True,
+        )
+        recipes = [replace(recipes[0], value=name) for name in error.names]
+        if _clean_each(recipes, out, clean_one) == len(recipes):
+            raise typer.Exit(2) from None
+
+
+def _clean_each(recipes: list[Recipe], out: Path, clean_one: Callable[[Recipe, Path], None]) -> int:
+    """Clean several quantities, each into a folder of its own; how many could not be cleaned."""
+    folders = [out / re.sub(r"[^\w.\-]+", "_", str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
-    failed = False
+    failed = 0
     for recipe, folder in zip(recipes, folders, strict=True):
-        if len(recipes) > 1:
-            console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)
+        console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)
         try:
-            _clean_one(tables, recipe, folder, form.value, options, (stations, *files, *options.files, *columns.files), strict)
+            clean_one(recipe, folder)
         except NaregError as error:
-            if len(recipes) == 1:
-                raise
             errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-            failed = True
-    if failed:
-        raise typer.Exit(2)
+            failed += 1
+    return failed
 
 
 def _clean_one(
