@@ -185,6 +185,14 @@ def test_print_shows_the_formulation_and_the_size():
     assert "second" in text
 
 
+def test_print_counts_the_programs_of_the_rounding():
+    g = nareg.graphs.grid((10, 10))
+    program = programs.prony(g, signals=np.linspace(1, 2, 100), noise=0.5)
+    assert "less than a second" in str(program)
+    program.add(program.w2[:3] == program.w2[0])
+    assert "  about " in str(program)
+
+
 def test_any_solver_of_cvxpy_is_taken():
     pytest.importorskip("cvxopt")
     g, X, _ = case(0)
