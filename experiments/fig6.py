@@ -37,6 +37,8 @@ from nareg.results import WeightDesign
 
 #: Scales that min-max Prony's best is chosen from, over the smallest that meets the bound at 0 dB.
 SCALES = np.geomspace(0.1, 10, 41)
+#: Subsets of stations from which the trend over their number can be judged.
+ENOUGH = 10
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,9 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     f = averages(s, rows)
     ratio = {name: f[MM_PRONY][0] / f[name][0] for name in (NI, KRR, KRR_BEST, BEST)}
     spread = column(mine, "spread", method=MM_PRONY)[0]
-    growing = (ratio[NI] < 1).any() and ratio[NI][-1] < ratio[NI][0]
+    judged = s.subsets >= ENOUGH  # fewer differ by more than the ratio grows
+    growing = judged and (ratio[NI] < 1).any() and ratio[NI][-1] < ratio[NI][0]
+    caution = "" if judged else f" {s.subsets} subsets of stations cannot judge whether the gain grows: run the full setting."
 
     def gains(name: str) -> str:
         return ", ".join(f"{g:+.1f} at {x:g} dB" for g, x in zip(gain[name], snr, strict=True) if np.isfinite(g))
@@ -172,7 +176,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             "interpolation",
             grade([(ratio[NI] < 1).all(), (ratio[KRR] < 1).all(), growing]),
             f"Min-max Prony has {span(ratio[NI])} times the NMSE of NI ({ratio[NI][0]:.3g} with {s.observed[0]} observed "
-            f"stations, {ratio[NI][-1]:.3g} with {s.observed[-1]}) and {span(ratio[KRR])} times that of kernel ridge.",
+            f"stations, {ratio[NI][-1]:.3g} with {s.observed[-1]}) and {span(ratio[KRR])} times that of kernel ridge.{caution}",
             f"Over kernel ridge with its best parameters {span(ratio[KRR_BEST])}, over the best single weight for denoising "
             f"{span(ratio[BEST])}.",
         ),

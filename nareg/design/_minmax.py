@@ -81,7 +81,7 @@ def minmax(
     data_weight : None, "noise" or (N,) array
         Data term for which to design.
     groups : (N,) array of labels, optional
-        Nodes with the same label share a weight (not with ``solver="sdp"``, "clarabel" or "scs").
+        Nodes with the same label share a weight (with the solvers "auto", "low-rank", "closed-form" and "first-order").
     solver : str
         Corners, {"auto", "low-rank", "closed-form", "sdp", "clarabel", "scs"}: ``"prony"`` is solved by a low-rank factor
         and one dual variable, the weight of the two corners, with a proven lower bound ("low-rank", networks of any

@@ -66,8 +66,9 @@ def relaxation(
         ``"closed-form"`` (and ``"auto"``): step one by eigenvalues, then (30) by a low-rank factor of Omega with a
         proven lower bound, rounded, and refined at rank one from several starts. Networks of any size where there are
         fewer signals than nodes and the noise is the same everywhere or ``data_weight="noise"``; else up to 3,000 nodes.
-        ``"sdp"``: (30) by :func:`nareg.design.programs.fit` with Clarabel, or by the solver named, such as ``"SCS"``. For (29)
-        itself as a program see :func:`nareg.design.programs.filter_step`.
+        ``"sdp"``: (30) by :func:`nareg.design.programs.fit` with Clarabel, or by the solver named, such as ``"SCS"``. Step one
+        is in closed form here, too, and the optimum of (29): the matrix inequality never binds, for Omega may grow without
+        bound, and what is left is a Lyapunov equation. As a program it is :func:`nareg.design.programs.filter_step`.
 
     Returns
     -------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -63,15 +61,15 @@ def noisy(signals, db, seed=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("db", "rate"), [(10, 0.9), *at_night([(-10, 0.8), (-10, 0.9), (0, 0.8), (0, 0.9), (10, 0.8)])])
-def test_us_network_promise_and_error(weather, db, rate):
-    """At most .97 times the expected error of the best single weight that keeps the rate."""
+@pytest.mark.parametrize("design", [exact, blind, *at_night([edge])])
+def test_us_network_promise_and_error(weather, db, rate, design):
+    """The promise is kept, with at most .97 times the expected error of the best single weight that keeps the rate."""
     g, X = weather
     noise, Y = noisy(X, db)
-    bar = 0.97 * best_single(g, X @ X.T / X.shape[1], noise, rate)
-    for d in (exact(g, signals=X, noise=noise, rate=rate), blind(g, measurements=Y, noise=noise, rate=rate)):
-        assert_promised(g, d, Y, rate)
-        assert factor(d.matrix, np.ones(140)) <= rate
-        assert risk(g, d, signals=X, noise=noise).mse <= bar
+    d = design(g, **({"measurements": Y} if design is blind else {"signals": X}), noise=noise, rate=rate)
+    assert_promised(g, d, Y, rate)
+    assert factor(d.matrix, np.ones(140)) <= rate
+    assert risk(g, d, signals=X, noise=noise).mse <= 0.97 * best_single(g, X @ X.T / X.shape[1], noise, rate)
 
 
 @pytest.mark.nightly
@@ -99,20 +97,25 @@ def test_molene_with_unequal_noise(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "n"), [("grid", 576), ("power law", 600), *at_night([("grid", 10_000), ("power law", 2000)])])
+@pytest.mark.parametrize(("kind", "size"), [("grid", 8), ("power law", 100), *at_night([("grid", 100), ("power law", 2000)])])
 @pytest.mark.parametrize("design", [exact, blind])
-def test_large_networks(kind, n, design):
+@pytest.mark.parametrize("rate", [0.5, 0.9])
+def test_grids_and_power_laws(kind, size, design, rate):
+    """The promised rounds are kept, and the error is at most that of the best single weight that keeps the rate.
+
+    The bar of .97 is asserted on the US network alone: no design is sure to meet it on any field.
+    """
     rng = np.random.default_rng(0)
     if kind == "grid":
-        g = nareg.graphs.grid((math.isqrt(n), math.isqrt(n)))
+        g = nareg.graphs.grid((size, size))
     else:
-        g = nareg.Graph.from_networkx(pytest.importorskip("networkx").barabasi_albert_graph(n, 3, seed=0))
+        g = nareg.Graph.from_networkx(pytest.importorskip("networkx").barabasi_albert_graph(size, 3, seed=0))
     X = nareg.graphs.heterogeneous_field(g, 12, rng=rng).signals
     noise, Y = noisy(X, 0)
     data = {"signals": X} if design is exact else {"measurements": Y}
-    d = design(g, **data, noise=noise, rate=0.5, sampling=Sampling(n_probes=8))
-    assert d.settings["rate"] == 0.5
-    assert_promised(g, d, Y, 0.5)
+    d = design(g, **data, noise=noise, rate=rate, sampling=Sampling(n_probes=8))
+    assert d.settings["rate"] == rate
+    assert_promised(g, d, Y, rate)
     assert d.objective <= d.certificate.details["best_scalar_risk"]
 
 

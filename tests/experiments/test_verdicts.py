@@ -153,7 +153,7 @@ def test_flips_come_out_with_other_settings_than_printed():
     ],
 )
 def test_the_large_network_is_judged_by_decibels_and_by_ratios(gains, ratios, findings):
-    s = replace(fig6.FIGURE.quick, snr_db=(-5.0, 0.0, 5.0), observed=(10, 50))
+    s = replace(fig6.FIGURE.full, snr_db=(-5.0, 0.0, 5.0), observed=(10, 50))
     methods = (fig6.NI, fig6.MM_PRONY, fig6.MM_THREE, fig6.MM_BEST, fig6.NI_THREE, fig6.BEST, fig6.KRR, fig6.KRR_BEST)
     gain, ratio = dict(zip(s.snr_db, gains, strict=False)), dict(zip(s.observed, ratios, strict=True))
     rows = [
@@ -168,6 +168,9 @@ def test_the_large_network_is_judged_by_decibels_and_by_ratios(gains, ratios, fi
     found = fig6.judge(s, rows)
     assert tuple(one.stated for one in found) == findings
     assert f"{gains[0]:+.1f} at -5 dB, {gains[1]:+.1f} at 0 dB" in verdict(found, "three-db").measured
+    quick = verdict(fig6.judge(replace(s, subsets=2), rows), "interpolation")  # which cannot judge the trend
+    assert quick.stated is not Finding.REPRODUCED
+    assert "2 subsets of stations cannot judge" in quick.measured
 
 
 def test_data_sets_of_the_figures_that_are_absent_are_named():

@@ -124,7 +124,6 @@ class Omega:
             self.variable = cp.Variable((self.n, self.n), PSD=True, name="omega")
             self.unit_entries = self.variable[self.rows, self.columns]
             self.constraints: list[Any] = []
-            self.cone_rows = [self.n]
             self.n_entries = self.rows.size
             return
         filled = sorted(self.tree.pairs() - set(zip(self.rows.tolist(), self.columns.tolist(), strict=True)))
@@ -136,7 +135,6 @@ class Omega:
         index = sp.csr_array((np.arange(self.n_entries) + 1, (self._rows, self._columns)), shape=(self.n, self.n)).toarray()
         index = np.maximum(index, index.T) - 1
         self.constraints = [self._block(index[np.ix_(clique, clique)]) >> 0 for clique in self.tree.cliques]
-        self.cone_rows = [clique.size for clique in self.tree.cliques]
 
     def _block(self, index: np.ndarray) -> Any:
         """The matrix of the variable's entries at ``index``."""

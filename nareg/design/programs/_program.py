@@ -25,11 +25,15 @@ from nareg.results import DesignDetails, Status, WeightDesign
 
 #: Interior-point solver up to cones of this many rows, first-order solver above, unless the caller names one.
 INTERIOR_ROWS = 120
-#: Floating-point operations per second and iterations of an interior-point solver, for the estimate that print shows.
-RATE, ITERATIONS = 5e9, 25
+#: Floating-point operations per second and iterations of an interior-point solver, for the estimate that print shows, and the
+#: programs of the rounding where there are added constraints: seven on the US network, of which each takes about as long.
+RATE, ITERATIONS, ROUNDING = 5e9, 25, 7
 #: Solvers that form no matrix of a cone's size.
 FIRST_ORDER = ("SCS",)
 SCALES = ("mse", "bound")
+#: What to do about a program that is too large.
+PART = "or a part of the network (graph.subgraph)"
+SMALLER_CONES = "or build it with cone='cliques'"
 
 
 @dataclass(frozen=True)
@@ -214,10 +218,11 @@ class Program(ABC):
         self._refuse_nothing()
         name = self._solver(solver)
         if name not in FIRST_ORDER:
-            squares = sum((k * (k + 1) / 2) ** 2 for k in self._cone_rows())
+            rows = self._cone_rows()
+            smaller = self.matrix.cone == "dense" and max(rows) == self.task.n_nodes
             checks.memory(
-                f"solver={name!r} on PSD cones of up to {max(self._cone_rows())} rows", 16.0 * squares,
-                alternative="use solver='SCS', or cone='cliques'",
+                f"solver={name!r} on PSD cones of up to {max(rows)} rows", 16.0 * sum((k * (k + 1) / 2) ** 2 for k in rows),
+                alternative=f"use solver='SCS', {SMALLER_CONES if smaller else PART}",
             )  # fmt: skip
         ending = run(self.problem, name, {**self.settings.get(name, {}), **options})
         omega = self.matrix.value
@@ -231,7 +236,7 @@ class Program(ABC):
         lines = [self.title, *("  " + line for line in self.formula.splitlines())]
         lines += [f"  and your constraint {text}" for text in self._texts()]
         solver = self._solver(None)
-        seconds = self._seconds()
+        seconds = self._seconds() * (1 + ROUNDING if self.added else 1)
         wait = f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} minutes"
         wait = "less than a second" if seconds < 1 else wait
         unknowns = int(self.problem.size_metrics.num_scalar_variables)
@@ -316,11 +321,11 @@ class Program(ABC):
         return "CLARABEL" if max(self._cone_rows()) <= INTERIOR_ROWS else "SCS"
 
     def _cone_rows(self) -> list[int]:
-        """Rows of the PSD cones of Omega and of the program's own matrix inequalities."""
+        """Rows of all PSD cones: of Omega, of the program's own matrices and inequalities, and of the added ones."""
         import cvxpy as cp
 
-        own = [c.shape[0] for c in (*self._own, *self._tie) if isinstance(c, cp.constraints.PSD)]
-        return [*self.matrix.cone_rows, *own]
+        variables = [v.shape[0] for v in self.problem.variables() if v.attributes["PSD"]]
+        return [*variables, *(c.shape[0] for c in self.problem.constraints if isinstance(c, cp.constraints.PSD))]
 
     def _filter(self) -> np.ndarray | None:
         """The filter of the coordinates C^1/2 x after a solve."""
@@ -329,17 +334,24 @@ class Program(ABC):
     def _seconds(self) -> float:
         """What an interior-point solver may take: a factorization with a dense block per cone, per iteration."""
         sizes = np.array([k * (k + 1) / 2 for k in self._cone_rows()])
-        return 0.3 + ITERATIONS * float((sizes**3).sum() + self.matrix.rows.size**3) / 3 / RATE
+        m = self.matrix.rows.size
+        return 0.3 + 1e-3 * m + ITERATIONS * float((sizes**3).sum() + m**3) / 3 / RATE  # the first two: to compile it
 
     def _refuse_large(self, cone: str) -> None:
         """Refuse, before it is built, what would not fit in memory."""
         n = self.task.n_nodes
         m = (self.task.base.L.nnz + n) // 2
-        entries = 4 * m**2 + (n * (n + 1) / 2 if cone == "dense" else 0) * 40
+        rows = [*self._dense_rows(n), *([n] if cone == "dense" else [])]
+        entries = 4 * m**2 + 40 * sum(k * (k + 1) / 2 for k in rows)
+        cones = f", dense cones of up to {max(rows)} rows" if rows else ""
         checks.memory(
-            f"the program ({n} nodes, {m - n} edges)", 8.0 * entries,
-            alternative="use solver='auto' of the design function, or a part of the network (graph.subgraph)",
+            f"the program ({n} nodes, {m - n} edges{cones})", 8.0 * entries,
+            alternative=f"use solver='auto' of the design function, {PART}",
         )  # fmt: skip
+
+    def _dense_rows(self, n: int) -> list[int]:
+        """Rows of the dense cones that the program has beside Omega's."""
+        return []
 
     def _refuse_nothing(self) -> None:
         """Refuse a program whose optimum is zero weights."""

@@ -148,6 +148,7 @@ class CornerFilterProgram(FilterProgram):
         "            H, Omega PSD,  Omega_ii >= lower_i"
     )
     detail = "worst_mse"
+    function = "minmax"
 
     def _error_cost(self) -> tuple[Any, list[Any]]:
         import cvxpy as cp

@@ -14,10 +14,14 @@ from nareg.design._convex.quadratic import gram, linear
 from nareg.design._convex.solving import Optimum
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, half, local_status, problem, root, with_details
-from nareg.design.programs._program import Point, Program
+from nareg.design.programs._program import PART, Point, Program
+from nareg.errors import TooLargeError
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
+
+#: Rows of a dense inequality above which no solver ends in hours.
+DENSE_ROWS = 600
 
 
 def filter_step(
@@ -35,7 +39,8 @@ def filter_step(
 
     ``min ||(H - I) R^1/2||_F^2 + ||H Sigma^1/2||_F^2`` over PSD H and Omega with ``[[I + S, I], [I, H]]`` PSD, the
     matrix inequality (28). Its ``error`` is the expected squared error at each station, convex in H. :meth:`Program.solve`
-    goes on to the weights whose filter is closest to H (30).
+    goes on to the weights whose filter is closest to H (30). The inequality is dense: 40 nodes took 20 seconds, 60 take
+    minutes, and more, by SCS, up to hours. Above 300 it is refused: :func:`nareg.design.relaxation` has the same optimum.
 
     Parameters
     ----------
@@ -80,8 +85,22 @@ class FilterProgram(Program):
     )
     #: Detail of the certificate that has the optimum of step one.
     detail = "symmetric_limit"
+    #: Design function that needs no such program.
+    function: ClassVar[str] = "relaxation"
     #: H is off by the root of what its error is off.
     settings: ClassVar[dict[str, dict[str, Any]]] = {"CLARABEL": {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9}}
+
+    def _refuse_large(self, cone: str) -> None:
+        rows = max(self._dense_rows(self.task.n_nodes), default=0)
+        if rows > DENSE_ROWS:
+            raise TooLargeError(
+                f"the program has a dense inequality of {rows} rows ({self.task.n_nodes} nodes), more than the limit of "
+                f"{DENSE_ROWS}: use nareg.design.{self.function}, which needs none, {PART}."
+            )
+        super()._refuse_large(cone)
+
+    def _dense_rows(self, n: int) -> list[int]:
+        return [n, 2 * n]
 
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp

@@ -184,6 +184,9 @@ class RobustProgram(FilterProgram):
         self.equal_noise = shape[1]
         return task
 
+    def _dense_rows(self, n: int) -> list[int]:
+        return []  # none with equal noise, and else no more nodes than MATRIX_NODES
+
     def _assemble(self) -> tuple[Any, list[Any], list[Any]]:
         import cvxpy as cp
 

@@ -229,6 +229,33 @@ def test_programs_beyond_memory_are_refused_before_they_are_built(monkeypatch):
         programs.prony(g, signals=np.ones(400), noise=1.0)
 
 
+def test_the_filter_step_is_refused_by_its_dense_inequality_before_it_is_built():
+    g = nareg.graphs.grid((20, 20))
+    with pytest.raises(TooLargeError, match=r"dense inequality of 800 rows \(400 nodes\).*use nareg.design.relaxation"):
+        programs.filter_step(g, signals=np.ones(400), noise=1.0)
+
+
+def test_memory_counts_every_cone_and_advises_what_applies(monkeypatch, small):
+    from nareg._core import checks
+
+    g, X, _ = small
+    dense, cliques = (programs.prony(g, signals=X, noise=1.0, cone=cone) for cone in ("dense", "cliques"))
+    step = programs.filter_step(g, signals=X, noise=1.0)
+    assert max(step._cone_rows()) == 2 * g.n_nodes
+    before = len(cliques._cone_rows())
+    assert len(cliques.add(*programs.jacobi(cliques, 0.9))._cone_rows()) > before
+    monkeypatch.setattr(checks._memory, "room", lambda reserved: (64.0, "64 bytes are free"))
+    monkeypatch.setattr(checks, "SMALL", 0)
+    with pytest.raises(TooLargeError, match="cone='cliques'"):
+        dense.optimum("CLARABEL")
+    for program in (cliques, step):
+        with pytest.raises(TooLargeError, match=r"solver='SCS', or a part") as refused:
+            program.optimum("CLARABEL")
+        assert "cliques" not in str(refused.value)
+    with pytest.raises(TooLargeError, match="dense cones of up to 10 rows"):
+        programs.filter_step(g, signals=X, noise=1.0)
+
+
 # -- a promised rate through the design function ----------------------------------------------------------
 
 

@@ -112,6 +112,22 @@ def test_the_dense_cone_has_the_same_optimum(name):
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
 
+@pytest.mark.slow
+def test_cliques_have_the_optimum_of_the_dense_cone_at_40_nodes():
+    g = nareg.graphs.sensor(40, 4, rng=np.random.default_rng(0))
+    X = np.random.default_rng(1).standard_normal((40, 50)) + 1.0
+    built_with = {cone: programs.prony(g, signals=X, noise=1.0, cone=cone) for cone in ("cliques", "dense")}
+    values = {cone: program.optimum("CLARABEL", **TIGHT).value for cone, program in built_with.items()}
+    assert values["cliques"] == pytest.approx(values["dense"], rel=1e-6)
+
+
+def test_step_one_of_the_relaxation_has_the_optimum_of_its_program():
+    g, X, _ = case(4)
+    optimum = programs.filter_step(g, signals=X, noise=0.5).optimum().value
+    d = nareg.design.relaxation(g, signals=X, noise=0.5, solver="sdp")
+    assert d.certificate.details["symmetric_limit"] == pytest.approx(optimum, rel=1e-6)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_problems_are_dpp_and_compile_once(name):
     g, X, noise = case(0)
@@ -186,6 +202,14 @@ def test_print_shows_the_formulation_and_the_size():
     assert "tr(S" in text
     assert "PSD cones, the largest of" in text
     assert "second" in text
+
+
+def test_print_counts_the_programs_of_the_rounding():
+    g = nareg.graphs.grid((10, 10))
+    program = programs.prony(g, signals=np.linspace(1, 2, 100), noise=0.5)
+    assert "less than a second" in str(program)
+    program.add(program.w2[:3] == program.w2[0])
+    assert "  about " in str(program)
 
 
 def test_any_solver_of_cvxpy_is_taken():
