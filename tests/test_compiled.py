@@ -39,7 +39,7 @@ def test_threads_of_the_caller_are_kept(rng):
 WORK = """
 import sys, tempfile, pathlib
 import numpy as np, nareg
-from tests.helpers import at_night
+from nareg.unlearning import CertifiedGPR
 
 graph = nareg.graphs.grid((120, 120))
 y = np.random.default_rng(0).standard_normal((graph.n_nodes, 80))

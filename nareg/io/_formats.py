@@ -183,8 +183,8 @@ def _soil_moisture(text: str, stem: str) -> pd.DataFrame:
     name, unit = next((known for code, known in SOIL.items() if f"_{code}_" in stem), ("value", ""))
     time = pd.to_datetime(table["date"] + " " + table["clock"], format="%Y/%m/%d %H:%M", utc=True)
     places = {column: as_numbers(table[column]) for column in ("latitude", "longitude", "altitude")}
-    kept = {"station": table["station"], "time": time, **places, name: value.mask(failed)}
-    return tidy(kept, {name: unit}, left_out(int(failed.sum()), "with a flag C or D (implausible, dubious)"))
+    columns = {"station": table["station"], "time": time, **places, name: value.mask(failed)}
+    return tidy(columns, {name: unit}, left_out(int(failed.sum()), "with a flag C or D (implausible, dubious)"))
 
 
 def _groundwater(text: str, stem: str) -> pd.DataFrame:

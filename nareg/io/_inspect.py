@@ -18,7 +18,7 @@ from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
 from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._open import open_tables
-from nareg.io._quantities import Rows
+from nareg.io._quantities import QuantityRows
 from nareg.io._recipe import Recipe
 from nareg.io._stations import Placeless, read_stations
 from nareg.io._tables import Stations
@@ -164,8 +164,8 @@ def inspect(
     if not tables:
         raise InputError(f"{notes.source}: no file has readings: name others.")
     full = _layouts(tables, None if placed is None else placed.names, recipe, notes)
-    parts = [Rows.of(table, layout, recipe, name, placed) for table, layout in full]
-    seen = parts[0] if len(parts) == 1 else Rows.joined(parts)
+    parts = [QuantityRows.of(table, layout, recipe, name, placed) for table, layout in full]
+    seen = parts[0] if len(parts) == 1 else QuantityRows.joined(parts)
     table, layout = full[0]
     units = {own: unit for one in tables for own, unit in one.units.items()}
     if unit is None and (layout.station is not None or layout.single) and len(layout.values) == 1:

@@ -23,7 +23,7 @@ Source = TypeVar("Source")
 ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
 
 
-def joined(sources: Iterable[Source], read: Callable[[Source], Readings], request: Request) -> Readings:
+def joined(sources: Iterable[Source], read: Callable[[Source], Readings], request: Wanted) -> Readings:
     """Several tables of readings as one: all their stations at all their times. Those without readings are left out."""
     notes = request.notes
     parts, empty = [], []
@@ -74,7 +74,7 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
 
 
 @dataclass(frozen=True)
-class Request:
+class Wanted:
     """The stations to read, or all; whether those without readings stay; whether the order is the table's own."""
 
     stations: tuple[str, ...] | None
@@ -92,7 +92,7 @@ class Request:
         *,
         keep_absent: bool,
         own_order: bool,
-    ) -> Request:
+    ) -> Wanted:
         if keep_absent and own_order:
             raise InputError(
                 "own_order is True but the table has no place for stations that keep_absent keeps: pass one of the two."
@@ -102,7 +102,7 @@ class Request:
 
 
 def from_columns(
-    names: Sequence[str], labels: np.ndarray, values: np.ndarray, column: str, line: Callable[[int], str], request: Request,
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, column: str, line: Callable[[int], str], request: Wanted,
     what: str,
 ) -> Readings:  # fmt: skip
     """Readings (N, T) of a row per station, in time order; ``column`` is empty where there are no times."""
@@ -146,7 +146,7 @@ def _in_time_order(
 
 
 def in_order(
-    names: Sequence[str], labels: np.ndarray, values: np.ndarray, times: Times, request: Request, what: str
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, times: Times, request: Wanted, what: str
 ) -> Readings:
     """The rows in the order of the stations, or their own, and a note about those that never read."""
     stations, notes = request.stations, request.notes

@@ -43,7 +43,7 @@ def _kinds(table: Table, layout: Layout) -> int | None:
 
 
 @dataclass(frozen=True)
-class Rows:
+class QuantityRows:
     """Readings (R, C) of all rows, and the time and the station of each; a wide table has a column per station.
 
     ``names_of`` are the names of the quantities, one for a wide table.
@@ -57,7 +57,7 @@ class Rows:
     zone: str | None
 
     @classmethod
-    def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str, placed: Stations | None) -> Rows:
+    def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str, placed: Stations | None) -> QuantityRows:
         import pandas as pd
 
         notes = table.notes
@@ -94,7 +94,7 @@ class Rows:
         return cls(values, names_of, stamps, site, tuple(map(str, names)), zone)
 
     @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
+    def joined(cls, parts: Sequence[QuantityRows]) -> QuantityRows:
         """Rows of several tables, with the quantities of all."""
         import pandas as pd
 

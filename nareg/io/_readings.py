@@ -12,7 +12,7 @@ import numpy as np
 
 from nareg.io._binary import SUFFIXES, read_npz, read_table
 from nareg.io._frames import FrameTable, Table, readings_frame
-from nareg.io._join import Request, from_columns, joined
+from nareg.io._join import Wanted, from_columns, joined
 from nareg.io._layout import recognize
 from nareg.io._notes import Notes
 from nareg.io._open import open_tables
@@ -78,9 +78,9 @@ def read_readings(
     2
     """
     if not isinstance(path, (str, os.PathLike)):
-        request = Request.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
+        request = Wanted.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
         return joined(path, lambda one: read_readings(one, stations, strict=strict, own_order=True, recipe=recipe), request)
-    request = Request.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
+    request = Wanted.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
@@ -130,7 +130,7 @@ def readings_from_frame(
           dtype='datetime64[ns]')
     """
     notes = Notes("readings", strict)
-    return _from_foreign(frame, Request.of(stations, notes, recipe, keep_absent=keep_absent, own_order=own_order))
+    return _from_foreign(frame, Wanted.of(stations, notes, recipe, keep_absent=keep_absent, own_order=own_order))
 
 
 def readings_to_frame(readings: Readings) -> pd.DataFrame:
@@ -160,13 +160,13 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
     return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
 
 
-def _from_foreign(table: Any, request: Request) -> Readings:
+def _from_foreign(table: Any, request: Wanted) -> Readings:
     frame, unit, quantity = readings_frame(table, request.notes, request.recipe.value)
     read = _from_table(FrameTable(frame, request.notes, request.recipe.words), request)
     return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 
 
-def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, request: Request) -> Readings:
+def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, request: Wanted) -> Readings:
     if request.stations is not None:
         matched = match(names, request.stations, request.notes, "station")
         values = values[[i for i, name in enumerate(names) if name in matched]]
@@ -174,7 +174,7 @@ def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, 
     return from_columns(names, labels, values, "times", lambda t: f"time {t}", request, "station")
 
 
-def _from_table(table: Table, request: Request) -> Readings:
+def _from_table(table: Table, request: Wanted) -> Readings:
     layout = recognize(table, request.stations, request.notes, request.recipe)
     if layout.station is None:
         return wide(table, layout, request)

@@ -10,7 +10,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._frames import Table
-from nareg.io._join import Request, from_columns, in_order
+from nareg.io._join import Wanted, from_columns, in_order
 from nareg.io._kinds import one_unit, refuse_mixed_kinds
 from nareg.io._labels import labels_of
 from nareg.io._layout import Layout
@@ -23,7 +23,7 @@ from nareg.io._times import Times, understand
 from nareg.io._vocabulary import loose, match, refuse_repeated
 
 
-def wide(table: Table, layout: Layout, request: Request) -> Readings:
+def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
     stations, notes = request.stations, request.notes
     names = [table.header[i] for i in layout.values]
     if layout.single:
@@ -45,7 +45,7 @@ def wide(table: Table, layout: Layout, request: Request) -> Readings:
     return from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
 
 
-def _of_one_station(table: Table, layout: Layout, request: Request) -> Readings:
+def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     """One column of a table of one station, which has the file's name."""
     notes = request.notes
     name = station_in(notes.source, request.stations)
@@ -90,7 +90,7 @@ def _honor(
             values[rows, place] = np.nan
 
 
-def long(table: Table, layout: Layout, station: int, request: Request) -> Readings:
+def long(table: Table, layout: Layout, station: int, request: Wanted) -> Readings:
     import pandas as pd
 
     stations, notes = request.stations, request.notes
