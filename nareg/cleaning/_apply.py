@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg import io
-from nareg.cleaning._limits import at_end, limits
+from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, decimals
+from nareg.cleaning._steps import screen
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Suspect, check
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, absurd, stuck
+from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +145,7 @@ def apply(
     assert table.timestamps is not None
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)
-    bad = (absurd(y.T) | stuck(y.T)).T
+    bad = screen(y)
     suspects: tuple[Suspect, ...] = ()
     flags = np.where(bad, Flag.BAD, Flag.UNKNOWN).astype(np.int8)
     if isinstance(model, SpaceTimeModel):
@@ -158,7 +159,7 @@ def apply(
     report(Progress("smoothing", fraction=0.7))
     smoothed = model.smooth(good, times=times)
     ends, _ = limits(good, bounds)
-    x = np.where(at_end(good, ends), good, ends.clip(smoothed.x))
+    x = np.where(own_estimates(good, ends), good, ends.clip(smoothed.x))
     report(Progress("done", fraction=1.0))
     frames = [io.readings_to_frame(replace(table, values=values[:, new])) for values in (x, smoothed.std, flags)]
     return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, (*table.notes, *notes), table)

@@ -11,7 +11,7 @@ from nareg.cleaning import _compare, _directions
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._kinds import Kind, directions
 from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, drift_errors, drift_note, learn
-from nareg.cleaning._limits import at_end, follow_heights
+from nareg.cleaning._limits import follow_heights, own_estimates
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, Method, SpaceTimeMethod
 from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, screen
@@ -165,8 +165,7 @@ def _possible(job: Job, compared: Compared, x: np.ndarray, std: np.ndarray, rest
     x, std, by_height = follow_heights(job.network.graph, job.network.elevation, good, x, std)
     job.note(by_height)
     job.note(RESTING if resting else None)
-    own = np.isfinite(good) if resting else at_end(good, ends)
-    return np.where(own, good, ends.clip(x)), std
+    return np.where(own_estimates(good, ends), good, ends.clip(x)), std
 
 
 def _reasons(

@@ -11,7 +11,7 @@ from nareg._core import checks
 from nareg.cleaning._words import number
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.spacetime import Bounds, bounds
+from nareg.spacetime import Bounds, bounds, intermittent
 
 #: Bounds that everybody knows; another one may be a limit of detection, beyond which the quantity goes on.
 WELL_KNOWN = (0.0, 100.0)
@@ -60,6 +60,11 @@ def at_end(y: np.ndarray, ends: Bounds) -> np.ndarray:
     """(N, T) True for readings at a bound, where there is no noise: it would carry some of them away from it."""
     at: np.ndarray = (y == ends.low) | (y == ends.high)
     return at
+
+
+def own_estimates(y: np.ndarray, ends: Bounds) -> np.ndarray:
+    """(N, T) True for good readings that are their own estimate: all of an intermittent quantity, else those at a bound."""
+    return np.isfinite(y) if intermittent(y.T) else at_end(y, ends)
 
 
 def follow_heights(

@@ -104,3 +104,14 @@ def test_directions_leave_no_model(tmp_path, rng):
     frame = pd.DataFrame(wind, pd.date_range("2024", periods=60, freq="h", name="time"), list("ABCD"))
     nareg.clean(frame, kind="direction").save(tmp_path)
     assert not (tmp_path / "model.npz").exists()
+
+
+def test_readings_of_rain_stay_as_they_are(rng):
+    """As nareg clean leaves them: apply smoothed what rests at zero."""
+    storm = np.where(rng.random(160) < 0.15, rng.gamma(0.8, 2.0, 160), 0.0)
+    rain = np.round(storm[:, None] * rng.uniform(0.6, 1.4, (160, 5)), 1)
+    frame = pd.DataFrame(rain, pd.date_range("2024", periods=160, freq="h", name="time"), list("ABCDE"))
+    applied = apply(nareg.clean(frame[:120]).model, frame[120:])
+    good = applied.flags.to_numpy() != 4
+    np.testing.assert_array_equal(applied.x.to_numpy()[good], rain[120:][good])
+    assert good.mean() > 0.98
