@@ -161,7 +161,11 @@ def series(cleaned: CleanedTables) -> Figure:
         some = f" ({LONGEST} of {len(when):,} times)" if len(when) > LONGEST else ""
         axes.set_title((f"{table.names[i]}: {word}" if word else table.names[i]) + some, loc="left", fontsize=10)
         axes.set_ylabel(cleaned.unit or "reading")
-        _limits(axes, x[i, part], low[i, part], high[i, part], y)
+        if cleaned.kind == "direction":  # the whole circle: what is just beyond north is near
+            start = -180 if np.nanmin(table.values) < 0 else 0
+            axes.set_ylim(start - 10, start + 370)
+        else:
+            _limits(axes, x[i, part], low[i, part], high[i, part], y)
         axes.margins(x=0.01)
         _time_axis(axes, when)
     handles, labels = grid[0].get_legend_handles_labels()

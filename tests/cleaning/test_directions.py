@@ -148,6 +148,14 @@ def test_directions_are_cleaned_around_the_circle(vanes, cleaned):
     assert rms(turn(nareg.clean(readings, places, kind="number").x.to_numpy(), truth)) > 4 * error
 
 
+def test_the_picture_has_the_whole_circle_and_no_line_across_it(cleaned):
+    for axes in cleaned.figures()["series"].axes:
+        assert axes.get_ylim() == (-10, 370)
+        assert "outside" not in axes.get_title(loc="right")
+        line = next(line for line in axes.get_lines() if line.get_label() == "cleaned")
+        assert np.nanmax(np.abs(np.diff(line.get_ydata()))) <= 180
+
+
 def test_bands_around_the_circle_hold_the_truth(vanes, cleaned):
     low, high = cleaned.band(0.9)
     inside = np.abs(turn(cleaned.x.to_numpy(), vanes[2])) <= (high - low).T / 2
