@@ -32,6 +32,8 @@ FEWEST_FLAGGED, CONTRADICTED = 5, 0.5
 STATIONS = 8
 #: Level whose band reaches one standard deviation.
 ONE_SIGMA = 0.6827
+#: Quantiles between which a station's readings spread, and the factor between the largest and the smallest tenth of stations.
+SPREAD, UNLIKE = (0.9, 0.1), 10.0
 #: The model's standard deviations are stretched where the hidden readings' errors exceed them by this share.
 TOLERATED = 0.1
 
@@ -48,19 +50,27 @@ class Hidden:
         Hidden, and flagged bad.
     gap : (N, T) bool array
         Cells whose reading before or after is missing or hidden too.
+    scale : (N, 1) array, or 1
+        What errors are divided by before methods are compared: see :func:`scales`.
     """
 
     mask: np.ndarray
     flagged: np.ndarray
     gap: np.ndarray
+    scale: np.ndarray | float = 1.0
 
     @classmethod
-    def of(cls, hidden: np.ndarray, observed: np.ndarray, bad: np.ndarray) -> Hidden:
-        """From the hidden cells, the readings of the file, and those that quality control calls bad."""
-        there = observed & ~hidden
+    def of(cls, hidden: np.ndarray, y: np.ndarray, bad: np.ndarray) -> Hidden:
+        """From the hidden cells, the readings (N, T) of the file, and those that quality control calls bad."""
+        there = np.isfinite(y) & ~hidden
         edge = np.zeros((there.shape[0], 1), dtype=bool)
         alone = np.hstack([edge, there[:, :-1]]) & np.hstack([there[:, 1:], edge])
-        return cls(hidden & ~bad, hidden & bad, ~alone)
+        return cls(hidden & ~bad, hidden & bad, ~alone, scales(np.where(bad, np.nan, y)))
+
+    def errors(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """(H,) errors of an estimate at hidden readings that are not flagged, over the scales."""
+        errors: np.ndarray = ((x - y) / self.scale)[self.mask]
+        return errors
 
     @property
     def single(self) -> np.ndarray:
@@ -73,14 +83,34 @@ class Hidden:
         return self.mask & self.gap
 
     @property
+    def measure(self) -> str:
+        """Name of the error by which methods are compared."""
+        return "RMSE" if np.ndim(self.scale) == 0 else "RMSE over each station's spread"
+
+    @property
     def enough(self) -> bool:
         """Whether there are enough to compare methods."""
         return int(self.mask.sum()) >= FEWEST
 
 
+def scales(y: np.ndarray) -> np.ndarray | float:
+    """(N, 1) spreads of the stations where these differ tenfold, over their median; 1 otherwise.
+
+    Where one station counts ten thousand and another ten, the largest would choose the method for all.
+    """
+    rows = [row[np.isfinite(row)] for row in y]
+    spread = np.array([float(np.subtract(*np.quantile(row, SPREAD))) if row.size else 0.0 for row in rows])
+    varying = spread[spread > 0]
+    if not varying.size:
+        return 1.0
+    small, usual, large = np.quantile(varying, (0.1, 0.5, 0.9))
+    return np.where(spread > 0, spread, usual)[:, None] / usual if large > UNLIKE * small else 1.0
+
+
 def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) -> pd.DataFrame:
     """A frame with a row per method, best first: RMSE and MAE at hidden readings, single ones, in gaps, and with flagged ones.
 
+    The best has the least squared error over the stations' :func:`scales`.
     Readings that are flagged bad count in the last columns alone: flags that are wrong hide the errors that they cause.
     """
     import pandas as pd
@@ -97,9 +127,10 @@ def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) ->
             row[f"mae{suffix}"] = float(np.mean(np.abs(errors))) if errors.size else np.nan
         rows[name] = row
     columns = [f"{measure}{suffix}" for suffix in places for measure in ("rmse", "mae")]
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=None if rows else columns)[columns]
+    ranked = sorted(rows, key=lambda name: float(np.mean(hidden.errors(estimates[name], y) ** 2)) if hidden.mask.any() else 0.0)
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=None if rows else columns)[columns].loc[ranked]
     frame.index.name = "method"
-    return frame.sort_values("rmse", kind="stable")
+    return frame
 
 
 def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> tuple[float, float]:
@@ -108,7 +139,7 @@ def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -
     Squared errors are capped, as in the choice of a model: one broken sensor must not decide.
     """
     where = hidden.mask
-    a, b = (mine - y)[where], (other - y)[where]
+    a, b = hidden.errors(mine, y), hidden.errors(other, y)
     scale = min(robust_scale(a), robust_scale(b)) or np.inf
     difference = winsorized_squares(a, scale) - winsorized_squares(b, scale)
     station = np.nonzero(where)[0]
@@ -145,13 +176,13 @@ def spread(graph: Graph, y: np.ndarray, x: np.ndarray, hidden: Hidden, *, prior:
     """
     if not hidden.enough:
         return np.full(y.shape, np.nan)
-    squares = np.where(hidden.mask, (x - np.where(hidden.mask, y, 0.0)) ** 2, 0.0)
+    squares = np.where(hidden.mask, ((x - np.where(hidden.mask, y, 0.0)) / hidden.scale) ** 2, 0.0)
     counts = hidden.mask.sum(axis=1)
     common = float(squares.sum() / counts.sum())
     own = (squares.sum(axis=1) + prior * common) / (counts + prior) / (common or 1.0)
     kinds = [float(squares[where].mean()) if where.any() else common for where in (hidden.single, hidden.in_gaps)]
     observed = np.isfinite(y)
-    variance = own[:, None] * np.where(observed, *kinds)
+    variance = own[:, None] * np.where(observed, *kinds) * hidden.scale**2
     silent = ~observed.any(axis=1)
     variance[silent] += _level_variance(graph, y)
     return np.sqrt(variance)
@@ -185,8 +216,8 @@ def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple
         shares.append(float(np.mean((y[where] >= low[where]) & (y[where] <= high[where]))))
     frame = pd.DataFrame({"nominal": LEVELS, "observed": shares})
     low, high = predicted.interval(ONE_SIGMA, of="reading", calibrated=False)
-    expected = ((high - low) / 2)[where]
-    errors = (y - predicted.x)[where]
+    expected = ((high - low) / 2 / hidden.scale)[where]
+    errors = hidden.errors(predicted.x, y)
     ratio = float(np.sqrt(np.mean(errors**2) / max(float(np.mean(expected**2)), 1e-300)))
     line = (
         f"at hidden readings the model expects an error of {number(float(np.sqrt(np.mean(expected**2))))}, noise included; "

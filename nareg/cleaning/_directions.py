@@ -85,7 +85,7 @@ def run(job: Job) -> Cleaned:
         if name in north.methods
     }
     flags = np.maximum(east.flags, north.flags)
-    hidden = Hidden.of(chosen, np.isfinite(y), east.bad | north.bad)
+    hidden = Hidden.of(chosen, y, east.bad | north.bad)
     errors = _compare.table(y, predicted if hidden.enough else {}, hidden)
     name, why = choose(y, predicted, hidden)
     coverage, stretch = _coverage(y, halves, predicted.get(MODEL), hidden)

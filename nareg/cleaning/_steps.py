@@ -57,7 +57,7 @@ def compare(
         quality = in_own_times(quality, job.network.readings)
     flags = _flags(y, excluded) if quality is None else quality.flags
     bad = excluded | (flags == Flag.BAD)
-    hidden = Hidden.of(chosen, np.isfinite(y), bad)
+    hidden = Hidden.of(chosen, y, bad)
     fitted = [] if model is None else [_fitted(job, SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
     if chosen.any() or model is None:
         steps = np.linspace(FITTED + 0.02, PREDICTED, 8)
@@ -71,7 +71,7 @@ def compare(
             job.note(wrong_flags)
             quality = without_spikes(quality, excluded)
             flags, bad = quality.flags, excluded
-            hidden = Hidden.of(chosen, np.isfinite(y), bad)
+            hidden = Hidden.of(chosen, y, bad)
     good = np.where(bad, np.nan, y)
     ends, stated = limits(good, job.settings.bounds)
     job.note(stated)
@@ -137,18 +137,18 @@ def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> t
     if not hidden.enough:
         name = next(name for name in (MODEL, WEIGHT, MEDIAN, LINE) if name in predicted)  # without a comparison: in space
         return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"
-    rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in predicted.items()}
+    rms = {name: float(np.sqrt(np.mean(hidden.errors(x, y) ** 2))) for name, x in predicted.items()}
     other = min((name for name in rms if name != MODEL), key=rms.__getitem__)
     if MODEL not in rms:
-        return other, f"best of the simple methods at hidden readings, RMSE {number(rms[other])}"
+        return other, f"best of the simple methods at hidden readings, {hidden.measure} {number(rms[other])}"
     excess, error = _compare.excess(y, predicted[MODEL], predicted[other], hidden)
     share = rms[MODEL] / rms[other] if rms[other] > 0 else 1.0
     if excess > error:
         return other, (
-            f"another method wins: RMSE {number(rms[other], 3)} at hidden readings, against {number(rms[MODEL], 3)} of the "
-            "space-time model"
+            f"another method wins: {hidden.measure} {number(rms[other], 3)} at hidden readings, "
+            f"against {number(rms[MODEL], 3)} of the space-time model"
         )
-    return MODEL, f"its RMSE at hidden readings is {share:.2f} times that of the best other method, {other}"
+    return MODEL, f"its {hidden.measure} at hidden readings is {share:.2f} times that of the best other method, {other}"
 
 
 def frame(network: StationNetwork, values: np.ndarray) -> pd.DataFrame:

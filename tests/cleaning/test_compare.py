@@ -6,9 +6,10 @@ import pytest
 
 import nareg
 from nareg.cleaning import _compare, _simple, _steps
-from nareg.cleaning._compare import Hidden
-from nareg.cleaning._methods import simple_methods
+from nareg.cleaning._compare import Hidden, scales, table
+from nareg.cleaning._methods import MODEL, simple_methods
 from nareg.cleaning._simple import RIDGE, _solve, one_weight
+from nareg.cleaning._steps import choose
 from nareg.cleaning._words import number
 
 
@@ -19,11 +20,11 @@ def everything(y: np.ndarray) -> Hidden:
 def test_hidden_readings_are_single_where_both_neighbors_in_time_read():
     observed = np.array([[True, True, True, True, True, True, False, True]])
     hidden = np.array([[False, True, False, True, True, False, False, True]])
-    measured = Hidden.of(hidden, observed, np.zeros_like(hidden))
+    measured = Hidden.of(hidden, np.where(observed, 1.0, np.nan), np.zeros_like(hidden))
     np.testing.assert_array_equal(measured.single[0], [False, True] + [False] * 6)
     np.testing.assert_array_equal(measured.in_gaps[0], [False, False, False, True, True, False, False, True])
     bad = np.array([[False, True, False, False, False, False, False, False]])
-    assert not Hidden.of(hidden, observed, bad).single.any()
+    assert not Hidden.of(hidden, np.where(observed, 1.0, np.nan), bad).single.any()
 
 
 def test_the_better_method_is_used_only_beyond_the_standard_error(rng):
@@ -152,3 +153,22 @@ def test_spread_is_the_error_of_cells_of_the_same_kind(rng):
 )
 def test_numbers_as_sentences_have_them(value, text):
     assert number(value) == text
+
+
+def test_a_giant_station_does_not_choose_the_method_for_all(rng):
+    """The first method is three times better at nine of ten stations, and worse at one that reads a thousand times more."""
+    size = np.r_[np.ones(9), np.full(2, 1e3)][:, None]
+    y = size * rng.standard_normal((11, 80))
+    noise = size * rng.standard_normal(y.shape)
+    share = np.r_[np.full(9, 0.1), np.full(2, 0.35)][:, None]
+    estimates = {MODEL: y + share * noise, "other": y + 0.3 * noise}
+    hidden = Hidden.of(np.ones(y.shape, dtype=bool), y, np.zeros(y.shape, dtype=bool))
+    assert choose(y, estimates, hidden)[0] == MODEL
+    frame = table(y, estimates, hidden)
+    assert list(frame.index) == [MODEL, "other"]
+    assert frame["rmse"][MODEL] > frame["rmse"]["other"]  # in the unit of the readings the giants are all
+
+
+def test_stations_of_one_size_are_compared_in_the_unit_of_the_readings(rng):
+    y = 7 * rng.standard_normal((10, 80)) * rng.uniform(1, 3, (10, 1))
+    assert scales(y) == 1.0

@@ -168,3 +168,13 @@ def test_auto_compares_transforms_of_skewed_readings_near_zero():
     assert [law.name for law in _transforms.candidates(skewed - 1.0)] == ["none", "sqrt", "log"]
     assert [law.name for law in _transforms.candidates(skewed - 10.0)] == ["none"]
     assert [law.name for law in _transforms.candidates(-skewed)] == ["none"]
+
+
+def test_the_logarithm_bends_at_small_stations_where_stations_are_unlike(rng):
+    """A shift by the usual reading of all would leave a station of a thousandth of it on a straight part."""
+    alike = np.exp(rng.standard_normal((20, 200)))
+    assert named("log", alike).shift == pytest.approx(0.15 * np.median(alike))
+    sizes = 10.0 ** np.linspace(0, 4, 20)[:, None]
+    shift = named("log", sizes * alike).shift
+    assert 0.15 * sizes.min() / 2 < shift < 0.15 * np.median(sizes) / 5
+    assert named("log", 100 * sizes * alike).shift == pytest.approx(100 * shift)

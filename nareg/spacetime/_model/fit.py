@@ -219,16 +219,15 @@ def chosen_transform(
     transform: TransformLike, y: np.ndarray, grid: TimeGrid, learner: Learner, wanted: str | tuple[str, ...]
 ) -> Transform:
     """The transform that a user named, or the one of largest likelihood of the learner's patch after a few steps."""
-    seen = y[np.isfinite(y)]
     if not (isinstance(transform, str) and transform == "auto"):
-        return _transforms.named(transform, seen)
-    laws = {law.name: law for law in _transforms.candidates(seen)}
+        return _transforms.named(transform, y)
+    laws = {law.name: law for law in _transforms.candidates(y)}
     if len(laws) == 1:
         return laws["none"]
     stations, space = learner.patch(y)
     part, trial = y[stations], _dense.DenseLearner(space)
     scores = {}
-    for law in _transforms.candidates(part[np.isfinite(part)]):
+    for law in _transforms.candidates(part):
         rows, unit, _ = _prepared(part, grid, law, lambda rows: trial.cycles(rows, grid, wanted))
         slices = _dense.windows_of(rows, 1)
         windows = [rows[p] for p in slices]

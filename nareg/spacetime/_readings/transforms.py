@@ -22,6 +22,8 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 SKEWED = 0.7
 #: Readings that vary by less than this share of their size are on a straight part of every transform.
 BENT = 0.1
+#: Shift of the logarithm as a share of the usual reading; that of small stations, a quantile, where it is so many times less.
+SHARE, SMALL, UNLIKE = 0.15, 0.1, 5.0
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,11 @@ def logarithm(shift: float, low: float = 0.0) -> Transform:
     return Transform("log", shift, low)
 
 
-def named(value: TransformLike, readings: np.ndarray) -> Transform:
-    """The transform that a user asked for; ``readings`` are the finite ones."""
+def named(value: TransformLike, y: np.ndarray) -> Transform:
+    """The transform that a user asked for, by readings (N, T), or all of one kind of station."""
     if value is None or value == "none":
         return none()
+    readings = y[np.isfinite(y)]
     if isinstance(value, str) and value in NAMES:
         if not _nearly_positive(readings):
             raise InputError(
@@ -105,7 +108,7 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
                 "pass transform=None, or set negative readings to NaN."
             )
         low = min(float(readings.min()), 0.0)
-        return square_root(low) if value == "sqrt" else logarithm(_shift(readings), low)
+        return square_root(low) if value == "sqrt" else logarithm(_shift(y), low)
     if isinstance(value, tuple) and len(value) == 2 and all(callable(part) for part in value):
         forward, backward = value
         with np.errstate(all="ignore"):
@@ -123,11 +126,12 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
     raise InputError(f"transform is {value!r}; choose 'auto', None, 'sqrt', 'log' or a pair of functions (forward, backward).")
 
 
-def candidates(readings: np.ndarray) -> list[Transform]:
+def candidates(y: np.ndarray) -> list[Transform]:
     """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
+    readings = y[np.isfinite(y)]
     if np.std(readings) <= BENT * np.abs(readings).mean() or _skewness(readings) < SKEWED or not _nearly_positive(readings):
         return [none()]
-    return [none(), named("sqrt", readings), named("log", readings)]
+    return [none(), named("sqrt", y), named("log", y)]
 
 
 def _skewness(readings: np.ndarray) -> float:
@@ -144,9 +148,20 @@ def _nearly_positive(readings: np.ndarray) -> bool:
     return bool(readings.min() >= 0 or (positive.size and -readings.min() < np.median(positive)))
 
 
-def _shift(readings: np.ndarray) -> float:
-    positive = readings[readings > 0]
-    return 0.15 * float(np.median(positive)) if positive.size else 1.0
+def _shift(y: np.ndarray) -> float:
+    """A part of the usual positive reading: of all stations, or of the small ones where those are far below the usual.
+
+    Readings below the shift are on a straight part of the logarithm, which small stations must not be as a whole.
+    """
+    positive = y[y > 0]
+    if not positive.size:
+        return 1.0
+    usual = float(np.median(positive))
+    if y.ndim == 2:
+        own = [float(np.median(row[row > 0])) for row in y if (row > 0).any()]
+        small = float(np.quantile(own, SMALL))
+        usual = small if small * UNLIKE < usual else usual
+    return SHARE * usual
 
 
 def restore(name: str, shift: float, low: float) -> Transform:
