@@ -84,7 +84,10 @@ class Response(Fault):
 
 
 def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
-    """Stations that read in a wrong unit, from some time on, up to some time, or throughout."""
+    """Stations that read in a wrong unit, from some time on, up to some time, or throughout.
+
+    Without places only a change of unit shows: stations that move together may be at any level.
+    """
     values = residuals.grid.on_rows(residuals.readings.T)
     enough = np.isfinite(values).sum(axis=0) >= FEWEST
     if enough.sum() < 4:
@@ -96,7 +99,11 @@ def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     # where readings are transformed, places differ by a factor, which is no conversion
     apart = differences(residuals, seen, enough)
     apart /= _usual(apart, enough)[0]
-    each = (_station(i, values[:, i], expected[:, i], apart[:, i], usual, noise) for i in map(int, np.flatnonzero(enough)))
+    throughout = residuals.model.graph.coordinates is not None
+    each = (
+        _station(i, values[:, i], expected[:, i], apart[:, i], (usual, noise), throughout=throughout)
+        for i in map(int, np.flatnonzero(enough))
+    )
     return [conversion for conversion in each if conversion is not None]
 
 
@@ -109,14 +116,17 @@ def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
 
 
 def _station(
-    station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, usual: float, noise: float
+    station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, scales: tuple[float, float], *, throughout: bool
 ) -> Conversion | None:
+    usual, noise = scales
     seen = np.flatnonzero(np.isfinite(y))
     z, x = y[seen], expected[seen]
     jump = _jump(z - x, UNIT_FAR * usual)
     if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, usual, noise)) is not None:
         name, part, far = changed
         return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
+    if not throughout:
+        return None
     plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
     best: tuple[float, str, float, float, slice] | None = None
     for name, factor, constant in CONVERSIONS:
@@ -234,7 +244,12 @@ def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
 
 
 def responses(residuals: Residuals, seen: Others) -> list[Response]:
-    """Stations of another level and response, from some time on, up to some time, or throughout."""
+    """Stations of another level and response, from some time on, up to some time, or throughout.
+
+    Without places there are none: stations that move together may be at any level.
+    """
+    if residuals.model.graph.coordinates is None:
+        return []
     T, N = seen.prediction.shape
     counted = np.isfinite(residuals.y) & ~residuals.frozen & residuals.usable.any(axis=0)
     live = (counted.sum(axis=0) >= SHORTEST) & ~isolated(residuals)
@@ -288,8 +303,7 @@ def _far_span(apart: np.ndarray, usual: float) -> slice | None:
 def _twins(residuals: Residuals, off: np.ndarray, live: np.ndarray, usual: float) -> list[Response]:
     """Of two stations at one place whose levels differ, the one that is off from what all other stations say."""
     places = residuals.model.graph.coordinates
-    if places is None:
-        return []
+    assert places is not None
     same = (places[:, None] == places).all(axis=2) & live & live[:, None]
     result = []
     for a, b in np.argwhere(np.triu(same, 1)):

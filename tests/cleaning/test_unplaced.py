@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
 
 import nareg
 from nareg.cleaning import assemble
@@ -76,3 +77,17 @@ def test_places_that_cannot_be_read_are_named(simulated):
     readings["latitude"], readings["longitude"] = "north", "east"
     network = assemble(readings)
     assert any("Why no place was read" in note and "latitude" in note for note in network.notes)
+
+
+def test_a_slow_road_among_fast_ones_is_no_fault(rng):
+    """Without places stations may be at any level; a unit that changes still shows."""
+    common = lfilter([1.0], [1.0, -0.95], rng.standard_normal(400))
+    readings = 60 + 2 * common + 1.5 * rng.standard_normal((10, 400))
+    readings[6] = 12 + 1.5 * rng.standard_normal(400)
+    index = pd.date_range("2024-01-01", periods=400, freq="h", name="time")
+    names = [f"road {i}" for i in range(10)]
+    assert nareg.clean(pd.DataFrame(readings.T, index, names)).suspects == ()
+    readings[3, 200:] *= 10
+    changed = nareg.clean(pd.DataFrame(readings.T, index, names))
+    assert changed.quality is not None
+    assert {s.kind for s in changed.quality.suspects if s.name == "road 3"} == {"unit"}
