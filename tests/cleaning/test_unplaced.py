@@ -83,7 +83,7 @@ def test_a_slow_road_among_fast_ones_is_no_fault(rng):
     """Without places stations may be at any level; a unit that changes still shows."""
     common = lfilter([1.0], [1.0, -0.95], rng.standard_normal(400))
     readings = 60 + 2 * common + 1.5 * rng.standard_normal((10, 400))
-    readings[6] = 12 + 1.5 * rng.standard_normal(400)
+    readings[6] = 15 + 1.5 * rng.standard_normal(400)
     index = pd.date_range("2024-01-01", periods=400, freq="h", name="time")
     names = [f"road {i}" for i in range(10)]
     assert nareg.clean(pd.DataFrame(readings.T, index, names)).suspects == ()
