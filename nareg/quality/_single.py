@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import pdtrc
 
+from nareg.graph import Graph
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, count, number, span, time
 from nareg.spacetime import MAD_TO_STD, stuck_runs
@@ -63,6 +65,8 @@ FEWEST_SPIKES = 3
 SINGLE = 2.0
 #: Noise so many times the network's median standard deviation is a fault.
 NOISY = 3.0
+#: A station copies another one where so large a share of its changed readings equal the other's.
+COPIED = 0.8
 #: And so many robust standard deviations of the network's log variances above its median.
 NOISY_SPREADS = 4.0
 
@@ -110,10 +114,10 @@ def spike_scores(residuals: Residuals) -> np.ndarray:
 
 
 def noisy(residuals: Residuals) -> list[Finding]:
-    """Stations whose noise is far above the network's."""
+    """Stations whose noise is far above the network's, of which stations with the same readings say nothing."""
     std = np.sqrt(residuals.model.unit_noise) * residuals.spread
     seen = residuals.usable.sum(axis=0)
-    live = seen >= FEWEST
+    live = (seen >= FEWEST) & ~_copies(residuals.readings, residuals.model.graph)
     if live.sum() < 3:
         return []
     logs = np.log(std)
@@ -132,6 +136,18 @@ def noisy(residuals: Residuals) -> list[Finding]:
         # of a noisy station no reading is worse than its own score
         findings.append(Finding(int(i), "noisy", float(z[i]), columns, Flag.SUSPECT, evidence, np.zeros(columns.size)))
     return findings
+
+
+def _copies(y: np.ndarray, graph: Graph) -> np.ndarray:
+    """(N,) True for stations whose readings (N, T) are those of a neighbor, at most times at which they change."""
+    result = np.zeros(len(y), dtype=bool)
+    changed = np.isfinite(y)
+    changed[:, 1:] &= y[:, 1:] != y[:, :-1]
+    for i, j in np.argwhere(sp.triu(graph.adjacency, 1).toarray() > 0):
+        both = (changed[i] | changed[j]) & np.isfinite(y[i] + y[j])
+        if both.sum() >= FEWEST and (y[i, both] == y[j, both]).mean() >= COPIED:
+            result[[i, j]] = True
+    return result
 
 
 def _range(low: float, high: float) -> str:

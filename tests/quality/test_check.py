@@ -327,3 +327,17 @@ def test_a_sensor_stuck_at_an_absurd_value_is_stuck_and_has_no_spikes():
     assert [suspect.kind for suspect in mine] == ["stuck"]
     assert not any("nan" in suspect.evidence for suspect in found.suspects)
     assert (found.flags[2, 60:90] == Flag.BAD).all()
+
+
+def test_stations_with_the_readings_of_others_say_nothing_of_the_noise():
+    """Sites that take the nearest weather station's readings are many copies of few: the others are not noisy for it."""
+    rng = np.random.default_rng(0)
+    coordinates, readings = drawn(rng)
+    readings[:8], readings[8:14] = readings[0], readings[8]
+    coordinates[:8] = coordinates[0] + 0.01 * rng.random((8, 2))
+    coordinates[8:14] = coordinates[8] + 0.01 * rng.random((6, 2))
+    table = np.round(readings, 1)
+    model = nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), table, rng=rng)
+    ratio = np.sqrt(model.noise[14:] / np.median(model.noise))
+    assert ratio.max() > 3
+    assert not any("noisy" in kinds(check(model), i) for i in range(14, N))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nareg.spacetime._readings.repeats import at_bound, bounds, intermittent, stuck, stuck_runs
+from nareg.spacetime._readings.repeats import at_bound, bounds, detectable, intermittent, stuck, stuck_runs
 
 N, T = 8, 600
 
@@ -132,3 +132,29 @@ def test_rain_and_sunlight_are_intermittent_and_humidity_is_not(rain, sunlight, 
     assert intermittent(sunlight)
     assert not intermittent(np.round(np.minimum(80 + 12 * field(rng), 100)))
     assert not intermittent(rng.standard_normal((T, N)))
+
+
+def test_a_limit_of_detection_is_no_stuck_sensor(rng):
+    """Ozone at night: whole numbers from 2 on, and before some day another instrument with fractions of these below."""
+    ozone = np.exp(2 + 1.6 * field(rng))
+    y = np.maximum(np.round(ozone), 2.0)
+    y[:60] = np.round(ozone[:60] / 0.2142) * 0.2142
+    assert detectable(y).low == 2.0
+    assert bounds(y).low == -np.inf  # an estimate may be below
+    assert not stuck(y).any()
+    y[200:260, 3] = 31.0
+    assert stuck(y)[200:260, 3].all()
+
+
+def test_the_values_of_a_stuck_sensor_are_no_limit(rng):
+    y = np.round(10 * field(rng)) / 10
+    y[100:200, 2] = y.min() + 0.1
+    assert detectable(y) == bounds(y)
+    assert stuck(y)[101:200, 2].all()
+
+
+def test_whole_numbers_among_tenths_are_no_limits(rng):
+    """A thermometer that read whole degrees for a part of the time."""
+    y = np.round(10 * (5 * field(rng))) / 10
+    y[::3] = np.round(y[::3])
+    assert detectable(y) == bounds(y)

@@ -20,6 +20,10 @@ CHANCE = 1e-3
 SHORTEST_RUN = 5
 #: A bound has so many readings at least, and so many times those of any of the next three values.
 FEWEST_AT_BOUND, TIMES_NEXT = 10, 2.0
+#: A limit of detection has at least this share of the readings, and at most this one beyond it.
+AT_LIMIT, BEYOND_LIMIT = 0.01, 0.1
+#: Values with less than this share of the readings at a limit are not beside it.
+RARE = 0.4
 #: What lies so many times the range of nearly all values beyond it is an error, and no bound.
 BEYOND = 3.0
 #: A quantity with more than this share of its readings at a bound is intermittent.
@@ -86,10 +90,39 @@ def _is_atom(values: np.ndarray, counts: np.ndarray) -> bool:
     return bool(abs(values[1] - values[0]) <= abs(last - first))
 
 
+def detectable(y: np.ndarray) -> Bounds:
+    """From where to where readings (T, N) tell the quantity: its bounds, or limits of detection inside.
+
+    A limit of detection is a value that many stations read more often by far than any of the next ones, with few readings
+    beyond: another instrument's, or those before the limit was set.
+    """
+    ends, seen = bounds(y), np.isfinite(y)
+    values, at = np.unique(y[seen], return_inverse=True)
+    by_station = np.zeros((y.shape[1], values.size), dtype=int)
+    np.add.at(by_station, (np.nonzero(seen)[1], at), 1)
+    shared = by_station.sum(axis=0) - by_station.max(axis=0, initial=0)  # one stuck sensor makes no limit
+    low, high = _limit(values, shared), _limit(values[::-1], shared[::-1])
+    return Bounds(ends.low if low is None else max(low, ends.low), ends.high if high is None else min(high, ends.high))
+
+
+def _limit(values: np.ndarray, shared: np.ndarray) -> float | None:
+    """The innermost of the ``values``, ordered from one end, that is a limit of detection."""
+    outside = np.cumsum(shared) - shared
+    total = int(shared.sum())
+    near = (outside <= BEYOND_LIMIT * total) & (outside + shared < total / 2)  # most readings are inside
+    near &= shared >= max(FEWEST_AT_BOUND, AT_LIMIT * total)
+    for k in map(int, np.flatnonzero(near)[::-1]):
+        inside = shared[k + 1 :]
+        # between the steps of one instrument lie values of another one
+        if shared[k] >= TIMES_NEXT * inside[inside > RARE * shared[k]][:3].max(initial=0):
+            return float(values[k])
+    return None
+
+
 def at_bound(y: np.ndarray) -> np.ndarray:
-    """(T, N) True for readings at a bound of the quantity, or at a limit that one station alone returns to."""
-    ends = bounds(y)
-    result = (y == ends.low) | (y == ends.high)
+    """(T, N) True for readings at or beyond what is detectable, or at a limit that one station alone returns to."""
+    ends = detectable(y)
+    result: np.ndarray = (y <= ends.low) | (y >= ends.high)
     for i, column in enumerate(y.T):
         series = column[np.isfinite(column)]
         if series.size < FEWEST_AT_BOUND:
@@ -232,10 +265,10 @@ def _classes(values: np.ndarray, where: np.ndarray) -> np.ndarray:
 
 
 def _distance(y: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """(T, N) distance of the readings from the nearest bound, in the station's spread."""
-    ends = bounds(y)
+    """(T, N) distance of the readings from the nearest end of what is detectable, in the station's spread."""
+    ends = detectable(y)
     with np.errstate(invalid="ignore", divide="ignore"):
-        distance: np.ndarray = np.minimum(y - ends.low, ends.high - y) / np.where(scale > 0, scale, 1.0)
+        distance: np.ndarray = np.maximum(np.minimum(y - ends.low, ends.high - y), 0.0) / np.where(scale > 0, scale, 1.0)
     return distance
 
 
