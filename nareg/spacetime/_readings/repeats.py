@@ -22,8 +22,8 @@ SHORTEST_RUN = 5
 FEWEST_AT_BOUND, TIMES_NEXT = 10, 2.0
 #: A limit of detection has at least this share of the readings, and at most this one beyond it.
 AT_LIMIT, BEYOND_LIMIT = 0.01, 0.1
-#: Values with less than this share of the readings at a limit are not beside it.
-RARE = 0.4
+#: Values with less than this share of the readings at a limit are not beside it; it has so many times those of the next others.
+RARE, TIMES_INSIDE = 0.4, 1.5
 #: What lies so many times the range of nearly all values beyond it is an error, and no bound.
 BEYOND = 3.0
 #: A quantity with more than this share of its readings at a bound is intermittent.
@@ -114,7 +114,7 @@ def _limit(values: np.ndarray, shared: np.ndarray) -> float | None:
     for k in map(int, np.flatnonzero(near)[::-1]):
         inside = shared[k + 1 :]
         # between the steps of one instrument lie values of another one
-        if shared[k] >= TIMES_NEXT * inside[inside > RARE * shared[k]][:3].max(initial=0):
+        if shared[k] >= TIMES_INSIDE * inside[inside > RARE * shared[k]][:3].max(initial=0):
             return float(values[k])
     return None
 
