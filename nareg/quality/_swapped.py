@@ -27,6 +27,8 @@ PARTS = 8
 #: Exchanged, the readings of both places fit: mean squares of at most this, in variances of the model. The noise of a station
 #: was estimated with the exchange in its readings, so that it may be off; what an exchange gains is divided by the misfit.
 FITS = 6.0
+#: Correlations with the other stations have so much smaller squared changes without an exchange than with one.
+SAME = 0.5
 #: And neither place loses more than this share of what both gain: where one does, one of the stations is odd.
 LOSES = 0.1
 
@@ -50,15 +52,39 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
         return []
     readings = seen.prediction + seen.residual  # gaps filled with what the readings around say
     level = residuals.offset.mean(axis=0)
-    parts = (part[:, spectrum.live] for part in (readings, seen.whitener.adjoint(seen.white), seen.observed))
+    parts = [part[:, spectrum.live] for part in (readings, seen.whitener.adjoint(seen.white), seen.observed)]
     pairs = _Pairs(spectrum, level[spectrum.live], *parts)
     ranked = [pairs.exact(a, b) for a, b in pairs.candidates()]
     taken: set[int] = set()
     result = []
     for a, b, start, stop, gain in sorted(ranked, key=lambda entry: -entry[4]):
-        if gain > 0 and not taken & {a, b}:
+        if gain > 0 and not taken & {a, b} and not _same_company(parts[0], a, b, slice(start, stop)):
             taken |= {a, b}
             result.append(SwappedPair(int(spectrum.live[a]), int(spectrum.live[b]), start, stop, float(np.sqrt(gain))))
+    return result
+
+
+def _same_company(readings: np.ndarray, a: int, b: int, span: slice) -> bool:
+    """Whether both stations go up and down with the same others inside a span as outside: nobody exchanged them.
+
+    An exchanged station keeps the company of the other one. Where the two have much the same company, nothing follows.
+    """
+    inside = np.zeros(len(readings), dtype=bool)
+    inside[span] = True
+    if min(inside.sum(), (~inside).sum()) < SHORTEST:
+        return False
+    rest = np.setdiff1d(np.arange(readings.shape[1]), [a, b])
+    now, usual = (_correlations(readings[part], [a, b], rest) for part in (inside, ~inside))
+    own, exchanged = (float(np.sum((part - usual) ** 2)) for part in (now, now[::-1]))
+    return own < SAME * exchanged
+
+
+def _correlations(values: np.ndarray, some: list[int], others: np.ndarray) -> np.ndarray:
+    """Correlations of some columns with others, 0 where one is constant."""
+    z = values - values.mean(axis=0)
+    size = np.sqrt((z**2).sum(axis=0))
+    z /= np.where(size > 0, size, 1.0)
+    result: np.ndarray = z[:, some].T @ z[:, others]
     return result
 
 

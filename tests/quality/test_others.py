@@ -10,7 +10,7 @@ import nareg
 from nareg.quality._lasting import Scan, scans
 from nareg.quality._others import Spectrum, Whitener, convolve, covariances, others
 from nareg.quality._residuals import compute_residuals, neighbor_spread
-from nareg.quality._swapped import _Pairs
+from nareg.quality._swapped import _Pairs, _same_company
 
 from ..spacetime.reference import model_of, parameters
 from .conftest import drawn, known_model
@@ -177,3 +177,15 @@ def test_unrest_is_one_in_calm_and_grows_with_neighbors(rng):
     alone = rng.standard_normal((200, 25))
     alone[50, 12] = 1e6
     assert neighbor_spread(alone, adjacency)[50].max() < 2.5  # one spike at a neighbor hides little
+
+
+def test_stations_that_go_with_the_same_others_before_and_after_were_not_exchanged(rng):
+    """A calm station and one with jams, which the model takes for exchanged on quiet days."""
+    common = rng.standard_normal((300, 1)) * np.where(np.arange(300) < 180, 1.0, 2.0)[:, None]
+    readings = np.hstack([common + 0.3 * rng.standard_normal((300, 5)), rng.standard_normal((300, 5))])
+    assert _same_company(readings, 0, 9, slice(0, 180))
+    swapped = readings.copy()
+    swapped[:180, [0, 9]] = readings[:180, [9, 0]]
+    assert not _same_company(swapped, 0, 9, slice(0, 180))
+    assert not _same_company(readings, 0, 1, slice(0, 180))  # alike: nothing follows
+    assert not _same_company(readings, 0, 9, slice(0, 300))
