@@ -16,7 +16,7 @@ from nareg.cleaning._report import TABLES, decimals
 from nareg.cleaning._steps import screen
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
-from nareg.io import Readings, Recipe
+from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Suspect, check
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
@@ -178,10 +178,14 @@ def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple
     notes = []
     if later.size < len(table.times):
         notes.append(f"{plural(len(table.times) - later.size, 'time')} up to {last}, which the model has, left out.")
+    counts = table.counts and table.counts.less(int(table.observed.sum() - table.observed[:, later].sum()), KNOWN_TIME)
+    if counts and not counts.all_used:
+        notes.append(counts.sentence())
     silent = [name for name, row in zip(table.names, table.values[:, later], strict=True) if np.isnan(row).all()]
     if silent:
         notes.append(f"Without a new reading: {', '.join(silent[:5])}{', ...' if len(silent) > 5 else ''}.")
     chosen = replace(
-        table, times=tuple(table.times[t] for t in later), timestamps=table.timestamps[later], values=table.values[:, later]
-    )
+        table, times=tuple(table.times[t] for t in later), timestamps=table.timestamps[later], values=table.values[:, later],
+        counts=counts,
+    )  # fmt: skip
     return chosen, notes

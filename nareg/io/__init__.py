@@ -25,6 +25,9 @@ from nareg._storage.graph_writer import GraphWriter
 from nareg.io._binary import NETCDF as NETCDF
 from nareg.io._columns import read_column, read_data_weight, read_weights, write_weights
 from nareg.io._convert import convert
+from nareg.io._counts import KNOWN_TIME as KNOWN_TIME
+from nareg.io._counts import UNKNOWN as UNKNOWN
+from nareg.io._counts import CellCounts
 from nareg.io._frames import is_xarray as is_xarray
 from nareg.io._graphs import read_adjacency
 from nareg.io._grid import on_grid
@@ -44,6 +47,7 @@ from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows
 
 __all__ = [
+    "CellCounts",
     "GraphWriter",
     "Inspection",
     "Readings",

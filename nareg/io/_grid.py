@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._counts import IN_STEP
 from nareg.io._notes import count
 from nareg.io._tables import Readings
 
@@ -85,7 +86,8 @@ def on_grid(readings: Readings, step: str | None = None) -> Readings:
         + ". --step none keeps every time."
     )
     labels = tuple(str(t).removesuffix(".000000000") for t in grid)
-    return replace(readings, times=labels, values=values, timestamps=grid, notes=(*readings.notes, note))
+    counts = readings.counts and readings.counts.less(shared, IN_STEP)
+    return replace(readings, times=labels, values=values, timestamps=grid, notes=(*readings.notes, note), counts=counts)
 
 
 def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:

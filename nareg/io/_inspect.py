@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,15 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
+from nareg.io._counts import CellCounts
 from nareg.io._frames import FrameTable, Table, readings_frame
-from nareg.io._grid import in_words
+from nareg.io._grid import in_words, on_grid
 from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
 from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._open import open_tables
 from nareg.io._quantities import QuantityRows
+from nareg.io._readings import read_readings, readings_from_frame
 from nareg.io._recipe import Recipe
 from nareg.io._stations import Placeless, read_stations
 from nareg.io._tables import Stations
@@ -54,6 +56,8 @@ class Inspection:
         "UTC" where the times have offsets.
     notes : tuple of str
         What was guessed or left out.
+    counts : mapping of str to CellCounts
+        By quantity, what becomes of the cells of the table.
     """
 
     recipe: Recipe
@@ -65,6 +69,7 @@ class Inspection:
     regular: float | None
     zone: str | None
     notes: tuple[str, ...]
+    counts: Mapping[str, CellCounts]
 
     def lines(self) -> list[str]:
         """Stations, times and places as sentences."""
@@ -200,7 +205,26 @@ def inspect(
         regular,
         seen.zone,
         tuple(dict.fromkeys(said)),
+        _counted(readings, placed, recipe, seen.names_of, strict),
     )
+
+
+def _counted(
+    readings: Any, placed: Stations | None, recipe: Recipe, names: Sequence[str], strict: bool
+) -> dict[str, CellCounts]:
+    """By quantity, what becomes of the cells when it is read; without those that cannot be read as they are."""
+    read = read_readings if isinstance(readings, (str, os.PathLike, list, tuple)) else readings_from_frame
+    counted = {}
+    for name in names:
+        one = replace(recipe, value=name) if len(names) > 1 else recipe
+        try:
+            table = read(readings, placed, strict=strict, own_order=True, recipe=one)
+            counts = on_grid(table, "none" if strict and recipe.step is None else recipe.step).counts
+        except InputError:
+            continue
+        assert counts is not None
+        counted[name] = counts
+    return counted
 
 
 def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recipe, notes: Notes) -> list[tuple[Table, Layout]]:

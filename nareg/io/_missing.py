@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from nareg.io._counts import CODED
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._vocabulary import FLAG, MISSING, SENTINELS, UNMISTAKABLE, plain
 
@@ -56,6 +57,7 @@ def _remove(values: np.ndarray, code: float, number: int, notes: Notes) -> None:
         f"{code:g} appears in {count(number, 'cell')}, far outside the other readings, and is taken as missing",
         "leave these cells empty",
     )
+    notes.beside[CODED] += number
     values[values == code] = np.nan
 
 

@@ -17,7 +17,7 @@ from nareg.io._layout import recognize
 from nareg.io._notes import Notes
 from nareg.io._open import open_tables
 from nareg.io._recipe import Recipe
-from nareg.io._shapes import long, wide
+from nareg.io._shapes import count_cells, long, wide
 from nareg.io._tables import Readings, Stations
 from nareg.io._vocabulary import match
 
@@ -167,10 +167,12 @@ def _from_foreign(table: Any, request: Wanted) -> Readings:
 
 
 def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, request: Wanted) -> Readings:
+    every = values.size
     if request.stations is not None:
         matched = match(names, request.stations, request.notes, "station")
         values = values[[i for i, name in enumerate(names) if name in matched]]
         names = [matched[name] for name in names if name in matched]
+    count_cells(every, values, request)
     return from_columns(names, labels, values, "times", lambda t: f"time {t}", request, "station")
 
 

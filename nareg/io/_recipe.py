@@ -177,8 +177,9 @@ class Recipe:
         """Cells that mean missing, in lower case."""
         return frozenset(word.strip().lower() for word in self.missing)
 
-    def remove_codes(self, values: np.ndarray) -> None:
-        """Set to NaN, in place, the numbers that mean missing."""
+    def remove_codes(self, values: np.ndarray) -> int:
+        """Set to NaN, in place, the numbers that mean missing; how many."""
         codes = [float(word) for word in self.missing if re.fullmatch(r"\s*[+-]?\d+(\.\d*)?(e[+-]?\d+)?\s*", word.lower())]
-        if codes:
-            values[np.isin(values, codes)] = np.nan
+        coded = np.isin(values, codes)
+        values[coded] = np.nan
+        return int(coded.sum())
