@@ -17,6 +17,7 @@ from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words, on_grid
 from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
+from nareg.io._marks import ABOUT_MARKS
 from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._open import open_tables
 from nareg.io._quantities import QuantityRows
@@ -190,10 +191,12 @@ def inspect(
         value=seen.names_of[0] if (layout.station is not None or layout.single) and len(seen.names_of) == 1 else recipe.value,
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
+    counted, read = _counted(readings, placed, recipe, seen.names_of, strict)
     said = [
         *(() if placed is None else placed.notes),
         *(note for one, _ in full for note in one.notes.sentences),
         *notes.sentences,
+        *(note for note in read if len(counted) == 1 or ABOUT_MARKS.search(note)),
     ]
     return Inspection(
         understood,
@@ -205,26 +208,28 @@ def inspect(
         regular,
         seen.zone,
         tuple(dict.fromkeys(said)),
-        _counted(readings, placed, recipe, seen.names_of, strict),
+        counted,
     )
 
 
 def _counted(
     readings: Any, placed: Stations | None, recipe: Recipe, names: Sequence[str], strict: bool
-) -> dict[str, CellCounts]:
-    """By quantity, what becomes of the cells when it is read; without those that cannot be read as they are."""
+) -> tuple[dict[str, CellCounts], list[str]]:
+    """By quantity, what becomes of the cells when it is read, and the notes; without those that cannot be read as they are."""
     read = read_readings if isinstance(readings, (str, os.PathLike, list, tuple)) else readings_from_frame
-    counted = {}
+    counted: dict[str, CellCounts] = {}
+    said: list[str] = []
     for name in names:
         one = replace(recipe, value=name) if len(names) > 1 else recipe
         try:
             table = read(readings, placed, strict=strict, own_order=True, recipe=one)
-            counts = on_grid(table, "none" if strict and recipe.step is None else recipe.step).counts
+            table = on_grid(table, "none" if strict and recipe.step is None else recipe.step)
         except InputError:
             continue
-        assert counts is not None
-        counted[name] = counts
-    return counted
+        assert table.counts is not None
+        counted[name] = table.counts
+        said += table.notes
+    return counted, said
 
 
 def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recipe, notes: Notes) -> list[tuple[Table, Layout]]:

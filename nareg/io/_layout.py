@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nareg.errors import InputError
 from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
-from nareg.io._missing import is_flag
+from nareg.io._marks import is_flag
 from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
@@ -62,6 +62,19 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
 
     With ``several`` a long table may have columns of several quantities, which are then the values.
     """
+    layout = _recognized(table, stations, notes, recipe, several=several)
+    flag = recipe.column("flag", table)
+    if flag is not None:
+        layout = replace(layout, flags=tuple((flag, value) for value in layout.values))
+    if (recipe.use_flags or recipe.bad) and not layout.flags and not several:
+        raise InputError(
+            f"use_flags or bad is given, but {notes.source} has no column that marks the quality of the readings by its name: "
+            "name it by --flag-column (flag= of a recipe)."
+        )
+    return layout
+
+
+def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool) -> Layout:
     if isinstance(table, FileTable):
         _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
@@ -74,7 +87,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
             )
     elif not time:
         time = time_columns(table, words, stations, notes)
-    rest = [i for i in range(len(words)) if i not in time and not counts_rows(table, i, words[i])]
+    apart = (*time, recipe.column("flag", table))
+    rest = [i for i in range(len(words)) if i not in apart and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     station = recipe.station_column(table)
     kind = _kind(table, rest, recipe)
@@ -105,7 +119,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     extra = tuple(i for i in rest if i not in (station, value))
     if chosen is not None and extra:
         notes.fact(f"the readings are in column {table.header[chosen]!r}; left out: {listed([table.header[i] for i in extra])}")
-    flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
+    about = dict(_flags_of(table, [i for i in rest if i != station], None))
+    flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
     return Layout(time, station, (value,), extra, flags, zone, kind=kind)
 

@@ -15,8 +15,9 @@ from nareg.io._join import Wanted, from_columns, in_order
 from nareg.io._kinds import one_unit, refuse_mixed_kinds
 from nareg.io._labels import labels_of
 from nareg.io._layout import Layout
-from nareg.io._missing import marked_bad, remove_sentinels
-from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._marks import marked_bad
+from nareg.io._missing import remove_sentinels
+from nareg.io._notes import NoReadings, count, listed
 from nareg.io._numbers import LimitCells
 from nareg.io._tables import Readings
 from nareg.io._text import stem
@@ -41,7 +42,7 @@ def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
     loaded, values = table.load(wanted, columns, odd=LimitCells())
     count_cells(len(values) * len(layout.values), values, request)
     if flags:
-        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
+        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     return from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
 
@@ -69,7 +70,7 @@ def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     loaded, values = table.load(wanted, layout.values, odd=LimitCells())
     count_cells(values.size, values, request, failed=table.failed.get(table.header[layout.values[0]], 0))
     for flag, _ in layout.flags:
-        _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], notes)
+        _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
     read = from_columns([name], labels, values.T, column, table.line, own, "column")
@@ -95,16 +96,16 @@ def station_in(source: str, stations: Sequence[str] | None) -> str:
 
 
 def _honor(
-    table: Table, flags: list[int], marks: list[np.ndarray], values: np.ndarray, places: list[int], notes: Notes
+    table: Table, flags: list[int], marks: list[np.ndarray], values: np.ndarray, places: list[int], request: Wanted
 ) -> None:
     """Set readings (R, C) that columns of marks call bad to NaN, in place: those of column ``places[k]`` by ``marks[k]``."""
     known = np.isfinite(values[:, places])
-    name = f"column {table.header[flags[0]]!r}" if len(flags) == 1 else f"columns such as {table.header[flags[0]]!r}"
-    marked = marked_bad(np.concatenate(marks), known.T.ravel(), name, notes)
+    names = [table.header[flag] for flag in flags]
+    marked = marked_bad(np.concatenate(marks), known.T.ravel(), names, request.notes, request.recipe)
     if marked is not None:
         for place, rows in zip(places, marked.reshape(len(flags), -1), strict=True):
             values[rows, place] = np.nan
-        notes.beside[MARKED] += int(marked.sum())
+        request.notes.beside[MARKED] += int(marked.sum())
 
 
 def long(table: Table, layout: Layout, station: int, request: Wanted) -> Readings:
@@ -143,7 +144,7 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     numbers = numbers[rows]
     count_cells(len(sites), numbers, request, failed=table.failed.get(table.header[layout.values[0]], 0))
     for flag, _ in layout.flags:
-        _honor(table, [flag], [texts[flag][rows]], numbers, [0], notes)
+        _honor(table, [flag], [texts[flag][rows]], numbers, [0], request)
     values = numbers[:, 0]
     row, unique = pd.factorize(labels)
     first = rows[np.unique(row, return_index=True)[1]]
