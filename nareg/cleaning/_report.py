@@ -26,6 +26,7 @@ from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 #: Rows of the table of suspects; the page says how many more there are.
@@ -38,16 +39,21 @@ MODEL = "model.npz"
 FORMATS = ("csv", "parquet", "netcdf")
 
 
-def write(cleaned: CleanedTables, path: Path) -> Path:
-    """Write the page, whole or not at all."""
+def environment() -> Environment:
+    """Templates of pages."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape  # imported when first needed
 
-    environment = Environment(
+    templates = Environment(
         loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["number"] = number
-    page = environment.get_template("clean.html.j2").render(_facts(cleaned))
+    templates.filters["number"] = number
+    return templates
+
+
+def write(cleaned: CleanedTables, path: Path) -> Path:
+    """Write the page, whole or not at all."""
+    page = environment().get_template("clean.html.j2").render(_facts(cleaned))
     with atomic_write(path) as handle:
         handle.write(page.encode())
     return path
@@ -143,7 +149,7 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
         return {"clean.nc": lambda path: _netcdf(path, cleaned)}
     if form == "parquet":
         frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.flags), strict=False)
-        return {name: partial(_parquet, frame=frame) for name, frame in frames}
+        return {name: partial(write_frame, frame=frame) for name, frame in frames}
     places = decimals(cleaned.std.to_numpy())
     return {
         "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
@@ -152,7 +158,8 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
     }
 
 
-def _parquet(path: Path, frame: pd.DataFrame) -> None:
+def write_frame(path: Path, frame: pd.DataFrame) -> None:
+    """Write a frame as Parquet, whole or not at all."""
     write_bytes(path, frame.to_parquet, "pandas", "pyarrow")
 
 
