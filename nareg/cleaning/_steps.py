@@ -16,8 +16,8 @@ from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.errors import NaregError
 from nareg.io import readings_to_frame
-from nareg.quality import Flag, Quality
-from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, absurd, stuck
+from nareg.quality import Flag, Quality, far_out
+from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, stuck
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,8 @@ class Compared:
 
 def screen(y: np.ndarray) -> np.ndarray:
     """(N, T) True for absurd and stuck readings, unless all are."""
-    screened = (absurd(y.T) | stuck(y.T)).T
+    still = stuck(y.T)
+    screened = (still | far_out(y.T, still)).T
     if screened[np.isfinite(y)].all():
         screened[:] = False
     return screened
