@@ -92,7 +92,7 @@ def assemble(
     order = [rows[name] for name in table.names]
     coordinates = places.coordinates[order]
     elevation = None if places.altitude is None or np.isnan(places.altitude).all() else places.altitude[order]
-    notes = [*places.notes, *table.notes]
+    notes = [*dict.fromkeys((*places.notes, *table.notes))]  # both may be of one file
     count = len(table.names)
     if count == 1:
         graph = Graph(np.zeros((1, 1)), coordinates=coordinates, names=table.names, metric=places.metric)
@@ -150,7 +150,7 @@ def _unplaced(table: Readings, neighbors: int, why: InputError) -> StationNetwor
             "No station has a place: neighbors are stations whose readings go up and down together. A table of places is "
             "better where readings are few or noisy."
         )
-        if "latitude" in str(why) or "coordinates" in str(why):
+        if not isinstance(why, io.NoPlaces) and ("latitude" in str(why) or "coordinates" in str(why)):
             note += f" Why no place was read: {why}"
     return StationNetwork(graph, table, table.names, (*table.notes, note))
 

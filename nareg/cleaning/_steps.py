@@ -108,7 +108,7 @@ def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -
         count, stations = plural(int(replaced.sum()), "estimate"), plural(int(replaced.any(axis=1).sum()), "station")
         job.note(
             f"{count} of {method.name} at {stations} would be beyond all readings by more than their spread. "
-            f"{other.capitalize()} is used there."
+            f"That of the method {other!r} is used there."
         )
     return x, std, replaced
 

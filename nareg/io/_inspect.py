@@ -18,7 +18,7 @@ from nareg.io._grid import in_words, on_grid
 from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
 from nareg.io._marks import ABOUT_MARKS
-from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._notes import NoReadings, Notes, condensed, count, listed
 from nareg.io._open import open_tables
 from nareg.io._quantities import QuantityRows
 from nareg.io._readings import read_readings, readings_from_frame
@@ -162,7 +162,7 @@ def inspect(
         except NoReadings as error:
             if len(files) == 1:
                 raise
-            notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
+            notes.fact(f"a file is left out ({str(error).rstrip('.')})")
     if not in_files:
         frame, unit, quantity = readings_frame(readings, notes, recipe.value)
         name = quantity or name
@@ -194,7 +194,7 @@ def inspect(
     counted, read = _counted(readings, placed, recipe, seen.names_of, strict)
     said = [
         *(() if placed is None else placed.notes),
-        *(note for one, _ in full for note in one.notes.sentences),
+        *condensed([note for one, _ in full for note in one.notes.sentences]),
         *notes.sentences,
         *(note for note in read if len(counted) == 1 or ABOUT_MARKS.search(note)),
     ]
@@ -246,7 +246,7 @@ def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recip
     if not full:
         raise empty[0]
     for why in empty:
-        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
+        notes.fact(f"a file is left out ({str(why).rstrip('.')})")
     return full
 
 

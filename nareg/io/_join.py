@@ -14,7 +14,7 @@ from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import MERGED, CellCounts
 from nareg.io._missing import remove_sentinels
-from nareg.io._notes import NoReadings, Notes, SeveralQuantities, count, listed
+from nareg.io._notes import NoReadings, Notes, SeveralQuantities, condensed, count, listed
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
@@ -37,7 +37,7 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     if not parts:
         raise empty[0] if empty else InputError("readings are no files: pass at least one.")
     for why in empty:
-        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
+        notes.fact(f"a file is left out ({str(why).rstrip('.')})")
     own = [part.timestamps for part in parts if part.timestamps is not None]
     if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
         raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
@@ -73,7 +73,7 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     table = in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
     counts = reduce(CellCounts.__add__, [part.counts for part in parts if part.counts is not None], CellCounts(0, 0, {}))
     counts = counts.less(int((number - 1).clip(0).sum()), MERGED)
-    said = [note for part in parts for note in part.notes if not ABSENT.search(note)]  # each file may lack stations
+    said = condensed([note for part in parts for note in part.notes if not ABSENT.search(note)])  # each may lack stations
     return replace(table, notes=(*said, *table.notes), unit=next(iter(units), None), quantity=parts[0].quantity, counts=counts)
 
 

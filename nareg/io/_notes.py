@@ -48,6 +48,19 @@ class Notes:
         return tuple(self._sentences)
 
 
+def condensed(sentences: Sequence[str]) -> list[str]:
+    """The same sentences about several files as one each."""
+    sources: dict[str, list[str]] = {}
+    for sentence in sentences:
+        source, _, what = sentence.partition(": ")
+        sources.setdefault(what or source, []).append(source)
+    every = {what: list(dict.fromkeys(own)) for what, own in sources.items()}
+    return [
+        what if own == [what] else f"{own[0]}{f' and {len(own) - 1:,} more' * (len(own) > 1)}: {what}"
+        for what, own in every.items()
+    ]
+
+
 def listed(names: Sequence[str], most: int = LISTED) -> str:
     """The first few names in quotes, and how many more there are."""
     more = len(names) - most
