@@ -340,6 +340,9 @@ class Columns:
             help="Leave out readings with any mark but a good one, or none. Default: those known as bad.",
         ),
     ] = None
+    query: Annotated[
+        str | None, typer.Option(help="What to read of a database (SQLite), such as 'select time, station, value from t'.")
+    ] = None
     crs: Annotated[
         str | None, typer.Option(help="Reference system of x and y, such as EPSG:28992; they become latitude and longitude.")
     ] = None
@@ -358,7 +361,7 @@ class Columns:
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
             "start": self.start, "decimal": self.decimal, "flag": self.flag_column, "bad": tuple(self.bad or ()),
-            "use_flags": self.use_flags, "crs": self.crs,
+            "use_flags": self.use_flags, "query": self.query, "crs": self.crs,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         given = {name: value for name, value in said.items() if value not in (None, (), "")}

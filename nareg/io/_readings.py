@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_npz, read_table
+from nareg.io._database import is_database
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._join import Wanted, from_columns, joined
 from nareg.io._layout import recognize
@@ -85,6 +87,8 @@ def read_readings(
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
         return _from_foreign(read_table(path), request)
+    if request.recipe.query is not None and not is_database(path):
+        raise InputError(f"query is {request.recipe.query!r}, but {path} is no database: omit query.")
     tables = open_tables(path, request.notes, request.recipe)
     if len(tables) == 1:
         own = tables[0].notes

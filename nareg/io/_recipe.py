@@ -62,6 +62,8 @@ class Recipe:
     use_flags : bool, optional
         True leaves out all readings with a mark that is not known as good, False none. Default: those whose mark is known
         as bad.
+    query : str, optional
+        What to read of a database (SQLite), such as ``"select time, station, value from readings"``. Default: its only table.
     crs : str, optional
         Reference system of ``x`` and ``y``, such as ``"EPSG:28992"``. They become latitude and longitude (needs pyproj).
 
@@ -90,6 +92,7 @@ class Recipe:
     flag: str | None = None
     bad: tuple[str, ...] = ()
     use_flags: bool | None = None
+    query: str | None = None
     crs: str | None = None
 
     def __post_init__(self) -> None:
