@@ -18,6 +18,7 @@ import numpy as np
 
 from nareg import __version__
 from nareg.cleaning._results import CleanedTables
+from nareg.cleaning._station_table import silence, station_table
 from nareg.cleaning._words import number, plural
 from nareg.io import write_bytes, write_rows
 from nareg.quality import Flag, events
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Rows of the table of suspects; the page says how many more there are.
 MAX_SUSPECTS = 40
+#: Rows of the table of stations.
+MAX_STATIONS = 200
 #: Digits that a standard deviation has in CSV files; the estimate has as many decimals.
 DIGITS = 4
 TABLES = ("clean", "std", "flags")
@@ -65,6 +68,8 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
     table = cleaned.network.readings
     stations, times = table.values.shape
     suspects = events(cleaned.quality.suspects) if cleaned.quality is not None else ()
+    table_of = station_table(cleaned)
+    table_of = table_of.iloc[np.argsort(table_of["faults"] == "", kind="stable")]  # suspects first
     return {
         "cleaned": cleaned,
         "headline": cleaned.headline()[0].upper() + cleaned.headline()[1:],
@@ -82,6 +87,8 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
             for s in suspects[:MAX_SUSPECTS]
         ],
         "more_suspects": max(len(suspects) - MAX_SUSPECTS, 0),
+        "rows": list(table_of.head(MAX_STATIONS).iterrows()), "more_rows": max(len(table_of) - MAX_STATIONS, 0),
+        "silence": silence(cleaned),
         "errors": list(cleaned.errors.iterrows()),
         "coverage": list(cleaned.coverage.itertuples(index=False)),
         "pictures": {name: _encoded(figure) for name, figure in draw(cleaned).items()},
