@@ -196,7 +196,7 @@ def inspect(
         *(() if placed is None else placed.notes),
         *condensed([note for one, _ in full for note in one.notes.sentences]),
         *notes.sentences,
-        *(note for note in read if len(counted) == 1 or ABOUT_MARKS.search(note)),
+        *(note for note in read if len(seen.names_of) == 1 or ABOUT_MARKS.search(note) or "cannot be cleaned" in note),
     ]
     return Inspection(
         understood,
@@ -224,7 +224,8 @@ def _counted(
         try:
             table = read(readings, placed, strict=strict, own_order=True, recipe=one)
             table = on_grid(table, "none" if strict and recipe.step is None else recipe.step)
-        except InputError:
+        except InputError as error:
+            said.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
             continue
         assert table.counts is not None
         counted[name] = table.counts

@@ -245,6 +245,7 @@ def _station(
                 notes.guess(f"column {table.header[holding[0]]!r} holds the station names", "name it 'station'")
                 return holding[0]
     if candidates:
+        _note_other(table, candidates, notes)
         return candidates[0]
     rest = rest if len(rest) == 2 else others
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
@@ -254,6 +255,23 @@ def _station(
             notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
             return texts[0]
     return None
+
+
+def _note_other(table: Table, candidates: list[int], notes: Notes) -> None:
+    """Say which column is taken where another one would make other stations of the rows."""
+    taken, *others = [i for i in candidates if any(table.head(i))] or candidates
+    if not others:
+        return
+    taken_cells, *other_cells = table.load([taken, *others], [])[0]
+    own = len(set(taken_cells.tolist()))
+    for i, cells in zip(others, other_cells, strict=True):
+        pairs = len(set(zip(taken_cells.tolist(), cells.tolist(), strict=True)))
+        if pairs > own or pairs > len(set(cells.tolist())):
+            notes.guess(
+                f"columns {table.header[taken]!r} and {table.header[i]!r} may both name the stations, and the first is taken",
+                "name the right one by --station-column (station= of a recipe)",
+            )
+            return
 
 
 def _holds(cells: list[str], loosely_known: set[str]) -> bool:
