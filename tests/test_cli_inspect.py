@@ -98,9 +98,12 @@ def test_two_quantities_are_cleaned_into_two_folders_and_one_that_fails_stops_no
     assert "value is 'Windrichting', but there is no such column" in done.output
     for name in ("Temperatuur", "Vochtigheid"):
         assert np.isfinite(nareg.io.read_readings(tmp_path / "c" / name / "clean.csv").values).all()
+        whole = nareg.io.read_readings(tmp_path / "c" / "clean.csv", recipe=Recipe(value=f"{name} estimate"))
+        own = nareg.io.read_readings(tmp_path / "c" / name / "clean.csv", whole.names)
+        np.testing.assert_array_equal(whole.values, own.values)
     every = run("clean", *tables[:-1], tmp_path / "all")
     assert every.exit_code == 0, every.output
     assert "2 quantities: each is cleaned" in every.output
-    assert {path.name for path in (tmp_path / "all").iterdir()} == {"Temperatuur", "Vochtigheid"}
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {"Temperatuur", "Vochtigheid", "clean.csv", "report.html"}
     refused = run("clean", *tables, "--value", "Temperatuur", "--value", "Temperatuur")
     assert "names a quantity twice" in refused.output

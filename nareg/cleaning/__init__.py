@@ -20,6 +20,8 @@ from nareg.cleaning._network import StationsLike as StationsLike
 from nareg.cleaning._network import assemble as assemble
 from nareg.cleaning._report import files as files
 from nareg.cleaning._report import parts as parts
+from nareg.cleaning._several import several_files as several_files
+from nareg.cleaning._several import several_parts as several_parts
 from nareg.cleaning._words import number as number
 
 __all__ = ["Applied", "Cleaned", "apply", "clean"]

@@ -16,7 +16,7 @@ from nareg.cleaning._report import TABLES, decimals
 from nareg.cleaning._steps import screen
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
-from nareg.io import Readings, Recipe
+from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Suspect, check
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
@@ -24,8 +24,10 @@ from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Times before the new ones that the check of the readings sees.
+#: Times before the new ones that are checked and smoothed with them, where the model forgets what was earlier.
 BEFORE = 1_000
+#: It does where twice as many times before the new ones move no estimate by more than this share of its standard deviation.
+PROBED, MOVED = 125, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +123,8 @@ def apply(
 
     Notes
     -----
-    The model's readings come first, so that an estimate is that of the smoother over all of them. Single readings are checked
-    beside the last 1,000 times of the model. With a year of hours and 20 stations this takes a second.
+    The new readings are checked and smoothed after the last 1,000 times of the model. The smoother over all times gives the
+    same, unless it takes another of these readings as an outlier. Where what was earlier still matters, all are smoothed.
 
     Examples
     --------
@@ -145,24 +147,39 @@ def apply(
     assert table.timestamps is not None
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)
-    bad = screen(y)
+    part = slice(max(new.start - BEFORE, 0), None)
+    bad = screen(y[:, part])
     suspects: tuple[Suspect, ...] = ()
-    flags = np.where(bad, Flag.BAD, Flag.UNKNOWN).astype(np.int8)
+    flags = np.full(y.shape, Flag.UNKNOWN, dtype=np.int8)
+    flags[:, part][bad] = Flag.BAD
     if isinstance(model, SpaceTimeModel):
         report(Progress("checking readings", fraction=0.2))
-        part = slice(max(new.start - BEFORE, 0), None)
         quality = check(model, y[:, part], times=times[part])
-        flags[:, part] = np.where(bad[:, part], Flag.BAD, quality.flags)
+        flags[:, part] = np.where(bad, Flag.BAD, quality.flags)
         suspects = tuple(s for s in quality.suspects if s.stop >= times[new][0])
     flags[np.isnan(y)] = Flag.MISSING
     good = np.where(flags == Flag.BAD, np.nan, y)
     report(Progress("smoothing", fraction=0.7))
-    smoothed = model.smooth(good, times=times)
+    first = part.start if _forgets(model, good, times, new.start) else 0
+    smoothed = model.smooth(good[:, first:], times=times[first:])
     ends, _ = limits(good, bounds)
-    x = np.where(own_estimates(good, ends), good, ends.clip(smoothed.x))
+    own = own_estimates(good, ends)[:, new]
+    x = np.where(own, good[:, new], ends.clip(smoothed.x[:, new.start - first :]))
     report(Progress("done", fraction=1.0))
-    frames = [io.readings_to_frame(replace(table, values=values[:, new])) for values in (x, smoothed.std, flags)]
+    results = (x, smoothed.std[:, new.start - first :], flags[:, new])
+    frames = [io.readings_to_frame(replace(table, values=values)) for values in results]
     return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, (*table.notes, *notes), table)
+
+
+def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times: np.ndarray, new: int) -> bool:
+    """Whether estimates from column ``new`` on hardly depend on readings (N, T) some time before."""
+    if new <= BEFORE:
+        return False
+    less, more = (
+        model.smooth(y[:, new - before :], times=times[new - before :], robust=False) for before in (PROBED, 2 * PROBED)
+    )
+    moved = np.abs(less.x[:, PROBED:] - more.x[:, 2 * PROBED :])
+    return bool((moved <= MOVED * more.std[:, 2 * PROBED :]).all())
 
 
 def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple[Readings, list[str]]:
@@ -178,10 +195,14 @@ def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple
     notes = []
     if later.size < len(table.times):
         notes.append(f"{plural(len(table.times) - later.size, 'time')} up to {last}, which the model has, left out.")
+    counts = table.counts and table.counts.less(int(table.observed.sum() - table.observed[:, later].sum()), KNOWN_TIME)
+    if counts and not counts.all_used:
+        notes.append(counts.sentence())
     silent = [name for name, row in zip(table.names, table.values[:, later], strict=True) if np.isnan(row).all()]
     if silent:
         notes.append(f"Without a new reading: {', '.join(silent[:5])}{', ...' if len(silent) > 5 else ''}.")
     chosen = replace(
-        table, times=tuple(table.times[t] for t in later), timestamps=table.timestamps[later], values=table.values[:, later]
-    )
+        table, times=tuple(table.times[t] for t in later), timestamps=table.timestamps[later], values=table.values[:, later],
+        counts=counts,
+    )  # fmt: skip
     return chosen, notes

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nareg._core import checks
 from nareg.cleaning._report import FORMATS, parts, write
 from nareg.cleaning._results import CleanedTables
+from nareg.cleaning._station_table import station_table
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -52,9 +55,18 @@ class Cleaned(CleanedTables):
         Unit of the readings, if it was given.
     kind : str
         "number", or "direction": ``x`` is then an angle in degrees, errors are turns, and bands may pass 360.
+    stations : DataFrame
+        A row per station: ``readings``, share ``missing``, ``longest_gap`` in times; ``resolution``, in which readings are
+        written; ``noise``, the standard deviation that the model gives it; ``above_neighbors``, the median of its readings
+        less their mean; readings flagged ``suspect`` and ``bad``; kinds of ``faults``; and its nearest ``neighbors``.
     timings : dict of seconds
         ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
     """
+
+    @cached_property
+    def stations(self) -> pd.DataFrame:
+        """Gaps, noise, resolution, level beside the neighbors, and faults of each station."""
+        return station_table(self)
 
     def figures(self) -> dict[str, Figure]:
         """The report's pictures as matplotlib figures, where there are data for them: map, series, errors, calibration."""

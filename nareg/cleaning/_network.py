@@ -16,7 +16,7 @@ from nareg._core import checks
 from nareg.baselines import interpolate_in_time
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io import NETCDF, Readings, Recipe, Stations, is_xarray
+from nareg.io import NETCDF, UNKNOWN, Readings, Recipe, Stations, is_xarray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ def assemble(
     order = [rows[name] for name in table.names]
     coordinates = places.coordinates[order]
     elevation = None if places.altitude is None or np.isnan(places.altitude).all() else places.altitude[order]
-    notes = [*places.notes, *table.notes]
+    notes = [*dict.fromkeys((*places.notes, *table.notes))]  # both may be of one file
     count = len(table.names)
     if count == 1:
         graph = Graph(np.zeros((1, 1)), coordinates=coordinates, names=table.names, metric=places.metric)
@@ -110,7 +110,9 @@ def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:
         raise InputError("readings contains no reading: check the table and its marks for missing readings.")
     table = network.readings
     file = Path(source).stem if isinstance(source, (str, os.PathLike)) else None
-    return replace(network, quantity=tuple(name for name in (table.quantity, file) if name))
+    counts = table.counts
+    said = () if counts is None or counts.all_used else (counts.sentence(),)
+    return replace(network, quantity=tuple(name for name in (table.quantity, file) if name), notes=(*network.notes, *said))
 
 
 def _graph(stations: StationsLike) -> Graph | None:
@@ -148,7 +150,7 @@ def _unplaced(table: Readings, neighbors: int, why: InputError) -> StationNetwor
             "No station has a place: neighbors are stations whose readings go up and down together. A table of places is "
             "better where readings are few or noisy."
         )
-        if "latitude" in str(why) or "coordinates" in str(why):
+        if not isinstance(why, io.NoPlaces) and ("latitude" in str(why) or "coordinates" in str(why)):
             note += f" Why no place was read: {why}"
     return StationNetwork(graph, table, table.names, (*table.notes, note))
 
@@ -218,6 +220,7 @@ def _known(table: Readings, names: Sequence[str]) -> Readings:
         raise InputError(f"readings of station {wanted[i]!r} hold an infinite value at {table.times[t]}: set it to NaN.")
     notes = list(table.notes)
     lost = len(table.names) - len(wanted)
+    counts = table.counts and table.counts.less(int(table.observed.sum() - np.isfinite(values).sum()), UNKNOWN)
     if lost:
         notes.append(f"{lost} {'station' if lost == 1 else 'stations'} of the readings left out: no coordinates.")
-    return replace(table, names=tuple(wanted), values=values, notes=tuple(notes))
+    return replace(table, names=tuple(wanted), values=values, notes=tuple(notes), counts=counts)

@@ -54,7 +54,9 @@ def station_map(cleaned: CleanedTables) -> Figure:
         axes.scatter(x, y, s=110, facecolors="none", edgecolors=ORANGE, linewidths=1.8, zorder=3, label="suspect")
         for k in _apart(x, y):
             at = (x[k], y[k])
-            axes.annotate(names[suspects[k]], at, xytext=(7, 5), textcoords="offset points", fontsize=8, color=ORANGE, zorder=4)
+            name = names[suspects[k]]
+            text = axes.annotate(name, at, xytext=(7, 5), textcoords="offset points", fontsize=8, color=ORANGE, zorder=4)
+            text.set_in_layout(False)  # on a narrow map it would leave no room for the stations
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=9)
     if not axes.get_xlabel():
         axes.set_xlabel("x")

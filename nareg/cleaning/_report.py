@@ -18,6 +18,7 @@ import numpy as np
 
 from nareg import __version__
 from nareg.cleaning._results import CleanedTables
+from nareg.cleaning._station_table import silence, station_table
 from nareg.cleaning._words import number, plural
 from nareg.io import write_bytes, write_rows
 from nareg.quality import Flag, events
@@ -26,10 +27,13 @@ from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 #: Rows of the table of suspects; the page says how many more there are.
 MAX_SUSPECTS = 40
+#: Rows of the table of stations.
+MAX_STATIONS = 200
 #: Digits that a standard deviation has in CSV files; the estimate has as many decimals.
 DIGITS = 4
 TABLES = ("clean", "std", "flags")
@@ -38,16 +42,21 @@ MODEL = "model.npz"
 FORMATS = ("csv", "parquet", "netcdf")
 
 
-def write(cleaned: CleanedTables, path: Path) -> Path:
-    """Write the page, whole or not at all."""
+def environment() -> Environment:
+    """Templates of pages."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape  # imported when first needed
 
-    environment = Environment(
+    templates = Environment(
         loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["number"] = number
-    page = environment.get_template("clean.html.j2").render(_facts(cleaned))
+    templates.filters["number"] = number
+    return templates
+
+
+def write(cleaned: CleanedTables, path: Path) -> Path:
+    """Write the page, whole or not at all."""
+    page = environment().get_template("clean.html.j2").render(_facts(cleaned))
     with atomic_write(path) as handle:
         handle.write(page.encode())
     return path
@@ -59,6 +68,8 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
     table = cleaned.network.readings
     stations, times = table.values.shape
     suspects = events(cleaned.quality.suspects) if cleaned.quality is not None else ()
+    table_of = station_table(cleaned)
+    table_of = table_of.iloc[np.argsort(table_of["faults"] == "", kind="stable")]  # suspects first
     return {
         "cleaned": cleaned,
         "headline": cleaned.headline()[0].upper() + cleaned.headline()[1:],
@@ -76,6 +87,8 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
             for s in suspects[:MAX_SUSPECTS]
         ],
         "more_suspects": max(len(suspects) - MAX_SUSPECTS, 0),
+        "rows": list(table_of.head(MAX_STATIONS).iterrows()), "more_rows": max(len(table_of) - MAX_STATIONS, 0),
+        "silence": silence(cleaned),
         "errors": list(cleaned.errors.iterrows()),
         "coverage": list(cleaned.coverage.itertuples(index=False)),
         "pictures": {name: _encoded(figure) for name, figure in draw(cleaned).items()},
@@ -143,7 +156,7 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
         return {"clean.nc": lambda path: _netcdf(path, cleaned)}
     if form == "parquet":
         frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.flags), strict=False)
-        return {name: partial(_parquet, frame=frame) for name, frame in frames}
+        return {name: partial(write_frame, frame=frame) for name, frame in frames}
     places = decimals(cleaned.std.to_numpy())
     return {
         "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
@@ -152,7 +165,8 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
     }
 
 
-def _parquet(path: Path, frame: pd.DataFrame) -> None:
+def write_frame(path: Path, frame: pd.DataFrame) -> None:
+    """Write a frame as Parquet, whole or not at all."""
     write_bytes(path, frame.to_parquet, "pandas", "pyarrow")
 
 

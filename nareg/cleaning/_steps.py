@@ -16,8 +16,8 @@ from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.errors import NaregError
 from nareg.io import readings_to_frame
-from nareg.quality import Flag, Quality
-from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, absurd, stuck
+from nareg.quality import Flag, Quality, far_out
+from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, stuck
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,8 @@ class Compared:
 
 def screen(y: np.ndarray) -> np.ndarray:
     """(N, T) True for absurd and stuck readings, unless all are."""
-    screened = (absurd(y.T) | stuck(y.T)).T
+    still = stuck(y.T)
+    screened = (still | far_out(y.T, still)).T
     if screened[np.isfinite(y)].all():
         screened[:] = False
     return screened
@@ -107,7 +108,7 @@ def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -
         count, stations = plural(int(replaced.sum()), "estimate"), plural(int(replaced.any(axis=1).sum()), "station")
         job.note(
             f"{count} of {method.name} at {stations} would be beyond all readings by more than their spread. "
-            f"{other.capitalize()} is used there."
+            f"That of the method {other!r} is used there."
         )
     return x, std, replaced
 

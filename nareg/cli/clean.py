@@ -153,11 +153,11 @@ def clean(
     recipes = columns.recipes()
     given = (stations, *files, *options.files, *columns.files)
 
-    def clean_one(recipe: Recipe, folder: Path) -> None:
-        _clean_one(tables, recipe, folder, form.value, options, given, strict)
+    def clean_one(recipe: Recipe, folder: Path) -> Cleaned:
+        return _clean_one(tables, recipe, folder, form.value, options, given, strict)
 
     if len(recipes) > 1:
-        if _clean_each(recipes, out, clean_one):
+        if _clean_each(recipes, out, form.value, clean_one, given):
             raise typer.Exit(2)
         return
     try:
@@ -166,33 +166,43 @@ def clean(
         if strict or not error.names:
             raise
         errors.print(
-            f"[cyan]note:[/] There are {len(error.names)} quantities: each is cleaned, into a folder of its own. To choose, "
+            f"[cyan]note:[/] There are {len(error.names)} quantities: each is cleaned, with a report of its own. To choose, "
             "name some by --value.",
             soft_wrap=True,
         )
         recipes = [replace(recipes[0], value=name) for name in error.names]
-        if _clean_each(recipes, out, clean_one) == len(recipes):
+        if _clean_each(recipes, out, form.value, clean_one, given) == len(recipes):
             raise typer.Exit(2) from None
 
 
-def _clean_each(recipes: list[Recipe], out: Path, clean_one: Callable[[Recipe, Path], None]) -> int:
-    """Clean several quantities, each into a folder of its own; how many could not be cleaned."""
+def _clean_each(
+    recipes: list[Recipe], out: Path, form: str, clean_one: Callable[[Recipe, Path], Cleaned], given: tuple[Path, ...]
+) -> int:
+    """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned."""
+    from nareg import cleaning
+
     folders = [out / re.sub(r"[^\w.\-]+", "_", str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
-    failed = 0
+    for name in cleaning.several_files(form):
+        inputs.output(out / name, (".csv", ".parquet", ".html"), *given)
+    done: dict[str, Cleaned] = {}
     for recipe, folder in zip(recipes, folders, strict=True):
         console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)
         try:
-            clean_one(recipe, folder)
+            done[str(recipe.value)] = clean_one(recipe, folder)
         except NaregError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-            failed += 1
-    return failed
+    if done:
+        places = {str(recipe.value): folder.name for recipe, folder in zip(recipes, folders, strict=True)}
+        for name, write in cleaning.several_parts(done, places, form).items():
+            write(out / name)
+        print_line(f"all {len(done)} quantities: {', '.join(str(out / name) for name in cleaning.several_files(form))}")
+    return len(recipes) - len(done)
 
 
 def _clean_one(
     tables: Tables, recipe: Recipe, out: Path, form: str, options: CleanOptions, given: tuple[Path, ...], strict: bool
-) -> None:
+) -> Cleaned:
     """Clean one quantity, and write its files to a folder."""
     from nareg import cleaning
 
@@ -225,6 +235,7 @@ def _clean_one(
     if cleaned.quality is not None:
         print_suspects(cleaned.quality, "the report")
     print_line(f"{cleaned.headline()}, report in {out / 'report.html'}")
+    return cleaned
 
 
 def _table(cleaned: Cleaned) -> Table:

@@ -329,6 +329,20 @@ class Columns:
         str | None, typer.Option(help="Time of the first row of a table without times, such as 2012-03-01; with --step.")
     ] = None
     decimal: Annotated[str | None, typer.Option(help="Decimal mark, a comma or a point; the other separates thousands.")] = None
+    flag_column: Annotated[
+        str | None, typer.Option(help="Column that marks the quality of readings, where its name does not say so.")
+    ] = None
+    bad: Annotated[list[str] | None, typer.Option(help="A mark of a bad reading there, such as 4 or E; again for more.")] = None
+    use_flags: Annotated[
+        bool | None,
+        typer.Option(
+            "--use-flags/--ignore-flags",
+            help="Leave out readings with any mark but a good one, or none. Default: those known as bad.",
+        ),
+    ] = None
+    query: Annotated[
+        str | None, typer.Option(help="What to read of a database (SQLite), such as 'select time, station, value from t'.")
+    ] = None
     crs: Annotated[
         str | None, typer.Option(help="Reference system of x and y, such as EPSG:28992; they become latitude and longitude.")
     ] = None
@@ -346,10 +360,12 @@ class Columns:
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
-            "start": self.start, "decimal": self.decimal, "crs": self.crs,
+            "start": self.start, "decimal": self.decimal, "flag": self.flag_column, "bad": tuple(self.bad or ()),
+            "use_flags": self.use_flags, "query": self.query, "crs": self.crs,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
-        one = replace(of_file, **{name: value for name, value in said.items() if value})  # type: ignore[arg-type]
+        given = {name: value for name, value in said.items() if value not in (None, (), "")}
+        one = replace(of_file, **given)  # type: ignore[arg-type]
         return [replace(one, value=value) for value in self.value] if self.value else [one]
 
 

@@ -48,6 +48,9 @@ def inspect(
         cells = (f"{row['stations']:,}", f"{row['readings']:,}", f"{100 * row['missing']:.1f} %", *range_)
         shown.add_row(escape(str(name)), escape(str(row["unit"])), *cells)
     console.print(shown)
+    for name, counts in seen.counts.items():
+        if len(seen.counts) == 1 or not counts.all_used:
+            print_line(f"{name}: {counts.sentence()}")
     if len(seen.quantities) > 1:
         print_line(f"clean one of them by --value, such as --value {str(seen.quantities.index[0])!r}")
     if out is not None:

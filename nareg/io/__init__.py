@@ -25,6 +25,9 @@ from nareg._storage.graph_writer import GraphWriter
 from nareg.io._binary import NETCDF as NETCDF
 from nareg.io._columns import read_column, read_data_weight, read_weights, write_weights
 from nareg.io._convert import convert
+from nareg.io._counts import KNOWN_TIME as KNOWN_TIME
+from nareg.io._counts import UNKNOWN as UNKNOWN
+from nareg.io._counts import CellCounts
 from nareg.io._frames import is_xarray as is_xarray
 from nareg.io._graphs import read_adjacency
 from nareg.io._grid import on_grid
@@ -33,8 +36,10 @@ from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
 from nareg.io._notes import SeveralQuantities as SeveralQuantities
 from nareg.io._open import alike as alike
+from nareg.io._quantities import resolution as resolution
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
 from nareg.io._recipe import Recipe
+from nareg.io._stations import NoPlaces as NoPlaces
 from nareg.io._stations import read_stations, stations_from_frame
 from nareg.io._tables import Readings, Stations
 from nareg.io._text import read_rows
@@ -44,6 +49,7 @@ from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows
 
 __all__ = [
+    "CellCounts",
     "GraphWriter",
     "Inspection",
     "Readings",

@@ -77,6 +77,7 @@ class FileTable:
     ) -> None:
         self.source, self.notes, self.missing = str(path), notes, MISSING | missing
         self.units: dict[str, str] = {}
+        self.failed: dict[str, int] = {}
         self._decimal = decimal
         text = read_text(path, notes) if text is None else text
         self._quotes, self._apostrophes = '"' in text, "'" in text

@@ -18,7 +18,7 @@ from nareg.errors import InputError
 from nareg.io._formats_radiation import read_reference_network, read_solar_laboratory, read_surfrad
 from nareg.io._formats_web import read_case_counts, read_records, read_water_services
 from nareg.io._notes import count, listed
-from nareg.io._tidy import as_numbers, left_out, tidy
+from nareg.io._tidy import as_numbers, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,15 +67,17 @@ def _ghcn_daily(text: str, stem: str) -> pd.DataFrame:
     frame["time"] = pd.to_datetime(
         frame["month"] + np.tile([f"{d:02}" for d in range(1, 32)], len(lines)), "coerce", format="%Y%m%d"
     )
-    frame = frame[frame["value"].notna() & frame["time"].notna()]
-    wide = frame.pivot_table(index=["station", "time"], columns="name", values="value").reset_index()
+    frame["failed"] = failed.ravel()
+    frame = frame[(frame["value"].notna() | frame["failed"]) & frame["time"].notna()]
+    lost = frame.groupby("name")["failed"].sum().to_dict()
+    wide = frame.groupby(["station", "time", "name"])["value"].mean().unstack().reset_index()
     quantities = [name for name in wide.columns[2:] if not str(name).startswith(("WT", "WV", "DA", "MD"))]
     for name in quantities:
         wide[name] /= 10.0 if name in TENTHS or ALSO_TENTHS.match(name) else 1.0
     others = [name for name in wide.columns[2:] if name not in quantities]
     out = {name: wide[name] for name in ["station", "time", *quantities]}
     said = f"{count(len(others), 'element')} of weather and of several days left out: {listed(others)}" if others else ""
-    return tidy(out, TENTHS | WHOLE, left_out(int(failed.sum()), "that failed the agency's checks"), said)
+    return tidy(out, TENTHS | WHOLE, said, failed=lost, why="that failed the agency's checks")
 
 
 #: ISD: place of the number, place of its quality, code of missing, factor, unit.
@@ -99,24 +101,23 @@ ISD_ERRONEOUS = ("3", "7")
 
 
 def _isd(base: dict[str, Any], cells: dict[str, tuple[Any, Any]], said: str = "") -> pd.DataFrame:
-    failed = 0
+    failed = {}
     for name, (numbers, quality) in cells.items():
         *_, missing, factor, _ = ISD_FIELDS[name]
         value = as_numbers(numbers).astype(float)
         value[value == missing] = np.nan
         bad = value.notna() & quality.isin(ISD_ERRONEOUS)
-        failed += int(bad.sum())
+        failed[name] = int(bad.sum())
         base[name] = (value.mask(bad) * factor).round(1)
     nowhere = (base["latitude"] == 0) & (base["longitude"] == 0)
     for name in ("latitude", "longitude"):
         base[name] = base[name].mask(nowhere | (base[name].abs() > 360))
     units = {name: field[-1] for name, field in ISD_FIELDS.items()}
     notes = (
-        left_out(failed, "with a quality code of 3 or 7 (erroneous)"),
         "latitude and longitude 0, 0 mean no place" * bool(nowhere.any()),
         said,
     )
-    return tidy(base, units, *notes)
+    return tidy(base, units, *notes, failed=failed, why="with a quality code of 3 or 7 (erroneous)")
 
 
 def _isd_lines(text: str, stem: str) -> pd.DataFrame:
@@ -184,7 +185,7 @@ def _soil_moisture(text: str, stem: str) -> pd.DataFrame:
     time = pd.to_datetime(table["date"] + " " + table["clock"], format="%Y/%m/%d %H:%M", utc=True)
     places = {column: as_numbers(table[column]) for column in ("latitude", "longitude", "altitude")}
     columns = {"station": table["station"], "time": time, **places, name: value.mask(failed)}
-    return tidy(columns, {name: unit}, left_out(int(failed.sum()), "with a flag C or D (implausible, dubious)"))
+    return tidy(columns, {name: unit}, failed={name: int(failed.sum())}, why="with a flag C or D (implausible, dubious)")
 
 
 def _groundwater(text: str, stem: str) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._counts import IN_STEP
 from nareg.io._notes import count
 from nareg.io._tables import Readings
 
@@ -78,14 +79,18 @@ def on_grid(readings: Readings, step: str | None = None) -> Readings:
     number_of = np.bincount(cells, minlength=shape[0] * shape[1])
     values = np.divide(sums, number_of, out=np.full(sums.shape, np.nan), where=number_of > 0).reshape(shape)
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
+    labels = tuple(str(t).removesuffix(".000000000") for t in grid)
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
+    counts = readings.counts and readings.counts.less(shared, IN_STEP)
+    kept = replace(readings, times=labels, values=values, timestamps=grid, counts=counts)
+    if not moved and shape[1] == len(stamps):
+        return kept
     note = (
         f"{len(stamps):,} times are taken as {shape[1]:,}, every {in_words(size)}; readings move by {in_words(moved)} at most"
         + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
         + ". --step none keeps every time."
     )
-    labels = tuple(str(t).removesuffix(".000000000") for t in grid)
-    return replace(readings, times=labels, values=values, timestamps=grid, notes=(*readings.notes, note))
+    return replace(kept, notes=(*readings.notes, note))
 
 
 def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,16 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
+from nareg.io._counts import CellCounts
 from nareg.io._frames import FrameTable, Table, readings_frame
-from nareg.io._grid import in_words
+from nareg.io._grid import in_words, on_grid
 from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
-from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._marks import ABOUT_MARKS
+from nareg.io._notes import NoReadings, Notes, condensed, count, listed
 from nareg.io._open import open_tables
 from nareg.io._quantities import QuantityRows
+from nareg.io._readings import read_readings, readings_from_frame
 from nareg.io._recipe import Recipe
 from nareg.io._stations import Placeless, read_stations
 from nareg.io._tables import Stations
@@ -54,6 +57,8 @@ class Inspection:
         "UTC" where the times have offsets.
     notes : tuple of str
         What was guessed or left out.
+    counts : mapping of str to CellCounts
+        By quantity, what becomes of the cells of the table.
     """
 
     recipe: Recipe
@@ -65,6 +70,7 @@ class Inspection:
     regular: float | None
     zone: str | None
     notes: tuple[str, ...]
+    counts: Mapping[str, CellCounts]
 
     def lines(self) -> list[str]:
         """Stations, times and places as sentences."""
@@ -156,7 +162,7 @@ def inspect(
         except NoReadings as error:
             if len(files) == 1:
                 raise
-            notes.fact(f"a file without readings is left out ({str(error).rstrip('.')})")
+            notes.fact(f"a file is left out ({str(error).rstrip('.')})")
     if not in_files:
         frame, unit, quantity = readings_frame(readings, notes, recipe.value)
         name = quantity or name
@@ -185,10 +191,12 @@ def inspect(
         value=seen.names_of[0] if (layout.station is not None or layout.single) and len(seen.names_of) == 1 else recipe.value,
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
+    counted, read = _counted(readings, placed, recipe, seen.names_of, strict)
     said = [
         *(() if placed is None else placed.notes),
-        *(note for one, _ in full for note in one.notes.sentences),
+        *condensed([note for one, _ in full for note in one.notes.sentences]),
         *notes.sentences,
+        *(note for note in read if len(seen.names_of) == 1 or ABOUT_MARKS.search(note) or "cannot be cleaned" in note),
     ]
     return Inspection(
         understood,
@@ -200,7 +208,29 @@ def inspect(
         regular,
         seen.zone,
         tuple(dict.fromkeys(said)),
+        counted,
     )
+
+
+def _counted(
+    readings: Any, placed: Stations | None, recipe: Recipe, names: Sequence[str], strict: bool
+) -> tuple[dict[str, CellCounts], list[str]]:
+    """By quantity, what becomes of the cells when it is read, and the notes; without those that cannot be read as they are."""
+    read = read_readings if isinstance(readings, (str, os.PathLike, list, tuple)) else readings_from_frame
+    counted: dict[str, CellCounts] = {}
+    said: list[str] = []
+    for name in names:
+        one = replace(recipe, value=name) if len(names) > 1 else recipe
+        try:
+            table = read(readings, placed, strict=strict, own_order=True, recipe=one)
+            table = on_grid(table, "none" if strict and recipe.step is None else recipe.step)
+        except InputError as error:
+            said.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
+            continue
+        assert table.counts is not None
+        counted[name] = table.counts
+        said += table.notes
+    return counted, said
 
 
 def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recipe, notes: Notes) -> list[tuple[Table, Layout]]:
@@ -217,7 +247,7 @@ def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recip
     if not full:
         raise empty[0]
     for why in empty:
-        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
+        notes.fact(f"a file is left out ({str(why).rstrip('.')})")
     return full
 
 

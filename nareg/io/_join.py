@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
 
 from nareg._core import checks
 from nareg.errors import InputError
+from nareg.io._counts import MERGED, CellCounts
 from nareg.io._missing import remove_sentinels
-from nareg.io._notes import NoReadings, Notes, SeveralQuantities, count, listed
+from nareg.io._notes import NoReadings, Notes, SeveralQuantities, condensed, count, listed
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
@@ -35,7 +37,7 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     if not parts:
         raise empty[0] if empty else InputError("readings are no files: pass at least one.")
     for why in empty:
-        notes.fact(f"a file without readings is left out ({str(why).rstrip('.')})")
+        notes.fact(f"a file is left out ({str(why).rstrip('.')})")
     own = [part.timestamps for part in parts if part.timestamps is not None]
     if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
         raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
@@ -69,8 +71,10 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
         notes.guess(f"{count(twice, 'reading is', 'readings are')} in several files; they are averaged", "leave out repeats")
     values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
     table = in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
-    said = [note for part in parts for note in part.notes if not ABSENT.search(note)]  # each file may lack stations
-    return replace(table, notes=(*said, *table.notes), unit=next(iter(units), None), quantity=parts[0].quantity)
+    counts = reduce(CellCounts.__add__, [part.counts for part in parts if part.counts is not None], CellCounts(0, 0, {}))
+    counts = counts.less(int((number - 1).clip(0).sum()), MERGED)
+    said = condensed([note for part in parts for note in part.notes if not ABSENT.search(note)])  # each may lack stations
+    return replace(table, notes=(*said, *table.notes), unit=next(iter(units), None), quantity=parts[0].quantity, counts=counts)
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,7 @@ def _in_time_order(
         number = np.add.reduceat(seen, starts, axis=1, dtype=np.int64)
         values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
         labels, stamps = labels[starts], stamps[starts]
+        notes.beside[MERGED] += int((number - 1).clip(0).sum())
     return labels, values, stamps
 
 
@@ -162,4 +167,5 @@ def in_order(
         there = [i for i, name in enumerate(wanted) if name in place]
         ordered[there] = values[[place[wanted[i]] for i in there]]
         names, values = wanted, ordered
-    return Readings(tuple(names), tuple(labels), values, times.stamps, times.zone, notes.sentences)
+    counts = CellCounts(notes.cells, int(np.isfinite(values).sum()), +notes.beside)
+    return Readings(tuple(names), tuple(labels), values, times.stamps, times.zone, notes.sentences, counts=counts)

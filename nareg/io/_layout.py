@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nareg.errors import InputError
 from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
-from nareg.io._missing import is_flag
+from nareg.io._marks import is_flag
 from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
+from nareg.io._station_column import only_words, station_column, word_alone
 from nareg.io._time_columns import counts_rows, more_times, time_columns
 from nareg.io._times import parse
 from nareg.io._vocabulary import (
@@ -25,8 +26,6 @@ from nareg.io._vocabulary import (
     MISSING,
     POSITION,
     QUANTITIES,
-    SENSOR,
-    STATION,
     TIME,
     VALUE,
     ZONE,
@@ -62,6 +61,19 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
 
     With ``several`` a long table may have columns of several quantities, which are then the values.
     """
+    layout = _recognized(table, stations, notes, recipe, several=several)
+    flag = recipe.column("flag", table)
+    if flag is not None:
+        layout = replace(layout, flags=tuple((flag, value) for value in layout.values))
+    if (recipe.use_flags or recipe.bad) and not layout.flags and not several:
+        raise InputError(
+            f"use_flags or bad is given, but {notes.source} has no column that marks the quality of the readings by its name: "
+            "name it by --flag-column (flag= of a recipe)."
+        )
+    return layout
+
+
+def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool) -> Layout:
     if isinstance(table, FileTable):
         _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
@@ -74,15 +86,16 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
             )
     elif not time:
         time = time_columns(table, words, stations, notes)
-    rest = [i for i in range(len(words)) if i not in time and not counts_rows(table, i, words[i])]
+    apart = (*time, recipe.column("flag", table))
+    rest = [i for i in range(len(words)) if i not in apart and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     station = recipe.station_column(table)
     kind = _kind(table, rest, recipe)
     chosen = recipe.column("value", table) if kind is None else None
     if station is None:
-        station = _station(table, words, rest, chosen, stations, notes)
+        station = station_column(table, words, rest, chosen, stations, notes)
     if station is None and several and stations is None:
-        station = _only_words(table, rest, notes)
+        station = only_words(table, rest, notes)
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
@@ -105,7 +118,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     extra = tuple(i for i in rest if i not in (station, value))
     if chosen is not None and extra:
         notes.fact(f"the readings are in column {table.header[chosen]!r}; left out: {listed([table.header[i] for i in extra])}")
-    flags = tuple((i, value) for i in extra if is_flag(table.header[i], table.header[value]))
+    about = dict(_flags_of(table, [i for i in rest if i != station], None))
+    flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
     return Layout(time, station, (value,), extra, flags, zone, kind=kind)
 
@@ -158,16 +172,6 @@ def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:
     )
 
 
-def _only_words(table: Table, rest: list[int], notes: Notes) -> int | None:
-    """The column of words, where there is one and at least two of numbers: a long table of several quantities."""
-    named = [i for i in rest if not is_flag(table.header[i]) and all(map(_word, table.head(i)))]
-    numbers = [i for i in rest if any(table.head(i)) and looks_read(table.head(i), comma=table.comma)]
-    if len(named) != 1 or len(numbers) < 2:
-        return None
-    notes.guess(f"column {table.header[named[0]]!r} holds the station names", "name it 'station'")
-    return named[0]
-
-
 def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> tuple[tuple[int, int], ...]:
     """Columns such as ``A_qc`` beside ``A``, each with the column that it is about."""
     known = {s.strip() for s in stations} if stations is not None else set()
@@ -185,7 +189,7 @@ def _refuse_words(table: Table, rest: list[int], notes: Notes) -> None:
     """Refuse a column of words that no number follows: it names stations, or something beside the readings."""
     for i in rest:
         words = [cell for cell in table.head(i) if cell.strip().lower() not in MISSING]
-        if len(words) < 2 or not all(map(_word, words)) or is_flag(table.header[i]) or set(words) <= {"True", "False"}:
+        if len(words) < 2 or not all(map(word_alone, words)) or is_flag(table.header[i]) or set(words) <= {"True", "False"}:
             continue
         if not looks_read([*words, "0"], comma=table.comma):
             raise InputError(
@@ -208,47 +212,6 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
     if units := sorted({first for first, second in columns if number(second) and first.lower() not in MISSING}):
         notes.guess(f"the row of units below the header ({listed(units)}) is left out", "delete the row")
         table.leave_out_first()
-
-
-def _station(
-    table: Table, words: list[str], rest: list[int], chosen: int | None, stations: Sequence[str] | None, notes: Notes
-) -> int | None:
-    """The column of station names, if the table is long; ``chosen`` is that of the readings, if it is known."""
-    others = [i for i in rest if i != chosen]
-    names = {s.strip() for s in stations} if stations is not None else set()
-    if sum(table.header[i] in names for i in rest) > 1:
-        return None
-    candidates = [i for word in (*STATION, *SENSOR) for i in others if words[i] == word]
-    candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
-    if names:  # of an id and a name, the one that the station table has; else any that has its names
-        candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
-        if not candidates or not any(cell in names for cell in table.head(candidates[0])):
-            loosely_known = {loose(name) for name in names}
-            wide = any(loose(table.header[i]) in loosely_known for i in rest)
-            holding = [i for i in others if len(rest) > 1 and not wide and _holds(table.head(i), loosely_known)]
-            if holding and holding[0] not in candidates[:1]:
-                notes.guess(f"column {table.header[holding[0]]!r} holds the station names", "name it 'station'")
-                return holding[0]
-    if candidates:
-        return candidates[0]
-    rest = rest if len(rest) == 2 else others
-    if len(rest) == 2 and not any(table.header[i] in names for i in rest):
-        texts = [i for i in rest if all(map(_word, table.head(i)))]
-        numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
-        if len(texts) == len(numbers) == 1:
-            notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
-            return texts[0]
-    return None
-
-
-def _holds(cells: list[str], loosely_known: set[str]) -> bool:
-    """Whether most cells of a column are station names, given without case and leading zeros."""
-    return 2 * sum(loose(cell) in loosely_known for cell in cells if cell) > len(cells)
-
-
-def _word(cell: str) -> bool:
-    """Whether a cell is a name, not a damaged number, a missing reading or a date."""
-    return cell[:1].isalpha() and cell.lower() not in MISSING and parse(cell) is None
 
 
 def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:

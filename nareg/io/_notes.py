@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from nareg.errors import InputError
@@ -23,11 +24,14 @@ class SeveralQuantities(InputError):
 
 
 class Notes:
-    """Sentences about one table; ``strict`` turns each guess into an :class:`InputError`."""
+    """Sentences about one table, and counts; ``strict`` turns each guess into an :class:`InputError`."""
 
     def __init__(self, source: str, strict: bool) -> None:
         self.source, self.strict = source, strict
         self._sentences: list[str] = []
+        #: Cells of readings, and what becomes of those that are not used.
+        self.cells = 0
+        self.beside: Counter[str] = Counter()
 
     def guess(self, what: str, remedy: str, *, place: str = "", refusal: str | None = None) -> None:
         """Record a guess; refuse it, with the remedy, where nothing may be guessed."""
@@ -42,6 +46,19 @@ class Notes:
     @property
     def sentences(self) -> tuple[str, ...]:
         return tuple(self._sentences)
+
+
+def condensed(sentences: Sequence[str]) -> list[str]:
+    """The same sentences about several files as one each."""
+    sources: dict[str, list[str]] = {}
+    for sentence in sentences:
+        source, _, what = sentence.partition(": ")
+        sources.setdefault(what or source, []).append(source)
+    every = {what: list(dict.fromkeys(own)) for what, own in sources.items()}
+    return [
+        what if own == [what] else f"{own[0]}{f' and {len(own) - 1:,} more' * (len(own) > 1)}: {what}"
+        for what, own in every.items()
+    ]
 
 
 def listed(names: Sequence[str], most: int = LISTED) -> str:

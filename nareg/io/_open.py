@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
+from nareg.io._database import is_database, read_database
 from nareg.io._file import FileTable
 from nareg.io._formats import named_format
 from nareg.io._frames import FrameTable, Table
@@ -38,6 +39,8 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
     """
     if "\0" not in str(path) and zipfile.is_zipfile(path):
         return _of_archive(path, notes, recipe)
+    if is_database(path):
+        return [read_database(path, notes, recipe)]
     return [_table(str(path), read_text(path, notes), notes, recipe)]
 
 

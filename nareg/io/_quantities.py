@@ -155,13 +155,13 @@ class QuantityRows:
                 "low": own.min() if own.size else np.nan,
                 "median": np.median(own) if own.size else np.nan,
                 "high": own.max() if own.size else np.nan,
-                "resolution": _resolution(own),
+                "resolution": resolution(own),
             }
         return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _resolution(values: np.ndarray) -> float:
-    """The largest of 1, .5, .1, .05, ... that all values are multiples of; NaN where none is."""
+def resolution(values: np.ndarray) -> float:
+    """The largest of 10, 5, 1, .5, .1, ... that all values are multiples of; NaN where none is."""
     sample = values[:: max(1, len(values) // SAMPLE)]
     if not sample.size:
         return float("nan")

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_npz, read_table
+from nareg.io._database import is_database
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._join import Wanted, from_columns, joined
 from nareg.io._layout import recognize
 from nareg.io._notes import Notes
 from nareg.io._open import open_tables
 from nareg.io._recipe import Recipe
-from nareg.io._shapes import long, wide
+from nareg.io._shapes import count_cells, long, wide
 from nareg.io._tables import Readings, Stations
 from nareg.io._vocabulary import match
 
@@ -85,6 +87,8 @@ def read_readings(
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
         return _from_foreign(read_table(path), request)
+    if request.recipe.query is not None and not is_database(path):
+        raise InputError(f"query is {request.recipe.query!r}, but {path} is no database: omit query.")
     tables = open_tables(path, request.notes, request.recipe)
     if len(tables) == 1:
         own = tables[0].notes
@@ -167,10 +171,12 @@ def _from_foreign(table: Any, request: Wanted) -> Readings:
 
 
 def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, request: Wanted) -> Readings:
+    every = values.size
     if request.stations is not None:
         matched = match(names, request.stations, request.notes, "station")
         values = values[[i for i, name in enumerate(names) if name in matched]]
         names = [matched[name] for name in names if name in matched]
+    count_cells(every, values, request)
     return from_columns(names, labels, values, "times", lambda t: f"time {t}", request, "station")
 
 

@@ -55,6 +55,15 @@ class Recipe:
         needs no header: its columns are then numbered from 1.
     decimal : str, optional
         Decimal mark, ``","`` or ``"."``: the other one separates thousands. Default: whatever all numbers can be.
+    flag : str, optional
+        Column that marks the quality of the readings, where its name does not say so.
+    bad : tuple of str
+        Marks of bad readings there, such as ``"4"`` or ``"E"``. Default: QARTOD codes, and words such as ``"bad"``, are known.
+    use_flags : bool, optional
+        True leaves out all readings with a mark that is not known as good, False none. Default: those whose mark is known
+        as bad.
+    query : str, optional
+        What to read of a database (SQLite), such as ``"select time, station, value from readings"``. Default: its only table.
     crs : str, optional
         Reference system of ``x`` and ``y``, such as ``"EPSG:28992"``. They become latitude and longitude (needs pyproj).
 
@@ -80,12 +89,19 @@ class Recipe:
     step: str | None = None
     start: str | None = None
     decimal: str | None = None
+    flag: str | None = None
+    bad: tuple[str, ...] = ()
+    use_flags: bool | None = None
+    query: str | None = None
     crs: str | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in ("station", "time", "missing"):
+            if field.name == "use_flags":
+                if value not in (None, True, False):
+                    raise InputError(f"use_flags is {value!r}: pass true or false.")
+            elif field.name in ("station", "time", "missing", "bad"):
                 names = (value,) if isinstance(value, str) else tuple(value)
                 if not all(isinstance(name, str) for name in names):
                     raise InputError(f"{field.name} is {value!r}: pass names in quotes.")
@@ -94,6 +110,8 @@ class Recipe:
                 raise InputError(f"{field.name} is {value!r}: pass the name of a column, or another text in quotes.")
         if self.decimal not in (None, ".", ","):
             raise InputError(f"decimal is {self.decimal!r}: pass ',' or '.'.")
+        if self.bad and self.use_flags is False:
+            raise InputError(f"bad is {list(self.bad)}, but use_flags is False: omit one of them.")
         if self.start is not None and self.step in (None, "auto", "none"):
             raise InputError(f"start is {self.start!r}, but no step is given: pass the time between rows, too, such as '5min'.")
 
@@ -145,7 +163,7 @@ class Recipe:
             f"{field.name} = {json.dumps(value, ensure_ascii=False)}"
             + (f"  # {remarks[field.name]}" if field.name in remarks else "")
             for field in fields(self)
-            if (value := getattr(self, field.name))
+            if (value := getattr(self, field.name)) not in (None, ())
         ]
         with atomic_write(path) as handle:
             handle.write((TITLE + "\n".join(lines) + "\n").encode())
@@ -177,8 +195,9 @@ class Recipe:
         """Cells that mean missing, in lower case."""
         return frozenset(word.strip().lower() for word in self.missing)
 
-    def remove_codes(self, values: np.ndarray) -> None:
-        """Set to NaN, in place, the numbers that mean missing."""
+    def remove_codes(self, values: np.ndarray) -> int:
+        """Set to NaN, in place, the numbers that mean missing; how many."""
         codes = [float(word) for word in self.missing if re.fullmatch(r"\s*[+-]?\d+(\.\d*)?(e[+-]?\d+)?\s*", word.lower())]
-        if codes:
-            values[np.isin(values, codes)] = np.nan
+        coded = np.isin(values, codes)
+        values[coded] = np.nan
+        return int(coded.sum())

@@ -9,13 +9,15 @@ import numpy as np
 
 from nareg._core import checks
 from nareg.errors import InputError
+from nareg.io._counts import CODED, EMPTY, FAILED, MARKED, MERGED, OTHER_KIND, UNKNOWN
 from nareg.io._frames import Table
 from nareg.io._join import Wanted, from_columns, in_order
 from nareg.io._kinds import one_unit, refuse_mixed_kinds
 from nareg.io._labels import labels_of
 from nareg.io._layout import Layout
-from nareg.io._missing import marked_bad, remove_sentinels
-from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._marks import marked_bad
+from nareg.io._missing import remove_sentinels
+from nareg.io._notes import NoReadings, count, listed
 from nareg.io._numbers import LimitCells
 from nareg.io._tables import Readings
 from nareg.io._text import stem
@@ -38,11 +40,26 @@ def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
     wanted = [*layout.time, *(flag for flag, _ in flags)]
     loaded, values = table.load(wanted, columns, odd=LimitCells())
-    request.recipe.remove_codes(values)
+    count_cells(len(values) * len(layout.values), values, request)
     if flags:
-        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
+        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     return from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
+
+
+def count_cells(every: int, values: np.ndarray, request: Wanted, *, failed: int = 0) -> None:
+    """Count the cells of a table, of which these are of known stations; those with a code of the recipe become NaN.
+
+    Of ``failed`` readings the reader of the format has left the cells empty.
+    """
+    notes = request.notes
+    notes.cells += every
+    notes.beside[UNKNOWN] += every - values.size
+    empty = int(np.isnan(values).sum())
+    failed = min(failed, empty)
+    notes.beside[FAILED] += failed
+    notes.beside[EMPTY] += empty - failed
+    notes.beside[CODED] += request.recipe.remove_codes(values)
 
 
 def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
@@ -51,9 +68,9 @@ def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     name = station_in(notes.source, request.stations)
     wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
     loaded, values = table.load(wanted, layout.values, odd=LimitCells())
-    request.recipe.remove_codes(values)
+    count_cells(values.size, values, request, failed=table.failed.get(table.header[layout.values[0]], 0))
     for flag, _ in layout.flags:
-        _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], notes)
+        _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
     read = from_columns([name], labels, values.T, column, table.line, own, "column")
@@ -79,15 +96,16 @@ def station_in(source: str, stations: Sequence[str] | None) -> str:
 
 
 def _honor(
-    table: Table, flags: list[int], marks: list[np.ndarray], values: np.ndarray, places: list[int], notes: Notes
+    table: Table, flags: list[int], marks: list[np.ndarray], values: np.ndarray, places: list[int], request: Wanted
 ) -> None:
     """Set readings (R, C) that columns of marks call bad to NaN, in place: those of column ``places[k]`` by ``marks[k]``."""
     known = np.isfinite(values[:, places])
-    name = f"column {table.header[flags[0]]!r}" if len(flags) == 1 else f"columns such as {table.header[flags[0]]!r}"
-    marked = marked_bad(np.concatenate(marks), known.T.ravel(), name, notes)
+    names = [table.header[flag] for flag in flags]
+    marked = marked_bad(np.concatenate(marks), known.T.ravel(), names, request.notes, request.recipe)
     if marked is not None:
         for place, rows in zip(places, marked.reshape(len(flags), -1), strict=True):
             values[rows, place] = np.nan
+        request.notes.beside[MARKED] += int(marked.sum())
 
 
 def long(table: Table, layout: Layout, station: int, request: Wanted) -> Readings:
@@ -100,19 +118,18 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     others = [i for i in (layout.zone, layout.kind and layout.kind[0]) if i is not None]
     wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *others]
     loaded, numbers = table.load(wanted, layout.values, odd=LimitCells())
-    request.recipe.remove_codes(numbers)
     texts = dict(zip(wanted, loaded, strict=True))
-    for flag, _ in layout.flags:
-        _honor(table, [flag], [texts[flag]], numbers, [0], notes)
     labels, column = labels_of(table, layout, texts, len(numbers), notes, request.recipe)
-    values, sites, rows = numbers[:, 0], texts[station], np.arange(len(numbers))
+    sites, rows = texts[station], np.arange(len(numbers))
     if layout.kind is not None:
         rows = np.flatnonzero(texts[layout.kind[0]] == layout.kind[1])
         notes.fact(
-            f"{count(len(rows), 'row')} of {len(values):,} {'has' if len(rows) == 1 else 'have'} {layout.kind[1]!r} in "
+            f"{count(len(rows), 'row')} of {len(numbers):,} {'has' if len(rows) == 1 else 'have'} {layout.kind[1]!r} in "
             f"{table.column(layout.kind[0])}; the others are left out"
         )
-        labels, values, sites = labels[rows], values[rows], sites[rows]
+        notes.cells += len(numbers) - len(rows)
+        notes.beside[OTHER_KIND] += len(numbers) - len(rows)
+        labels, sites = labels[rows], sites[rows]
     if "" in sites:
         raise InputError(
             f"{notes.source}, {table.line(rows[list(sites).index('')])}: the row has no station; fill it in or drop it."
@@ -121,9 +138,14 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     if stations is not None:
         matched = match(list(names), stations, notes, "station", merge=True)
         known = np.array([name in matched for name in names])[site]
-        site, labels, values, rows = site[known], labels[known], values[known], rows[known]
+        site, labels, rows = site[known], labels[known], rows[known]
         site, index = pd.factorize(np.array([matched.get(name) for name in names], dtype=object)[site])
         names = index
+    numbers = numbers[rows]
+    count_cells(len(sites), numbers, request, failed=table.failed.get(table.header[layout.values[0]], 0))
+    for flag, _ in layout.flags:
+        _honor(table, [flag], [texts[flag][rows]], numbers, [0], request)
+    values = numbers[:, 0]
     row, unique = pd.factorize(labels)
     first = rows[np.unique(row, return_index=True)[1]]
     remove_sentinels(values, site, notes)
@@ -148,6 +170,7 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     seen = np.isfinite(values)
     flat = site[seen] * t + row[seen]
     number = np.bincount(flat, minlength=n * t)
+    notes.beside[MERGED] += int((number - 1).clip(0).sum())
     if (number > 1).any():
         refuse_mixed_kinds(table, layout, flat, rows[seen], notes)
         i, j = divmod(int(np.argmax(number > 1)), t)

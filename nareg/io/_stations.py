@@ -14,7 +14,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._frames import FrameTable, Table, stations_frame
-from nareg.io._notes import NoReadings, Notes, count, listed
+from nareg.io._notes import NoReadings, Notes, condensed, count, listed
 from nareg.io._open import open_tables
 from nareg.io._places import Angles, in_degrees, note_far, note_two_decimals, refusal, unpack
 from nareg.io._recipe import Recipe
@@ -102,6 +102,8 @@ def _merged(sources: Iterable[Source], read: Callable[[Source], Stations], notes
     if not parts:
         raise placeless[0] if placeless else InputError(f"{notes.source} are no files: pass at least one.")
     for why in placeless:
+        if isinstance(why, Placeless) and why.timed:
+            continue  # its readings are read, and that is where it is said
         notes.fact(f"a file without positions is left out ({str(why).rstrip('.')})")
     if len({part.metric for part in parts}) > 1:
         raise InputError(f"{notes.source}: some files have degrees and others meters: pass --crs (crs= of a recipe).")
@@ -110,12 +112,20 @@ def _merged(sources: Iterable[Source], read: Callable[[Source], Stations], notes
     values = np.column_stack([np.concatenate([part.coordinates for part in parts]), np.concatenate(heights)])
     names, values = _once(names, values, notes)
     altitude = None if np.isnan(values[:, 2]).all() else values[:, 2]
-    said = dict.fromkeys(note for part in parts for note in part.notes)
+    said = condensed([note for part in parts for note in part.notes])
     return Stations(tuple(names), np.ascontiguousarray(values[:, :2]), parts[0].metric, altitude, (*said, *notes.sentences))
 
 
 class Placeless(InputError):
-    """A table in which no station has a position."""
+    """A table in which no station has a position; a ``timed`` one may be of readings."""
+
+    def __init__(self, message: str, timed: bool) -> None:
+        super().__init__(message)
+        self.timed = timed
+
+
+class NoPlaces(Placeless):
+    """A table without columns of positions."""
 
 
 def stations_from_frame(frame: Any, strict: bool = False, *, recipe: Recipe | None = None) -> Stations:
@@ -159,9 +169,10 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     alone = name is None and timed and bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     if name is None and not alone:
         if timed:
-            raise Placeless(
+            raise NoPlaces(
                 f"{notes.source} has a column of times ({header}) where the table of stations is expected: exchange the two "
-                "tables."
+                "tables.",
+                timed,
             )
         options = " or ".join(map(repr, ("station", "id", "name")))
         raise InputError(
@@ -175,15 +186,16 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
     if len(pair) < 2:
-        raise Placeless(
+        raise NoPlaces(
             f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}. Name those of the "
-            "positions: --latitude-column and --longitude-column, or latitude= and longitude= of a recipe."
+            "positions: --latitude-column and --longitude-column, or latitude= and longitude= of a recipe.",
+            timed,
         )
     altitude = recipe.column("altitude", table)
     altitude = _first(words, ALTITUDE, table) if altitude is None else altitude
     used = {name, *pair, altitude}
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
-    if extra:
+    if extra and not timed:
         notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
     columns = [*pair, *([] if altitude is None else [altitude])]
     words_of, values = table.load([] if name is None else [name], columns, finite=True, odd=Angles() if degrees else None)
@@ -204,7 +216,8 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
         if lost.all():
             raise Placeless(
                 f"{notes.source}, {table.line(first)}: station {names[first]!r} has no coordinates, and no other station has; "
-                "fill them in."
+                "fill them in.",
+                timed,
             )
         notes.guess(
             f"{count(int(lost.sum()), 'station has', 'stations have')} no coordinates, left out: {listed(list(names[lost]))}",

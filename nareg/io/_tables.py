@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nareg.io._counts import CellCounts
+
 
 @dataclass(frozen=True)
 class Stations:
@@ -54,6 +56,8 @@ class Readings:
         Unit of the readings, where the table states one.
     quantity : str, optional
         What is read, by the name of a long table's column of readings or of a variable.
+    counts : CellCounts, optional
+        What became of the cells of the table, where these are from a file or a frame.
     """
 
     names: tuple[str, ...]
@@ -64,6 +68,7 @@ class Readings:
     notes: tuple[str, ...] = ()
     unit: str | None = None
     quantity: str | None = None
+    counts: CellCounts | None = None
 
     @property
     def observed(self) -> np.ndarray:

@@ -28,6 +28,8 @@ BINARY = (
     (b"BZh", "compressed"),
     (b"\xfd7zXZ", "compressed"),
 )
+#: First bytes of files that hold no table at all.
+PICTURES = ((b"\x89PNG", "a picture"), (b"\xff\xd8\xff", "a picture"), (b"GIF8", "a picture"), (b"%PDF", "a PDF document"))
 GZIP = b"\x1f\x8b"
 #: Lines of nothing but zero bytes and spaces.
 ZEROS = re.compile(r"(?m)^[\0 ]*\0[\0 ]*\n")
@@ -61,6 +63,9 @@ def read_text(path: str | os.PathLike[str], notes: Notes) -> str:
 
 def decoded(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
     """The bytes of a file as text whose lines end as in Unix."""
+    picture = next((what for start, what in PICTURES if data.startswith(start)), None)
+    if picture is not None:
+        raise InputError(f"{path} is {picture}, of which no table can be made: export the readings as CSV.")
     kind = next((what for start, what in BINARY if data.startswith(start)), None)
     if kind is None and Path(path).suffix.lower() in ENDINGS:
         kind = f"a {Path(path).suffix.lower()} file by its name"

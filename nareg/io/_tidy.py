@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nareg.io._notes import count
+from nareg.io._notes import count, verb
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def tidy(table: dict[str, Any], units: dict[str, str], *notes: str) -> pd.DataFrame:
+def tidy(
+    table: dict[str, Any], units: dict[str, str], *notes: str, failed: Mapping[str, int] | None = None, why: str = ""
+) -> pd.DataFrame:
+    """A frame with what is known of its columns; so many readings of some have ``failed`` and are empty, and ``why``."""
     import pandas as pd
 
+    lost = {name: number for name, number in (failed or {}).items() if number}
+    number = sum(lost.values())
+    said = f"{count(number, 'reading')} {why} {verb(number)} left out" if number else ""
     frame = pd.DataFrame(table)
-    frame.attrs = {"units": {name: unit for name, unit in units.items() if name in frame}, "notes": [n for n in notes if n]}
+    known = {name: unit for name, unit in units.items() if name in frame}
+    frame.attrs = {"units": known, "failed": lost, "notes": [note for note in (said, *notes) if note]}
     return frame
-
-
-def left_out(number: int, why: str) -> str:
-    return f"{count(number, 'reading')} {why} {'is' if number == 1 else 'are'} left out" if number else ""
 
 
 def as_numbers(cells: Any) -> Any:

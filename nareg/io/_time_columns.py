@@ -51,7 +51,9 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         columns = {TIME[rank]: i for rank, i in reversed(named)}
         if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
             return columns["date"], columns["time"]
-        return _with_clock(table, words, named[0][1], known, notes)
+        dates = [i for _, i in named if not looks_numeric(table.head(i), comma=False) and all(map(parse, table.head(i)))]
+        numbers = looks_numeric(table.head(named[0][1]), comma=False)  # of seconds, which nobody reads as well as dates
+        return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return (0,)
     others = [i for i in range(len(words)) if table.header[i] not in known]

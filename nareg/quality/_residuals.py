@@ -120,7 +120,9 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
     """Smooth the readings without stuck runs, absurd values and readings that all others contradict."""
     given = on_grid(model, readings, times, exclude=False)
     grid, rows = given.grid, given.rows
-    frozen, extreme = (_on_grid(test(given.values.T), grid) for test in (stuck, absurd))
+    still = stuck(given.values.T)
+    frozen = _on_grid(still, grid)
+    extreme = _on_grid(far_out(given.values.T, still), grid)
     bad, resting = frozen | extreme, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
@@ -139,6 +141,13 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
             break
         bad = flagged
     return Residuals(model, grid, given.values, rows, given.offset, frozen, extreme, bad, done, scores, spread, limit)
+
+
+def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:
+    """(T, N) True for absurd readings; where a station is ``still`` (stuck) for most of its readings, its others are judged."""
+    mostly = 2 * still.sum(axis=0) > np.isfinite(y).sum(axis=0)
+    result: np.ndarray = absurd(np.where(still & mostly, np.nan, y))
+    return result
 
 
 def neighbor_spread(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,6 +55,29 @@ def test_estimates_are_the_smoothers(tables, model):
     np.testing.assert_allclose(applied.std.to_numpy().T, smoothed.std[:, LEARNED:], rtol=1e-9)
     errors = [np.sqrt(np.nanmean((x - tables[1][LEARNED:]) ** 2)) for x in (applied.x, frame[LEARNED:])]
     assert errors[0] < 0.6 * errors[1]
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_long_past_is_forgotten_or_smoothed(model, monkeypatch, forgotten):
+    if not forgotten:
+        monkeypatch.setattr("nareg.cleaning._apply.MOVED", -1.0)
+    rng = np.random.default_rng(3)
+    readings = model.simulate(rng, n_times=1500)[1]
+    times = model.times[0] + (model.times[1] - model.times[0]) * np.arange(1500)
+    long = dataclasses.replace(
+        model, readings=readings[:, :-24], excluded=np.zeros((7, 1476), dtype=bool),
+        grid=dataclasses.replace(model.grid, values=times[:-24], rows=np.arange(1476)),
+    )  # fmt: skip
+    frame = pd.DataFrame(readings[:, -24:].T, pd.DatetimeIndex(times[-24:], name="time"), list(model.graph.names))
+    lengths = []
+    smooth = type(model).smooth
+    monkeypatch.setattr(type(model), "smooth", lambda self, y, **o: lengths.append(y.shape[1]) or smooth(self, y, **o))
+    applied = apply(long, frame)
+    assert lengths[-1] == (1024 if forgotten else 1500)
+    good = np.hstack([readings[:, :-24], np.where(applied.flags == 4, np.nan, frame).T])
+    smoothed = smooth(model, good, times=times)
+    np.testing.assert_allclose(applied.x.to_numpy().T, smoothed.x[:, -24:], rtol=1e-6)
+    np.testing.assert_allclose(applied.std.to_numpy().T, smoothed.std[:, -24:], rtol=1e-6)
 
 
 def test_bad_readings_are_flagged_and_missing_stations_estimated(tables, model):

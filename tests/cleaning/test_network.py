@@ -8,6 +8,7 @@ import pytest
 
 from nareg import io
 from nareg.cleaning._network import assemble
+from nareg.cleaning._steps import screen
 
 
 def tables(n: int = 6, times: int = 48, **columns) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -34,3 +35,13 @@ def test_without_heights_there_is_no_word_about_them():
         assert network.elevation is None
         assert not any("height" in note for note in network.notes)
     assert assemble(readings, io.stations_from_frame(places)).elevation is None
+
+
+def test_a_value_that_lasts_makes_no_other_absurd():
+    """A gauge that is stuck for most of the record: its tide before that is no wild reading."""
+    y = np.full((1, 500), 1.0942)
+    y[0, 400:] += 1e-5  # as the data set has it, in another unit
+    y[0, :150] = np.random.default_rng(0).normal(0, 0.5, 150)
+    screened = screen(y)
+    assert screened[0, 150:].all()
+    assert not screened[0, :149].any()

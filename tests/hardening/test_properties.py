@@ -44,6 +44,7 @@ OTHERS = {
         "herta.Preconditioner",
         "herta.Sparsifier",
         "herta.TrainingResult",
+        "io.CellCounts",
         "io.Inspection",
         "io.Readings",
         "io.Recipe",

@@ -58,3 +58,11 @@ def test_what_is_no_text_is_refused_with_the_way_out(tmp_path, name, data, words
     for read in (io.read_stations, io.read_readings):
         with pytest.raises(InputError, match=f"is {words}.* export it as CSV, or read it with pandas and pass the frame"):
             read(tmp_path / name)
+
+
+@pytest.mark.parametrize("start", [b"\x89PNG\r\n\x1a\n\0", b"\xff\xd8\xff\xe0\0", b"%PDF-1.7\n"])
+def test_a_picture_has_no_table(tmp_path, start):
+    path = tmp_path / "readings.csv"
+    path.write_bytes(start + bytes(range(100)))
+    with pytest.raises(InputError, match="of which no table can be made: export the readings as CSV"):
+        io.read_readings(path)

@@ -51,6 +51,11 @@ BY_HAND = {
     "radiation-loggers": ("Alamosa", "2016-01-01T23:59", -0.9),
     "usgs-rdb": ("02177000", "2012-09-01T00:00", 191.0),
 }
+#: Rows of the file, or rows times columns, as counted by other tools.
+CELLS = {
+    "epa-aqs": 1795, "metobs-breaking": 330, "metobs-demo": 18_131, "metrla-week": 2016 * 207, "netatmo-berlin": 1464 * 150,
+    "noaa-cdo": 42_778, "openaq-pandas": 5272, "meteofrance": 58, "metobs-wide": 3 * 199,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -91,6 +96,10 @@ def test_the_commands_of_the_page(files, name):
     shape = f"{len(table.names):,}", f"{len(table.times):,}"
     assert shape == (row["stations"], row["times"])
     assert (table.quantity or "&nbsp;") == row["quantity"].removesuffix(f", {table.unit}")
+    counts = io.on_grid(table, recipe.step).counts
+    assert counts.add_up
+    assert list(seen.counts.values()) == [counts]
+    assert counts.cells == CELLS.get(name, counts.cells)
     station, time, value = BY_HAND[name]
     np.testing.assert_allclose(at(table, station, time), value, rtol=1e-12, equal_nan=True)
 

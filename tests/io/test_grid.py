@@ -95,3 +95,9 @@ def test_a_published_table_of_stations_with_times_of_their_own(data_root):
     gridded = on_grid(read)
     assert gridded.values.shape[1] < read.values.shape[1]
     assert np.nansum(gridded.observed) >= 0.9 * np.nansum(read.observed)
+
+
+def test_times_that_are_on_the_step_need_no_note():
+    times = np.arange("2024-01-01", "2024-01-02", np.timedelta64(1, "h"), dtype="datetime64[ns]")
+    table = Readings(("A",), tuple(map(str, times)), np.arange(24.0)[None], times)
+    assert on_grid(table, "1h").notes == ()

@@ -84,3 +84,12 @@ def test_the_only_column_of_words_names_the_stations(long):
     assert len(seen.quantities) == 2
     with pytest.raises(InputError, match=r"'Meetpunt' holds words .*--station-column"):
         io.read_readings(long)
+
+
+def test_what_clean_would_refuse_is_said(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("time,station,temp,hum\n" + "".join(f"2024-01-0{d},A,{d},5\n" for d in range(1, 9)))
+    seen = io.inspect(path, recipe=io.Recipe(zone="Europe/Brussel"))
+    assert dict(seen.counts) == {}
+    for name in ("temp", "hum"):
+        assert any(note.startswith(f"{name}: the readings cannot be cleaned as they are (zone is") for note in seen.notes)

@@ -104,7 +104,7 @@ def test_the_geological_surveys_tables(tmp_path):
     np.testing.assert_array_equal(table.timestamps, expected)
     np.testing.assert_array_equal(table.values, [[2.21, 2.5, np.nan], [np.nan, np.nan, 1.25]])
     notes = " ".join(table.notes)
-    for words in ("'Ice' says why", "EDT -04:00, EST -05:00", "'agency_cd'", "'69928_00065_cd' seems to mark the quality"):
+    for words in ("'Ice' says why", "EDT -04:00, EST -05:00", "'agency_cd'", "'69928_00065_cd' marks no reading as bad"):
         assert words in notes
     with pytest.raises(InputError, match=r"line 8, column 'tz_cd': 'LMT' is no zone that is known: write the offset"):
         read(tmp_path, RDB.replace("EST\t1.25", "LMT\t1.25"), stations)

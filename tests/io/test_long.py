@@ -145,3 +145,22 @@ def test_a_mark_for_missing_that_is_not_known_is_named_with_its_place(tmp_path, 
     path.write_text(text.replace("M,T", ",T"))
     table = io.read_readings(path)
     np.testing.assert_array_equal(table.values, [[68.3, 70.1], [np.nan, np.nan]])
+
+
+def test_two_columns_that_may_both_name_the_stations(tmp_path):
+    """Two sensors at each site: the option that settles it is named; an id beside its name changes nothing."""
+    path = tmp_path / "r.csv"
+    rows = [f"2024-01-0{d},{s}{k},{s},{d}" for d in range(1, 6) for s in "AB" for k in "12"]
+    path.write_text("\n".join(["time,sensor,site,value", *rows]))
+    table = io.read_readings(path)
+    assert table.names == ("A1", "A2", "B1", "B2")
+    assert any("columns 'sensor' and 'site' may both name the stations, and the first is taken" in note for note in table.notes)
+    with pytest.raises(InputError, match="name the right one by --station-column"):
+        io.read_readings(path, strict=True)
+    chosen = io.read_readings(path, recipe=io.Recipe(station=("sensor",)))
+    assert chosen.names == table.names
+    assert not any("may both name" in note for note in chosen.notes)
+    path.write_text(
+        "\n".join(["time,id,name,value", *(row.replace("1,A", "1,Alp").replace("2,A", "2,Arm") for row in rows[:2])])
+    )
+    assert not any("may both name" in note for note in io.read_readings(path).notes)

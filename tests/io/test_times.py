@@ -249,3 +249,11 @@ def test_dates_further_apart_than_nanoseconds_reach(tmp_path):
     table = io.read_readings(tmp_path / "r.csv")
     assert table.values.tolist() == [[1, 2, 3]]
     assert any("1 step back" in note for note in table.notes)
+
+
+def test_dates_are_read_rather_than_seconds(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("time,timestamp,A,B\n2018-09-05T21:00Z,1536181200,1,2\n2018-09-05T22:00Z,1536184800,3,4\n")
+    table = io.read_readings(path, ["A", "B"])
+    assert table.times[0] == "2018-09-05T21:00Z"
+    assert not any("seconds since 1970" in note for note in table.notes)

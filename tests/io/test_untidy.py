@@ -183,3 +183,32 @@ class TestFilesAsPublished:
         table = io.read_readings(files / "ndbc-buoy" / "46097.txt", recipe=Recipe(value="WSPD"))
         assert table.values[0, -1] == 2.0  # its first line, the latest: 2019-04-02 13:50
         assert str(table.timestamps[-1])[:16] == "2019-04-02T13:50"
+
+
+def test_the_same_sentence_about_several_files_is_said_once(tmp_path):
+    for k in range(3):
+        (tmp_path / f"{k}.csv").write_text(f"time;A;B\n2024-01-0{k + 1};1;2\n2024-02-0{k + 1};3;4\n")
+    notes = io.read_readings(sorted(tmp_path.glob("*.csv"))).notes
+    assert notes == (f"{tmp_path / '0.csv'} and 2 more: the cells are separated by a semicolon.",)
+
+
+def test_readings_with_positions_in_their_rows_are_not_called_unneeded(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text(
+        "time,station,lat,lon,value\n" + "".join(f"2024-01-0{d},{s},48,1{s}.5,{d}\n" for d in (1, 2, 3) for s in "12")
+    )
+    assert io.read_stations(path).notes == (f"{path}: 2 stations in 6 rows, which have the positions.",)
+
+
+def test_a_folder_with_a_table_of_stations_among_the_readings(tmp_path):
+    (tmp_path / "places.csv").write_text("station,lat,lon\nA,48,11\nB,48.5,11\n")
+    for name in "AB":
+        rows = [f"2024-01-{d:02d},{name},{d}" for d in range(1, 9)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["time,station,value", *rows]))
+    files = sorted(tmp_path.glob("*.csv"))
+    assert io.read_stations(files).notes == ()
+    notes = io.read_readings(files).notes
+    assert [note for note in notes if "is left out" in note] == [
+        f"readings: a file is left out ({tmp_path / 'places.csv'} has positions ('station', 'lat', 'lon') and no times where "
+        "the readings are expected: pass the table of readings, with a column 'time')."
+    ]

@@ -1,0 +1,109 @@
+"""Several quantities of one network: one table of all, in the layout of a tidy input, and a page of links to the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+
+from nareg import __version__
+from nareg.cleaning._cleaned import Cleaned
+from nareg.cleaning._report import REPORT, decimals, environment, write_frame
+from nareg.cleaning._words import plural
+from nareg.io import write_rows
+from nareg.results import atomic_write
+
+#: What the columns beside a quantity's readings are called.
+ENDS = ("", " estimate", " std", " flag")
+
+
+def several_files(form: str) -> tuple[str, ...]:
+    """Names of the files of all quantities together. netCDF has one per quantity alone."""
+    return (REPORT,) if form == "netcdf" else (f"clean.{form}", REPORT)
+
+
+def several_parts(results: Mapping[str, Cleaned], folders: Mapping[str, str], form: str) -> dict[str, Callable[[Path], object]]:
+    """Name of each of the :func:`several_files`, and the function that writes it; ``folders`` have the single reports."""
+    page: dict[str, Callable[[Path], object]] = {REPORT: partial(_page, results, folders)}
+    if form == "netcdf":
+        return page
+    return {f"clean.{form}": partial(_csv if form == "csv" else _parquet, _Tidy.of(results))} | page
+
+
+@dataclass(frozen=True, eq=False)
+class _Tidy:
+    """A row per time and station at which a quantity was cleaned; columns of readings, estimates and so on by their names."""
+
+    labels: list[str]
+    stamps: np.ndarray | None
+    stations: list[str]
+    columns: dict[str, np.ndarray]
+    zone: str | None
+
+    @classmethod
+    def of(cls, results: Mapping[str, Cleaned]) -> _Tidy:
+        tables = [cleaned.network.readings for cleaned in results.values()]
+        dated = all(table.timestamps is not None for table in tables)
+        keys = [np.array(table.times, dtype=object) if not dated else np.asarray(table.timestamps) for table in tables]
+        every = np.array(list(dict.fromkeys(np.concatenate(keys).tolist())), dtype=object) if not dated else np.unique(
+            np.concatenate(keys)
+        )  # fmt: skip
+        label = {key: text for own, table in zip(keys, tables, strict=True) for key, text in zip(own, table.times, strict=True)}
+        stations = list(dict.fromkeys(name for table in tables for name in table.names))
+        time_of, place_of = ({key: k for k, key in enumerate(own)} for own in (every, stations))
+        there = np.zeros((len(every), len(stations)), dtype=bool)
+        at = [
+            np.ix_([time_of[key] for key in own], [place_of[name] for name in table.names])
+            for own, table in zip(keys, tables, strict=True)
+        ]
+        for where in at:
+            there[where] = True
+        columns = {}
+        for (name, cleaned), where in zip(results.items(), at, strict=True):
+            places = decimals(cleaned.std.to_numpy())
+            x, std = (np.round(frame.to_numpy(), places) for frame in (cleaned.x, cleaned.std))
+            parts = (cleaned.network.readings.values.T, x, std, cleaned.flags.to_numpy())
+            for end, values in zip(ENDS, parts, strict=True):
+                full = np.full(there.shape, np.nan)
+                full[where] = values
+                columns[name + end] = full[there]
+        t, s = np.nonzero(there)
+        zone = tables[0].zone if len({table.zone for table in tables}) == 1 else None
+        return cls([label[every[k]] for k in t], every[t] if dated else None, [stations[k] for k in s], columns, zone)
+
+
+def _csv(tidy: _Tidy, path: Path) -> None:
+    cells = [
+        ["" if value != value else int(value) if name.endswith(ENDS[-1]) else value for value in values.tolist()]
+        for name, values in tidy.columns.items()
+    ]
+    write_rows(path, ["time", "station", *tidy.columns], zip(tidy.labels, tidy.stations, *cells, strict=True))
+
+
+def _parquet(tidy: _Tidy, path: Path) -> None:
+    import pandas as pd
+
+    times = pd.Series(tidy.labels if tidy.stamps is None else tidy.stamps)
+    if tidy.zone is not None and times.dtype.kind == "M":
+        times = times.dt.tz_localize(tidy.zone)
+    write_frame(path, pd.DataFrame({"time": times, "station": tidy.stations, **tidy.columns}))
+
+
+def _page(results: Mapping[str, Cleaned], folders: Mapping[str, str], path: Path) -> None:
+    """A page with a row per quantity, and a link to its report."""
+    rows = [
+        {
+            "name": name, "unit": cleaned.unit or "", "headline": cleaned.headline(), "method": cleaned.method,
+            "stations": plural(len(cleaned.network.readings.names), "station"), "suspects": cleaned.suspects,
+            "times": plural(len(cleaned.network.readings.times), "time"), "notes": cleaned.notes,
+            "link": f"{quote(folders[name])}/{REPORT}",
+        }
+        for name, cleaned in results.items()
+    ]  # fmt: skip
+    page = environment().get_template("several.html.j2").render(rows=rows, version=__version__)
+    with atomic_write(path) as handle:
+        handle.write(page.encode())
