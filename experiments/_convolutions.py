@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from nareg.gnn import series
-from nareg.gnn._dropout import dropout
 from nareg.gnn._last_graph import LastGraph
 from nareg.gnn.adjacency import Adjacency, GraphInput
+from nareg.gnn.networks import dropout
 from nareg.gnn.ngc import polynomial
 
 

@@ -13,10 +13,9 @@ from torch.nn import functional as F
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
-from nareg.gnn.networks import Network, Rows, reset
+from nareg.gnn.networks import Network, Rows, dropout, reset
 from nareg.gnn.ngc import linear
 from nareg.gnn.similarity import edge_products, feature_matrix
 from nareg.graph import Graph

@@ -18,9 +18,8 @@ from experiments._defenses import LowRankGCN, RobustGCN, cosine, jaccard
 from experiments._residual import AdaptiveResidual
 from experiments._unfolded import Unfolded
 from nareg._core import checks
-from nareg.gnn._dropout import dropout
 from nareg.gnn.adjacency import Adjacency
-from nareg.gnn.networks import FilteredNetwork, Network, Perceptron, Rows
+from nareg.gnn.networks import FilteredNetwork, Network, Perceptron, Rows, dropout
 from nareg.gnn.similarity import similarity_weighted
 
 __all__ = [

@@ -20,7 +20,7 @@ from nareg.gnn import (
     Perturbation,
     propagate,
 )
-from nareg.gnn._dropout import dropout
+from nareg.gnn.networks import dropout
 from tests.helpers import at_night
 
 
