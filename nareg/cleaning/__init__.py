@@ -10,6 +10,7 @@ from nareg.cleaning._apply import Applied, apply
 from nareg.cleaning._clean import clean
 from nareg.cleaning._clean import run as run
 from nareg.cleaning._cleaned import Cleaned
+from nareg.cleaning._kinds import Wind
 from nareg.cleaning._kinds import directions as directions
 from nareg.cleaning._learn import CleanSettings as CleanSettings
 from nareg.cleaning._learn import portion as portion
@@ -18,10 +19,11 @@ from nareg.cleaning._network import ReadingsLike as ReadingsLike
 from nareg.cleaning._network import StationNetwork as StationNetwork
 from nareg.cleaning._network import StationsLike as StationsLike
 from nareg.cleaning._network import assemble as assemble
+from nareg.cleaning._network import read_known as read_known
 from nareg.cleaning._report import files as files
 from nareg.cleaning._report import parts as parts
 from nareg.cleaning._several import several_files as several_files
 from nareg.cleaning._several import several_parts as several_parts
 from nareg.cleaning._words import number as number
 
-__all__ = ["Applied", "Cleaned", "apply", "clean"]
+__all__ = ["Applied", "Cleaned", "Wind", "apply", "clean"]

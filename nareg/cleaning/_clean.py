@@ -61,9 +61,10 @@ def clean(
         Lower and upper bound of the quantity, in the unit of the readings, such as (0, 100) of humidity. Estimates and bands
         stay inside.
         Default: the smallest and the largest reading, where many readings of several stations are exactly that.
-    kind : {"auto", "number", "direction"}
+    kind : {"auto", "number", "direction"} or Wind
         What the quantity is. Directions, in degrees, are cleaned as unit vectors, and errors and bands go around the circle.
-        "auto" recognizes them by their name, their unit, or how they cross north, with a note.
+        "auto" recognizes them by their name, their unit, or how they cross north, with a note. With
+        :class:`nareg.cleaning.Wind` the vectors are as long as the speed.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional

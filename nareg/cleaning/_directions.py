@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from nareg.cleaning import _compare
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._compare import Hidden
-from nareg.cleaning._kinds import UNKNOWN, components, to_degrees, turn, turn_std
+from nareg.cleaning._kinds import UNKNOWN, Wind, components, to_degrees, turn, turn_std
 from nareg.cleaning._learn import Job, learn, portion
 from nareg.cleaning._methods import MODEL, SpaceTimeMethod
 from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, screen
@@ -23,7 +23,7 @@ from nareg.spacetime import LEVELS, Bounds, hide
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Bounds of a component that no estimate reaches: those of the readings, -1 and 1, are no limits of what an estimate follows.
+#: Bounds of a component, over its largest reading, that no estimate reaches: readings of 1 are no limit of what it follows.
 BEYOND = 2.0
 SAID = (
     "The readings are taken for directions: they are cleaned as unit vectors, and errors and bands go around the circle. "
@@ -44,7 +44,8 @@ class _Component:
     ) -> _Component:
         """Values (N, T) of the component; it takes ``part`` of the progress."""
         network = replace(job.network, readings=replace(job.network.readings, values=values, unit=None))
-        settings = replace(job.settings, transform=None, unit=None, bounds=(-BEYOND, BEYOND))
+        beyond = BEYOND * max(1.0, float(np.nanmax(np.abs(values))))
+        settings = replace(job.settings, transform=None, unit=None, bounds=(-beyond, beyond))
         own = replace(job, network=network, settings=settings, report=portion(job.report, *part), notes=list(network.notes))
         usable = np.where(screened, np.nan, values)
         model, quality, without = learn(own, chosen, FITTED)
@@ -71,11 +72,14 @@ def run(job: Job) -> Cleaned:
     network, settings, y = job.network, replace(job.settings, unit=job.settings.unit or "degrees"), job.y
     signed = bool(np.nanmin(y) < 0)
     job.note(SAID if settings.kind == "auto" else None)
+    parts = components(y)
+    if isinstance(settings.kind, Wind):
+        length = settings.kind.lengths(network)
+        parts = (parts[0] * length, parts[1] * length)
     screened = screen(y % 360)
     chosen = hide(np.where(screened, np.nan, y % 360).T, job.share, job.rng).T
     halves = [
-        _Component.of(job, values, part, screened, chosen)
-        for values, part in zip(components(y), ((0.0, 0.5), (0.5, 1.0)), strict=True)
+        _Component.of(job, values, part, screened, chosen) for values, part in zip(parts, ((0.0, 0.5), (0.5, 1.0)), strict=True)
     ]
     marks.append(perf_counter())
     east, north = (half.compared for half in halves)
@@ -97,9 +101,13 @@ def run(job: Job) -> Cleaned:
         for note in half.job.notes[len(network.notes) :]:
             job.note(f"The part to the {what}: {note}")
     gaps = 100 * float(np.isnan(y).mean())
+    what = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [
         ("network", f"{plural(y.shape[0], 'station')}, {plural(y.shape[1], 'time')}, {gaps:.1f} % missing"),
-        ("kind", "directions, cleaned as unit vectors"),
+        (
+            "kind",
+            f"directions, cleaned as {'vectors as long as the speed' if isinstance(settings.kind, Wind) else 'unit vectors'}",
+        ),
         ("method", f"{name}; {why}"),
     ]
     for what, part in (("east", east), ("north", north)):

@@ -4,16 +4,60 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from nareg._core import checks
-from nareg.cleaning._network import StationNetwork
+from nareg.cleaning._network import ReadingsLike, StationNetwork, read_known
 from nareg.errors import InputError
 
+
+@dataclass(frozen=True, eq=False)
+class Wind:
+    """Directions of the wind, with its speed: they are cleaned as vectors of that length, as a calm has no direction.
+
+    Parameters
+    ----------
+    speed : as the readings of :func:`nareg.clean`
+        Speeds of the same stations. Where one is missing, the station's median speed stands for it.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, nareg
+    >>> rng = np.random.default_rng(0)
+    >>> times = pd.date_range("2024-03-05", periods=60, freq="h", name="time")
+    >>> speeds = pd.DataFrame(rng.uniform(0, 5, (60, 4)), times, list("ABCD"))
+    >>> directions = (20 + 60 / (1 + speeds) * rng.standard_normal((60, 4))) % 360
+    >>> cleaned = nareg.clean(directions, kind=nareg.cleaning.Wind(speeds))
+    >>> bool(np.cos(np.deg2rad(cleaned.x - 20)).to_numpy().mean() > 0.95)
+    True
+    """
+
+    speed: ReadingsLike
+
+    def lengths(self, network: StationNetwork) -> np.ndarray:
+        """(N, T) speeds over their median, at the times of a network's readings."""
+        readings = network.readings
+        table = read_known(self.speed, readings.names, False, None)
+        at = {time: t for t, time in enumerate(table.times)}
+        columns = np.array([at.get(time, -1) for time in readings.times])
+        speeds = np.where(columns >= 0, table.values[:, columns], np.nan)
+        known = np.isfinite(speeds) & np.isfinite(readings.values)
+        if not known.any():
+            raise InputError("kind has no speed where a direction is: pass speeds of the same stations and times.")
+        if (speeds[known] < 0).any():
+            raise InputError(f"kind has a speed of {speeds[known].min():g}: pass speeds of at least 0.")
+        median = float(np.median(speeds[known]))
+        if not median > 0:
+            raise InputError("kind has speeds of which most are 0: leave it out, or pass kind='direction'.")
+        own = np.array([np.median(row[here]) if here.any() else median for row, here in zip(speeds, known, strict=True)])
+        return np.where(np.isfinite(speeds), speeds, own[:, None]) / median
+
+
 #: What readings are; "auto" recognizes it.
-Kind: TypeAlias = Literal["auto", "number", "direction"]
+Kind: TypeAlias = Literal["auto", "number", "direction"] | Wind
 KINDS = ("auto", "number", "direction")
 #: Names of directions.
 NAMES = frozenset(
@@ -33,11 +77,11 @@ REACH = 15.0
 UNKNOWN = 360 / np.sqrt(12)
 
 
-def directions(network: StationNetwork, kind: str, unit: str | None) -> bool:
+def directions(network: StationNetwork, kind: Kind, unit: str | None) -> bool:
     """Whether to clean a network's readings as directions: as asked for, or as recognized."""
-    kind = checks.choice("kind", kind, KINDS)
+    named = "direction" if isinstance(kind, Wind) else checks.choice("kind", kind, KINDS)
     values = network.readings.values
-    if kind == "direction":
+    if named == "direction":
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         if low < -180 or high > 360 or (low < 0 and high > 180):
             raise InputError(
@@ -45,7 +89,7 @@ def directions(network: StationNetwork, kind: str, unit: str | None) -> bool:
             )
         return True
     stated = network.readings.unit if unit is None else unit
-    return kind == "auto" and is_direction(values, stated, network.quantity)
+    return named == "auto" and is_direction(values, stated, network.quantity)
 
 
 def components(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -75,6 +75,9 @@ class CleanOptions:
     kind: Annotated[
         KindOption, typer.Option(help="What the quantity is; directions, in degrees, are cleaned around the circle.")
     ] = KindOption.auto
+    speed: Annotated[
+        str | None, typer.Option(help="Column of the wind's speed: directions are cleaned as vectors of that length.")
+    ] = None
     noise: Annotated[
         str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
     ] = None
@@ -214,6 +217,9 @@ def _clean_one(
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
         settings = options.settings(network)
+        if options.speed is not None:
+            speeds = cleaning.read_known(tables[0], network.readings.names, strict, replace(recipe, value=options.speed))
+            settings = replace(settings, kind=cleaning.Wind(speeds))
         inputs.folder(out)
         with stage_bar() as progress:
             cleaned = cleaning.run(network, settings, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
 
 import nareg
 from nareg.cleaning import assemble, directions
@@ -169,6 +170,35 @@ def test_signed_directions_stay_signed(vanes, cleaned):
     signed = nareg.clean(turn(readings, 0.0), places)
     assert signed.x.to_numpy().min() < 0
     np.testing.assert_allclose(turn(signed.x.to_numpy(), cleaned.x.to_numpy()), 0.0, atol=1e-6)
+
+
+def test_the_speed_of_the_wind_weighs_its_directions(vanes, rng):
+    """Of a vector that wanders, with gusts on it, the direction means little where the vector is short."""
+    places = vanes[1]
+    parts = []
+    for _ in range(2):
+        common, own = (lfilter([1.0], [1.0, -0.97], rng.standard_normal((T, n)), axis=0) for n in (1, len(places)))
+        parts.append(common + 0.3 * own)
+    gusts = [part + 1.5 * rng.standard_normal(part.shape) for part in parts]
+    truth, told = (np.rad2deg(np.arctan2(*part)) % 360 for part in (parts, gusts))
+    speeds = pd.DataFrame(np.hypot(*gusts), vanes[0].index, places.index)
+    readings = speeds * 0 + told
+    with_speed = nareg.clean(readings, places, kind=nareg.cleaning.Wind(speeds))
+    without = nareg.clean(readings, places, kind="direction")
+    blows = np.hypot(*parts) > 2
+    errors = [turn(cleaned.x.to_numpy(), truth)[blows] for cleaned in (with_speed, without)]
+    assert rms(errors[0]) < 0.95 * rms(errors[1])
+    assert ("kind", "directions, cleaned as vectors as long as the speed") in with_speed.reasons
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(lambda s: s - 100, "speed of -"), (lambda s: s * np.nan, "no speed where"), (lambda s: s * 0, "most are 0")],
+)
+def test_speeds_that_no_wind_has(vanes, change, message):
+    readings, places, _ = vanes
+    with pytest.raises(InputError, match=message):
+        nareg.clean(readings, places, kind=nareg.cleaning.Wind(change(readings * 0 + 3.0)))
 
 
 def test_a_kind_that_the_readings_cannot_be(vanes):

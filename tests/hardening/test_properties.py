@@ -67,6 +67,7 @@ OTHERS = {
         "unlearning.Verification",
     ],
     "options": [
+        "cleaning.Wind",
         "design.Ball",
         "design.Sampling",
         "design.SmoothBox",
