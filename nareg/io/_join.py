@@ -21,6 +21,9 @@ from nareg.io._times import Times, understand
 from nareg.io._vocabulary import absent
 
 Source = TypeVar("Source")
+#: Rows of one time are averaged. In a table of one series whose readings differ at more than this share of the times, and at
+#: more than a few times, they are of several stations.
+MOST, FEW, EXTREMES = 0.5, 4, ((np.maximum, -np.inf), (np.minimum, np.inf))
 #: What a file says of stations that others may have.
 ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
 
@@ -144,6 +147,13 @@ def _in_time_order(
         seen = np.isfinite(values)
         sums = np.add.reduceat(np.where(seen, values, 0.0), starts, axis=1)
         number = np.add.reduceat(seen, starts, axis=1, dtype=np.int64)
+        high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
+        if len(values) == 1 and ((number > 1) & (high > low)).sum() > max(MOST * int((number > 0).sum()), FEW):
+            raise InputError(
+                f"{notes.source}: most times have several rows with different readings ({twice!r}): if they are of several "
+                "stations, name the column of the stations by --station-column; if a column has the rest of the time, by "
+                "--time-columns (station=, time= of a recipe)."
+            )
         values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
         labels, stamps = labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())

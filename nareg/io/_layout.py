@@ -94,7 +94,7 @@ def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, reci
     chosen = recipe.column("value", table) if kind is None else None
     if station is None:
         station = station_column(table, words, rest, chosen, stations, notes)
-    if station is None and several and stations is None:
+    if station is None and stations is None and (several or (chosen is not None and _times_repeat(table, time))):
         station = only_words(table, rest, notes)
     if station is None:
         if not rest:
@@ -212,6 +212,12 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
     if units := sorted({first for first, second in columns if number(second) and first.lower() not in MISSING}):
         notes.guess(f"the row of units below the header ({listed(units)}) is left out", "delete the row")
         table.leave_out_first()
+
+
+def _times_repeat(table: Table, time: Sequence[int]) -> bool:
+    """Whether rows repeat the time of another one: they are of several stations."""
+    cells = list(zip(*(column.tolist() for column in table.load(list(time), [])[0]), strict=True))
+    return len(set(cells)) < len(cells)
 
 
 def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:

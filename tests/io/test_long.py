@@ -164,3 +164,23 @@ def test_two_columns_that_may_both_name_the_stations(tmp_path):
         "\n".join(["time,id,name,value", *(row.replace("1,A", "1,Alp").replace("2,A", "2,Arm") for row in rows[:2])])
     )
     assert not any("may both name" in note for note in io.read_readings(path).notes)
+
+
+def test_words_name_the_stations_where_rows_repeat_times_and_the_readings_are_named(tmp_path):
+    """Without that, all stations would be averaged into one."""
+    rows = [f"2024-01-01T0{h}:00,{name},{10 * k + h},80" for h in range(6) for k, name in enumerate(("ash", "elm", "oak"))]
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(["Datum,Vlinder,Temperatuur,Vochtigheid", *rows]), encoding="utf-8")
+    readings = io.read_readings(path, recipe=io.Recipe(value="Temperatuur"))
+    assert readings.names == ("ash", "elm", "oak")
+    assert readings.values[2, 3] == 23.0
+
+
+def test_rows_that_mix_stations_without_a_name_are_refused(tmp_path):
+    rows = [f"2024-01-01T0{h}:00,{k},{10 * k + h},80" for h in range(6) for k in (3, 7, 9)]
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(["when,nr,Temperatuur,Vochtigheid", *rows]), encoding="utf-8")
+    with pytest.raises(InputError, match="--station-column"):
+        io.read_readings(path, recipe=io.Recipe(value="Temperatuur"))
+    readings = io.read_readings(path, recipe=io.Recipe(value="Temperatuur", station="nr"))
+    assert readings.values[1, 3] == 73.0
