@@ -217,7 +217,7 @@ def _clean_one(
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
         settings = options.settings(network)
-        if options.speed is not None:
+        if options.speed is not None and cleaning.directions(network, settings.kind, settings.unit):
             speeds = cleaning.read_known(tables[0], network.readings.names, strict, replace(recipe, value=options.speed))
             settings = replace(settings, kind=cleaning.Wind(speeds))
         inputs.folder(out)

@@ -9,7 +9,7 @@ from scipy.special import pdtrc
 from nareg.graph import Graph
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, count, number, span, time
-from nareg.spacetime import MAD_TO_STD, stuck_runs
+from nareg.spacetime import MAD_TO_STD, steps, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.
@@ -124,8 +124,10 @@ def noisy(residuals: Residuals) -> list[Finding]:
     center = float(np.median(logs[live]))
     spread = max(MAD_TO_STD * float(np.median(np.abs(logs[live] - center))), 0.1)
     z = (logs - center) / spread
+    # noise within a step of the instrument is nobody's fault
+    visible = std * residuals.model.unit > (steps(residuals.readings) if residuals.model.transform.linear else 0.0)
     findings = []
-    for i in np.flatnonzero(live & (z > NOISY_SPREADS) & (logs - center > np.log(NOISY))):
+    for i in np.flatnonzero(live & visible & (z > NOISY_SPREADS) & (logs - center > np.log(NOISY))):
         columns = np.flatnonzero(np.isfinite(residuals.readings[i]))
         here, usual = (value * residuals.model.unit for value in (std[i], float(np.exp(center))))
         what = "" if residuals.model.transform.linear else f" ({residuals.model.transform.name} of the readings)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -341,3 +343,13 @@ def test_stations_with_the_readings_of_others_say_nothing_of_the_noise():
     ratio = np.sqrt(model.noise[14:] / np.median(model.noise))
     assert ratio.max() > 3
     assert not any("noisy" in kinds(check(model), i) for i in range(14, N))
+
+
+def test_noise_within_a_step_of_the_instrument_is_no_fault(rng):
+    """Four times the noise of the others is 0.08 °C: in readings to tenths nobody sees it."""
+    coordinates, readings = drawn(rng, noise=0.01)
+    readings[4] += 0.07 * rng.standard_normal(T)
+    for decimals, expected in ((1, set()), (4, {"noisy"})):
+        model = known_model(np.round(readings, decimals), coordinates, noise=0.02)
+        unit_noise = np.where(np.arange(N) == 4, 0.08**2, model.unit_noise)
+        assert kinds(check(replace(model, unit_noise=unit_noise)), 4) == expected
