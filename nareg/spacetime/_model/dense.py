@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -84,14 +84,17 @@ class SpaceTimeModel(BaseModel[Stream]):
         return Space.of(self.graph)
 
     def interpolate_at(
-        self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None
-    ) -> Smoothed:
+        self, coordinates: ArrayLike, *, covariates: Mapping[str, ArrayLike] | None = None, readings: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+    ) -> Smoothed:  # fmt: skip
         """Estimate the field, with its uncertainty, at places without a station.
 
         Parameters
         ----------
         coordinates : (M, d) array
             Latitude and longitude in degrees, or positions, as in the graph.
+        covariates : mapping from names to (M,) arrays, optional
+            Of the places. Needed are those of the fit that means and cycles follow.
         readings, times
             Default: those of the fit.
 
@@ -103,7 +106,7 @@ class SpaceTimeModel(BaseModel[Stream]):
         started = perf_counter()
         points = self.checked_places(coordinates)
         given = on_grid(self, readings, times, exclude=True)
-        W, own, level, spread = self._weights(points)
+        W, own, level, spread = self._weights(points, self.cycles.covariates_at(covariates, len(points)))
         done = self._pass(given.rows, robust=readings is not None, W=W)
         assert done.points is not None
         assert done.point_variances is not None
@@ -114,10 +117,13 @@ class SpaceTimeModel(BaseModel[Stream]):
         result = self._result(done.points[seen] + basis @ level, var, given.grid.values, given, at_stations, started)
         return replace(result, noise=np.full(own.size, float(np.median(self.unit_noise)) * self.unit**2))
 
-    def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
+    def extended(
+        self, coordinates: ArrayLike, names: Sequence[str] | None = None, covariates: Mapping[str, ArrayLike] | None = None
+    ) -> SpaceTimeModel:
         """The model with further stations, which have no reading yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
+        ``covariates`` are as for :meth:`interpolate_at`.
         """
         points = self.checked_places(coordinates)
         M, known, cycles = points.shape[0], self.graph.names, self.cycles
@@ -128,7 +134,8 @@ class SpaceTimeModel(BaseModel[Stream]):
         if known is not None:
             names = [*known, *(names or [f"place {k + 1}" for k in range(M)])]
         places = np.concatenate([self.graph.coordinates, points])
-        level, spread = cycles.at_points(self.space, points), cycles.spread_at_points(self.space, points)
+        z = cycles.covariates_at(covariates, M)
+        level, spread = cycles.at_points(self.space, points, z), cycles.spread_at_points(self.space, points, z)
         # of a place's own coefficients the readings so far tell nothing
         own = np.random.default_rng(0).standard_normal((*spread.shape, cycles.errors.shape[2])) * np.sqrt(spread)[..., None]
 
@@ -141,6 +148,7 @@ class SpaceTimeModel(BaseModel[Stream]):
             cycles=replace(
                 cycles, level=np.hstack([cycles.level, level]), dual=np.pad(cycles.dual, ((0, 0), (0, M))),
                 spread=np.hstack([cycles.spread, spread]), errors=np.hstack([cycles.errors, own]),
+                regression=None if cycles.regression is None else cycles.regression.extended(z),
             ),
             noise_error=None if self.noise_error is None else np.array([with_median(error) for error in self.noise_error]),
             readings=np.pad(self.readings, ((0, M), (0, 0)), constant_values=np.nan),
@@ -228,17 +236,18 @@ class SpaceTimeModel(BaseModel[Stream]):
             return robust_pass(rows, self.dynamics, self.unit_noise, self.df, W=W, tick=tick, errors=draws)[0]
         return heavy_tailed_pass(rows, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick, errors=draws)
 
-    def _weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _weights(self, points: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles.
 
-        The last are coefficients (K, M) and their variances.
+        Their standard covariates are ``z`` (M, C). The last are coefficients (K, M) and their variances.
         """
         # a place is its own node in the graph family: no other one may change the graph
         size = 1 if self.parameters.family == "graph" else PLACES
         parts = [points[k : k + size] for k in range(0, len(points), size)]
         extensions = [Extension.of(self.dynamics, self.parameters, self.space, part) for part in parts]
-        levels = [self.cycles.at_points(self.space, part) for part in parts]
-        spreads = [self.cycles.spread_at_points(self.space, part) for part in parts]
+        zs = [z[k : k + size] for k in range(0, len(points), size)]
+        levels = [self.cycles.at_points(self.space, part, beside) for part, beside in zip(parts, zs, strict=True)]
+        spreads = [self.cycles.spread_at_points(self.space, part, beside) for part, beside in zip(parts, zs, strict=True)]
         own = np.concatenate([e.own.diagonal() for e in extensions])
         return np.vstack([e.W for e in extensions]), own, np.hstack(levels), np.hstack(spreads)
 
