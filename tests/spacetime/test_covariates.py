@@ -65,7 +65,8 @@ def test_a_lapse_rate_is_recovered_and_its_change_over_the_day(case):
     per_meter = regression.slopes[:, 0] * model.unit / regression.covariates.scale
     assert per_meter[0] == pytest.approx(LAPSE, rel=0.1)
     assert per_meter[1] == pytest.approx(DAILY, rel=0.2)  # the cosine of the day
-    assert any("follow height, by -6." in note and "per 1,000" in note for note in model.details.notes)
+    assert model.covariate_lines[0].startswith("means and cycles follow height, by -6.")
+    assert "per 1,000: their squared error" in model.summary()
 
 
 def test_places_without_a_station_follow_their_height_and_bands_cover(case):
@@ -139,11 +140,11 @@ def test_only_what_helps_is_used():
     assert not cycles_by({"height": heights[few]}, y[few], graph.subgraph(few)).regression.used.any()
 
 
-def test_a_note_says_what_does_not_help():
+def test_a_line_says_what_does_not_help():
     graph, _, _, y = network(0)
     lottery = np.random.default_rng(5).standard_normal(N)
     model = nareg.spacetime.fit(graph, y, times=TIMES, dynamics="scalar", covariates={"lottery": lottery})
-    assert any(note.startswith("means and cycles do not follow lottery") for note in model.details.notes)
+    assert model.covariate_lines == ("lottery is not used: it does not help at stations that are left out",)
     result = model.interpolate_at([[50.0, 50.0]])  # which needs none
     np.testing.assert_array_equal(result.x, model.interpolate_at([[50.0, 50.0]], covariates={"lottery": [3.0]}).x)
 

@@ -87,7 +87,7 @@ def fit(
         Smooth cycles to remove before the fit and to add back afterwards.
     covariates : mapping from names to (N,) arrays, optional
         What is known of the stations beside their places, such as ``{"elevation": heights}``. Means and cycles follow those
-        that lower the error at stations left out one at a time; ``details.notes`` says which. Dense engine only.
+        that lower the error at stations left out one at a time; ``covariate_lines`` says which. Dense engine only.
     robust : bool
         Fit without stuck runs, absurd values and readings that all others contradict.
     engine : {"auto", "dense", "sparse"}
@@ -171,8 +171,6 @@ def fit(
         least = noise_floor(usable, rows, law, unit, graph.adjacency)
         learned = learner.learn(rows, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), clock)
     notes = remarks(y, unusable, rows, learned, graph, fixed_noise=variances is not None)
-    if seasonal.regression is not None:
-        notes += seasonal.regression.sentences(unit if law.linear else None)
     excluded = unusable | learned.excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~excluded]
     model = SparseSpaceTimeModel if sparse else SpaceTimeModel

@@ -107,20 +107,20 @@ class Regression:
         parts = {"values": c.values, "center": c.center, "scale": c.scale}
         return parts | {"slopes": self.slopes, "variances": self.variances, "gains": self.gains}
 
-    def sentences(self, unit: float | None) -> tuple[str, ...]:
+    def lines(self, unit: float | None) -> tuple[str, ...]:
         """What each covariate does, and the mean's slope in the readings' unit where one ``unit`` of the model is that much."""
         said = []
         for c, name in enumerate(self.covariates.names):
             if not self.used[c]:
-                said.append(f"means and cycles do not follow {name}, which does not help at stations that are left out.")
+                said.append(f"{name} is not used: it does not help at stations that are left out")
                 continue
             per = 10.0 ** np.ceil(np.log10(self.covariates.scale[c]))
             slope = (
-                "" if unit is None else f" by {unit * self.slopes[0, c] / self.covariates.scale[c] * per:.3g} per {per:,.12g},"
+                "" if unit is None else f", by {unit * self.slopes[0, c] / self.covariates.scale[c] * per:.2g} per {per:,.12g}"
             )
             said.append(
-                f"means and cycles follow {name},{slope} which lowers their squared error at stations that are left out by "
-                f"{100 * self.gains[c]:.0f} %."
+                f"means and cycles follow {name}{slope}: their squared error at stations that are left out is "
+                f"{100 * self.gains[c]:.0f} % lower"
             )
         return tuple(said)
 

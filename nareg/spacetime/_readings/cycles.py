@@ -83,6 +83,14 @@ class Cycles:
         """Errors of mean and cycles of every station."""
         return OffsetErrors(self.basis(seconds), self.spread, self.errors)
 
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """Names of the covariates that coefficients follow."""
+        regression = self.regression
+        if regression is None:
+            return ()
+        return tuple(name for name, used in zip(regression.covariates.names, regression.used, strict=True) if used)
+
     def covariates_at(self, given: Mapping[str, ArrayLike] | None, count: int) -> np.ndarray:
         """(M, C) standard covariates of so many places, of which a user has ``given`` some."""
         if self.regression is not None:
