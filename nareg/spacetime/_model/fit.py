@@ -17,6 +17,7 @@ from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
 from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, first_guess, maximize
+from nareg.spacetime._dense.places import PlaceKernel, best_kernel
 from nareg.spacetime._model.base import checked_readings, masked
 from nareg.spacetime._model.dense import SpaceTimeModel
 from nareg.spacetime._model.results import Bands, FitDetails, calibrate
@@ -24,12 +25,13 @@ from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 from nareg.spacetime._readings import cycles as _cycles
 from nareg.spacetime._readings import times as _times
 from nareg.spacetime._readings import transforms as _transforms
-from nareg.spacetime._readings.covariates import Covariates
+from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
 from nareg.spacetime._readings.outliers import absurd
 from nareg.spacetime._readings.repeats import intermittent, stuck
 from nareg.spacetime._readings.resolution import noise_floor
+from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 from nareg.spacetime._readings.transforms import Transform, TransformLike
 from nareg.spacetime._sparse import fitting as _sparse
@@ -174,6 +176,9 @@ def fit(
     excluded = unusable | learned.excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~excluded]
     model = SparseSpaceTimeModel if sparse else SpaceTimeModel
+    parts = dict(learned.parts)
+    if not sparse and graph.coordinates is not None:
+        parts["places"] = _places(np.where(learned.excluded, np.nan, rows), learned, graph, seasonal.regression)
     return model(
         graph=graph, transform=law, unit=unit, cycles=seasonal, unit_noise=learned.noise, grid=grid, status=learned.status,
         bands=Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit),
@@ -183,8 +188,16 @@ def fit(
             learned.chosen, tuple(learned.choices), learned.objective, learned.gradient,
             0 if learned.held_out is None else int(learned.held_out.truth.size), notes,
         ),
-        **learned.parts,
+        **parts,
     )  # fmt: skip
+
+
+def _places(rows: np.ndarray, learned: Learned, graph: Graph, regression: Regression | None) -> PlaceKernel:
+    """The covariance for places without a station, by readings (T, N) without mean and cycles, NaN where missing."""
+    z = np.empty((graph.n_nodes, 0)) if regression is None else regression.covariates.standard
+    used = np.zeros(0, dtype=bool) if regression is None else regression.used
+    start = PlaceKernel.of(learned.parts["parameters"], used.size)
+    return best_kernel(start, rows, learned.noise, Space.of(graph), z, used)
 
 
 def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:

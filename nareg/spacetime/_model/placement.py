@@ -213,7 +213,7 @@ def placement(
         places = [f"place {k + 1}" for k in range(len(points))] if names is None else [str(name) for name in names]
         if len(places) != len(points):
             raise InputError(f"names has {len(places)} entries for {len(points)} places: pass one per place.")
-        if model.parameters.family == "graph" and len(points) > 1:
+        if model.kernel.family == "graph" and len(points) > 1:
             raise InputError(
                 f"coordinates has {len(points)} places, but this model's correlation is that of the graph, which each place "
                 "changes for the others: rank one place per call."

@@ -18,7 +18,6 @@ from nareg.errors import BusyError, InputError
 from nareg.graph import Graph
 from nareg.io import as_series, distinct
 from nareg.spacetime._dense.filter import Correction, correct, innovate, is_steady
-from nareg.spacetime._dense.stations import Extension
 from nareg.spacetime._model import store
 from nareg.spacetime._model.base import BaseModel
 from nareg.spacetime._model.results import Update
@@ -286,7 +285,7 @@ class Stream(BaseStream):
             raise InputError(f"name is {name!r}, {why}: pass a new name.")
         if names is None and name is not None:
             raise InputError(f"name is {name!r} but the model's stations have no names: pass None.")
-        extension = Extension.of(model.dynamics, model.parameters, model.space, points)
+        extension = model.extension(points, model.cycles.covariates_at(covariates, 1))
         self.model = model.extended(points, None if name is None else [name], covariates)
         self._z, self._P = extension.state(self._z), extension.covariance(self._P)
         self._strikes = np.append(self._strikes, 0)
