@@ -25,6 +25,9 @@ from nareg.spacetime._readings.cycles import (
 from nareg.spacetime._readings.holdout import station_order
 from nareg.spacetime._readings.space import JITTER, Space
 
+#: Shares of a coefficient's variance that every station may have for itself, a sensor on a wall or in a hollow. On a graph,
+#: where the sparse engine says the same, none.
+STATIONS_OWN = (0.0, 0.1, 0.4, 0.8)
 #: Prior variances that a slope may have, as shares of the coefficients' own variance.
 SLOPES = (0.0, 0.03, 0.3, 3.0)
 
@@ -112,8 +115,8 @@ class DenseShrinkage:
             spread[known] = v
             errors = unit * np.sqrt(spread)[:, None]
             return Shrunk(level, coefficient.center, spread, errors, slopes=slopes, slope_variances=variances)
-        reach, signal, priors = coefficient.likeliest(some)
-        correlation, z = coefficient.correlation(reach), z[:, some]
+        reach, own, signal, priors = coefficient.likeliest(some)
+        correlation, z = coefficient.correlation(reach, own), z[:, some]
         whole = signal * correlation + (z * priors) @ z.T
         cross = whole[:, known]
         S = cross[known] + coefficient.noise
@@ -122,7 +125,7 @@ class DenseShrinkage:
         ones = cho_solve(factor, np.ones(known.size))
         common = float(ones @ coefficient.values / ones.sum())
         alpha = cho_solve(factor, coefficient.values - common)
-        dual[known], slopes[some], variances[some] = signal * alpha, priors * (z[known].T @ alpha), priors
+        dual[known], slopes[some], variances[some] = (1 - own) * signal * alpha, priors * (z[known].T @ alpha), priors
         # of the field given the coefficients, and of the network's own, which is estimated with them
         spread = (
             whole.diagonal() - np.einsum("ij,ji->i", cross, cho_solve(factor, cross.T)) + (1 - cross @ ones) ** 2 / ones.sum()
@@ -135,10 +138,10 @@ class DenseShrinkage:
         noisy = fields[known] + np.sqrt(v)[:, None] * unit[known]
         middle = ones @ noisy / ones.sum()
         errors = fields - middle - cross @ cho_solve(factor, noisy - middle)
-        level = coefficient.center + common + correlation @ dual + z @ slopes[some]
+        level = coefficient.center + common + cross @ alpha
         return Shrunk(
             level, coefficient.center + common, np.maximum(spread, 0.0), errors, reach if signal else 0.0, signal, dual, slopes,
-            variances,
+            variances, own if signal else 0.0,
         )  # fmt: skip
 
 
@@ -165,37 +168,40 @@ class NoisyCoefficient:
         """Whether there is nothing to shrink: two stations, or one value."""
         return self.known.size < 3 or self.total == 0
 
-    def correlation(self, reach: float) -> np.ndarray:
-        """(N, N) of the field."""
-        return self.space.correlation(self.space.families[0], reach)
+    def correlation(self, reach: float, own: float) -> np.ndarray:
+        """(N, N) of the field, of which every station has a share for itself."""
+        whole = (1 - own) * self.space.correlation(self.space.families[0], reach)
+        whole.flat[:: len(whole) + 1] += own
+        return whole
 
     @cached_property
-    def _fields(self) -> list[tuple[float, float, float, np.ndarray]]:
-        """Reach and variance of every field, log determinant, and products of ones, values and covariates in its inverse."""
+    def _fields(self) -> list[tuple[float, float, float, float, np.ndarray]]:
+        """Reach, own share and variance of every field, log determinant, and products of ones, values and covariates by it."""
         sure = np.flatnonzero(self.errors <= UNSURE * self.typical)
         stations = self.known[sure]
         sides = np.column_stack([np.ones(sure.size), self.values[sure], self.z[stations]])
         result = []
-        for reach, whole in self._correlations():
+        for reach, own, whole in self._correlations():
             for share in SHARES:
                 signal = share / (1 - share) * self.typical if share < SHARES[-1] else max(self.total, 30 * self.typical)
                 S = signal * whole[np.ix_(stations, stations)] + self.noise[np.ix_(sure, sure)]
                 S.flat[:: sure.size + 1] += JITTER * signal
                 factor = cho_factor(S, lower=True)
                 determinant = 2 * float(np.log(np.diag(factor[0])).sum())
-                result.append((reach, signal, determinant, sides.T @ cho_solve(factor, sides)))
+                result.append((reach, own, signal, determinant, sides.T @ cho_solve(factor, sides)))
         return result
 
-    def _correlations(self) -> Iterator[tuple[float, np.ndarray]]:
-        largest = float(self.space.distances.max()) if self.space.families[0] != "graph" else LARGEST_EDGES
+    def _correlations(self) -> Iterator[tuple[float, float, np.ndarray]]:
+        far = self.space.families[0] != "graph"
+        largest, shares = (float(self.space.distances.max()), STATIONS_OWN) if far else (LARGEST_EDGES, STATIONS_OWN[:1])
         for reach in (share * (largest or 1.0) for share in RANGES):
-            yield reach, self.correlation(reach)
+            yield from ((reach, own, self.correlation(reach, own)) for own in shares)
 
-    def likeliest(self, some: Sequence[int]) -> tuple[float, float, np.ndarray]:
-        """Reach and variance of the field, and prior variances of the slopes of ``some`` covariates, of largest likelihood."""
-        best, result = np.inf, (0.0, 0.0, np.zeros(len(some)))
+    def likeliest(self, some: Sequence[int]) -> tuple[float, float, float, np.ndarray]:
+        """Reach, own share and variance of the field, and prior variances of slopes by ``some`` covariates: the likeliest."""
+        best, result = np.inf, (0.0, 0.0, 0.0, np.zeros(len(some)))
         rows = [0, 1, *(2 + c for c in some)]
-        for reach, signal, determinant, products in self._fields:
+        for reach, own, signal, determinant, products in self._fields:
             G, priors = products[np.ix_(rows, rows)], np.zeros(len(some))
             score = _score(G, priors)
             for c in range(len(some)):
@@ -205,7 +211,7 @@ class NoisyCoefficient:
                     if (new := _score(G, tried)) < score:
                         score, priors = new, tried
             if determinant + score < best:
-                best, result = determinant + score, (reach, signal, priors)
+                best, result = determinant + score, (reach, own, signal, priors)
         return result
 
     def left_out(self, some: Sequence[int]) -> np.ndarray:
@@ -213,9 +219,9 @@ class NoisyCoefficient:
         errors = np.zeros(len(self.z))
         if self.known.size == 0 or self.trivial:
             return errors
-        reach, signal, priors = self.likeliest(some)
+        reach, own, signal, priors = self.likeliest(some)
         z = self.z[self.known][:, some]
-        S = signal * self.correlation(reach)[np.ix_(self.known, self.known)] + self.noise + (z * priors) @ z.T
+        S = signal * self.correlation(reach, own)[np.ix_(self.known, self.known)] + self.noise + (z * priors) @ z.T
         S.flat[:: self.known.size + 1] += JITTER * signal
         inverse = np.linalg.inv(S)
         ones = inverse.sum(axis=0)

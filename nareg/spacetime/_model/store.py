@@ -72,6 +72,8 @@ def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]
         "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "spread": c.spread, "errors": c.errors,
         "readings": model.readings, "excluded": model.excluded,
     }  # fmt: skip
+    if c.own is not None:
+        arrays["own"] = c.own
     if c.regression is not None:
         facts["covariates"] = c.regression.covariates.names
         arrays |= {f"covariate_{name}": value for name, value in c.regression.arrays().items()}
@@ -94,6 +96,8 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
         "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
     }  # fmt: skip
+    if "own" in a:
+        floats["own"] = (K,)
     if "noise_error" in a:
         floats["noise_error"] = (2, n)
     for name, shape in floats.items():
@@ -115,7 +119,7 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         "graph": graph, "transform": _transforms.restore(facts["transform"], shift, low), "unit": unit,
         "cycles": Cycles(
             names, harmonics, a["level"], a["common"], a["ranges"], a["dual"], a["variance"], a["spread"], a["errors"],
-            _regression(a, tuple(facts.get("covariates", ())), n, K),
+            _regression(a, tuple(facts.get("covariates", ())), n, K), a.get("own"),
         ),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],

@@ -63,6 +63,7 @@ class Cycles:
     spread: np.ndarray  # (K, N) variance of each station's coefficient given its readings
     errors: np.ndarray  # (K, N, J) draws of the coefficients' errors, with their correlation between stations
     regression: Regression | None = None  # on what is known of the stations beside their places
+    own: np.ndarray | None = None  # (K,) share of the field's variance that every station has for itself; None: 0
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
@@ -115,13 +116,13 @@ class Cycles:
         """
         spread = np.empty((self.common.size, points.shape[0]))
         for k, reach in enumerate(self.ranges):
-            K, size = self._covariance(space, k)
+            (K, size), shared = self._covariance(space, k), 1 - self._own_share(k)
             if not size:
                 spread[k] = self.variance[k] + self.spread[k].mean()
                 continue
             cross, prior = np.zeros((points.shape[0], space.n)), np.zeros(points.shape[0])
             if reach > 0:
-                cross += self.variance[k] * space.cross_correlation(space.families[0], float(reach), points)
+                cross += shared * self.variance[k] * space.cross_correlation(space.families[0], float(reach), points)
                 prior += self.variance[k]
             if self.regression is not None and z is not None:
                 loads = z * self.regression.variances[k]
@@ -136,12 +137,16 @@ class Cycles:
             spread[k] = own + (W @ np.sqrt(self.spread[k])) ** 2
         return spread
 
+    def _own_share(self, k: int) -> float:
+        return 0.0 if self.own is None else float(self.own[k])
+
     def _covariance(self, space: Space, k: int) -> tuple[np.ndarray, float]:
         """Covariance (N, N) of a coefficient's field and slopes at the stations, and its size; 0: they all share it."""
         K, size = np.zeros((space.n, space.n)), 0.0
         if self.ranges[k] > 0:
-            size = float(self.variance[k])
-            K += size * space.correlation(space.families[0], float(self.ranges[k]))
+            size, own = float(self.variance[k]), self._own_share(k)
+            K += size * (1 - own) * space.correlation(space.families[0], float(self.ranges[k]))
+            K.flat[:: space.n + 1] += size * own
         if self.regression is not None:
             z, priors = self.regression.covariates.standard, self.regression.variances[k]
             K += (z * priors) @ z.T
@@ -163,7 +168,7 @@ class Cycles:
             if not size:
                 continue
             alpha = np.linalg.solve(K, some.level[k] - self.common[k])
-            dual[k] = self.variance[k] * alpha
+            dual[k] = (1 - self._own_share(k)) * self.variance[k] * alpha
             if regression is not None and slopes is not None:
                 slopes[k] = regression.variances[k] * (regression.covariates.standard.T @ alpha)
         if regression is not None and slopes is not None:
@@ -184,6 +189,7 @@ class Shrunk:
     dual: np.ndarray | None = None  # (N,) as in Cycles
     slopes: np.ndarray | None = None  # (C,) by the covariates, and their prior variances
     slope_variances: np.ndarray | None = None
+    own: float = 0.0  # as in Cycles
 
 
 class Shrinkage(Protocol):
@@ -271,7 +277,8 @@ def shrunk_cycles(
     if covariates is not None:
         slopes, priors = (np.array([getattr(part, name) for part in parts]) for name in ("slopes", "slope_variances"))
         regression = Regression(covariates, slopes, priors, np.array([gains.get(c, 0.0) for c in range(len(covariates.names))]))
-    return Cycles(names, harmonics, level, common, reach, dual, variance, spread, errors, regression)
+    own = np.array([part.own for part in parts])
+    return Cycles(names, harmonics, level, common, reach, dual, variance, spread, errors, regression, own)
 
 
 def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations: int = 0) -> Cycles:
