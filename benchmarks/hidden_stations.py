@@ -127,9 +127,7 @@ def measure(name: str, count: int, every: int) -> None:
     places, heights, y = places[live], heights[live], y[live]
     stations = np.unique(np.linspace(0, len(y) - 1, min(count, len(y))).astype(int))
     one, height = np.ones((len(y), 1)), ((heights - heights.mean()) / heights.std())[:, None]
-    print(
-        f"{name}: {stations.size} of {len(y)} stations left out, {y.shape[1]} times, {np.ptp(heights):.0f} m of relief"
-    )
+    print(f"{name}: {stations.size} of {len(y)} stations left out, {y.shape[1]} times, {np.ptp(heights):.0f} m of relief")
     said, rms = "", {}
 
     def line(method: str, x: np.ndarray, begin: float, share: float | None = None) -> None:
@@ -151,9 +149,7 @@ def measure(name: str, count: int, every: int) -> None:
         line(method, x, begin, share)
     print(f"  {said}")
     best = rms["model, altitude"]
-    print(
-        f"  {best / rms['kriging, external drift']:.3f} of external drift, {best / rms['model']:.3f} of the model without it"
-    )
+    print(f"  {best / rms['kriging, external drift']:.3f} of external drift, {best / rms['model']:.3f} of the model without it")
 
 
 def main() -> None:
