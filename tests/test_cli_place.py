@@ -72,3 +72,29 @@ def test_a_file_that_is_no_model(tmp_path):
     done = run("place", tmp_path / "model.npz", cwd=tmp_path)
     assert done.returncode == 2
     assert "model.npz" in done.stderr
+
+
+def test_sites_have_what_the_means_follow(tmp_path):
+    network_ = nareg.datasets.simulated(16, 120, faults=(), rng=np.random.default_rng(1))
+    coast = np.arange(16.0)
+    readings = network_.readings + 3 * coast[:, None]
+    model = nareg.spacetime.fit(
+        network_.graph(), readings, times=network_.times, dynamics="scalar",
+        covariates={"altitude": network_.altitude, "coast": coast},
+    )  # fmt: skip
+    assert set(model.cycles.follows) == {"altitude", "coast"}
+    model.save(tmp_path / "model.npz")
+    latitude, longitude = network_.coordinates[:2].mean(axis=0)
+    (tmp_path / "places.csv").write_text(f"station,latitude,longitude,altitude,coast\nhill,{latitude},{longitude},900,4\n")
+    (tmp_path / "flat.csv").write_text(f"station,latitude,longitude,coast\nhill,{latitude},{longitude},4\n")
+    (tmp_path / "bare.csv").write_text(f"station,latitude,longitude,altitude\nhill,{latitude},{longitude},900\n")
+    done = run("place", "model.npz", "--sites", "places.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "sites.csv").read_text().splitlines()[1].startswith("hill,")
+    for name, message in (
+        ("flat.csv", "has not the altitude of every place"),
+        ("bare.csv", "covariates is 'coast', but there is"),
+    ):
+        done = run("place", "model.npz", "--sites", name, cwd=tmp_path)
+        assert done.returncode == 2
+        assert message in " ".join(done.stderr.split())

@@ -114,6 +114,7 @@ def run(job: Job) -> Cleaned:
         method = part.methods.get(MODEL)
         if isinstance(method, SpaceTimeMethod):
             reasons.append((f"model of the part to the {what}", method.model.details.chosen))
+            reasons += [(f"covariates of the part to the {what}", line) for line in method.model.covariate_lines]
     job.tick("done", 1.0)
     marks.append(perf_counter())
     healthy = ~(flags == Flag.BAD).all(axis=1)

@@ -188,6 +188,16 @@ def _stations(names: list[str]) -> str:
     return ("station " if len(names) == 1 else "stations ") + some + (f" and {n_others} more" if n_others > 0 else "")
 
 
+def _covariates(job: Job) -> Mapping[str, np.ndarray]:
+    """What means and cycles may follow: nothing, with a note, in a network too large for it."""
+    covariates = job.network.covariates
+    if not covariates or job.network.graph.n_nodes <= spacetime.LARGEST:
+        return covariates
+    sentence = f"In a network of this size the estimate does not follow {', '.join(covariates)}."
+    job.note(sentence if sentence not in job.notes else None)
+    return {}
+
+
 def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:
     """The space-time model, or None with a note that says why there is none."""
     notes = job.notes
@@ -207,7 +217,8 @@ def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel 
             warnings.simplefilter("ignore", DegenerateFitWarning)  # it is one of the model's notes
             model = spacetime.fit(
                 job.network.graph, y, times=job.times, noise="estimate" if job.noise is None else job.noise,
-                dynamics=job.settings.dynamics, transform=job.settings.transform, rng=job.rng, progress=progress,
+                dynamics=job.settings.dynamics, transform=job.settings.transform, covariates=_covariates(job),
+                rng=job.rng, progress=progress,
             )  # fmt: skip
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:
         notes.append(f"The space-time model could not be fitted, so the best of the simple methods is used: {error}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from nareg import graphs, io
 from nareg._core import checks
 from nareg.baselines import interpolate_in_time
+from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import NETCDF, UNKNOWN, Readings, Recipe, Stations, is_xarray
@@ -47,8 +48,8 @@ class StationNetwork:
         All names of the station table, those without readings too.
     notes : tuple of str
         What was guessed or left out.
-    elevation : (N,) float64, optional
-        Height of the graph's stations as the station table has it (its ``altitude``), NaN where it has none.
+    covariates : mapping from names to (N,) arrays
+        What means and cycles of the graph's stations may follow: the station table's altitude, and columns that were named.
     quantity : tuple of str
         Names that the quantity has: of its column, its file.
     """
@@ -57,7 +58,7 @@ class StationNetwork:
     readings: Readings
     stations: tuple[str, ...]
     notes: tuple[str, ...]
-    elevation: np.ndarray | None = None
+    covariates: Mapping[str, np.ndarray] = field(default_factory=dict)
     quantity: tuple[str, ...] = ()
 
 
@@ -70,8 +71,16 @@ def assemble(
     step = None if recipe is None else recipe.step
     if strict and step is None:
         step = "none"  # a common step is a guess
+    if recipe is not None and recipe.covariates and _graph(stations) is not None:
+        raise InputError(
+            "covariates are columns of a table of stations, but stations is a graph: pass the table, or omit them."
+        )
     if stations is None:
         placed = _with_places(readings, strict, recipe)
+        if isinstance(placed, InputError) and recipe is not None and recipe.covariates:
+            raise InputError(
+                f"covariates are columns of a table of stations, but none was read: pass one, or omit them. {placed}"
+            )
         if isinstance(placed, InputError):
             table = io.on_grid(_readings(readings, None, strict, recipe), step)
             return _checked(_unplaced(table, neighbors, placed), readings)
@@ -91,7 +100,6 @@ def assemble(
     rows = {name: i for i, name in enumerate(places.names)}
     order = [rows[name] for name in table.names]
     coordinates = places.coordinates[order]
-    elevation = None if places.altitude is None or np.isnan(places.altitude).all() else places.altitude[order]
     notes = [*dict.fromkeys((*places.notes, *table.notes))]  # both may be of one file
     count = len(table.names)
     if count == 1:
@@ -102,7 +110,35 @@ def assemble(
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
         notes.append(f"{twice} {'station is' if twice == 1 else 'stations are'} at the place of another; both are used.")
-    return _checked(StationNetwork(graph, table, places.names, tuple(notes), elevation), readings)
+    covariates, guessed = _covariates(places, order, graph, () if recipe is None else recipe.covariates)
+    return _checked(StationNetwork(graph, table, places.names, (*notes, *guessed), covariates), readings)
+
+
+def _covariates(
+    places: Stations, order: list[int], graph: Graph, named: Sequence[str]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Covariates of the graph's stations, ``named`` ones and the altitude, and notes on what was guessed."""
+    absent = [name for name in named if name not in places.covariates]
+    if absent:
+        raise InputError(f"covariates names {absent[0]!r}, which the stations do not have: read their table with that column.")
+    covariates = {name: places.covariates[name][order] for name in named}
+    for name, values in covariates.items():
+        if np.isnan(values).any():
+            station = places.names[order[int(np.argmax(np.isnan(values)))]]
+            raise InputError(f"covariate {name!r} has no value at station {station!r}: fill it in, or omit the covariate.")
+    if places.altitude is None or any(np.array_equal(places.altitude[order], values) for values in covariates.values()):
+        return covariates, []
+    heights = places.altitude[order]
+    unknown, notes = np.isnan(heights), []
+    if unknown.all():
+        return covariates, []
+    if unknown.any():
+        weights = graph.adjacency @ sp.diags_array((~unknown).astype(float))
+        total = np.asarray(weights.sum(axis=1))
+        around = weights @ np.nan_to_num(heights) / np.where(total > 0, total, 1.0)
+        heights = np.where(unknown, np.where(total > 0, around, np.nanmedian(heights)), heights)
+        notes = [f"{plural(int(unknown.sum()), 'station')} without an altitude: that of the neighbors is taken."]
+    return covariates | {"altitude": heights}, notes
 
 
 def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:

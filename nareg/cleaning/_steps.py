@@ -100,7 +100,16 @@ def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -
         return x, method.band(job.y, compared.hidden)
 
     x, std = estimated(method)
-    replaced = failed(x, std, compared.good)
+    own = compared.methods.get(MODEL)
+    follows = own.model.cycles.follows if isinstance(own, SpaceTimeMethod) else ()
+    # at a station that never reads only the model knows what the covariates say, and a summit is colder than all that read
+    silent = ~np.isfinite(compared.good).any(axis=1, keepdims=True) & bool(follows)
+    if own is not None and own is not method and silent.any():
+        x, std = (np.where(silent, models, mine) for mine, models in zip((x, std), estimated(own), strict=True))
+        job.note(
+            f"{plural(int(silent.sum()), 'station')} without a reading: by the {MODEL}, which follows {', '.join(follows)}."
+        )
+    replaced = failed(x, std, compared.good) & ~silent
     other = next((other for other in ranking if other not in (method.name, MODEL)), None)
     if replaced.any() and other is not None:
         theirs = estimated(compared.methods[other])

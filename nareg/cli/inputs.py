@@ -314,6 +314,10 @@ class Columns:
     latitude_column: Annotated[str | None, typer.Option(help="Column of the latitudes.")] = None
     longitude_column: Annotated[str | None, typer.Option(help="Column of the longitudes.")] = None
     altitude_column: Annotated[str | None, typer.Option(help="Column of the altitudes.")] = None
+    covariate: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of the stations that means and cycles may follow, such as a distance; again for more."),
+    ] = None
     missing: Annotated[
         list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")
     ] = None
@@ -359,6 +363,7 @@ class Columns:
         said = {
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
+            "covariates": tuple(self.covariate or ()),
             "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
             "start": self.start, "decimal": self.decimal, "flag": self.flag_column, "bad": tuple(self.bad or ()),
             "use_flags": self.use_flags, "query": self.query, "crs": self.crs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -12,6 +12,9 @@ from rich.table import Table
 
 from nareg.cli.inputs import console, errors, output, print_line, progress_bar
 from nareg.errors import InputError
+
+if TYPE_CHECKING:
+    from nareg.io import Stations
 
 #: Sites that are shown; the table has all.
 SHOWN = 10
@@ -46,7 +49,9 @@ def place(
     if noise_std is not None and not (np.isfinite(noise_std) and noise_std > 0):
         raise InputError(f"--noise-std is {noise_std:g}: it must be a finite number above 0.")
     fitted = spacetime.load(model)
-    places = None if sites is None else io.read_stations(sites)
+    follows = fitted.cycles.follows
+    named = tuple(name for name in follows if name != "altitude")
+    places = None if sites is None else io.read_stations(sites, recipe=io.Recipe(covariates=named))
     if places is not None and places.metric != fitted.graph.metric:
         wanted = "latitude and longitude" if fitted.graph.metric == "haversine" else "x and y"
         raise InputError(f"--sites {sites} has another kind of coordinates than the model: write columns {wanted}.")
@@ -60,6 +65,7 @@ def place(
         else:
             ranking = spacetime.placement(
                 fitted, coordinates=None if places is None else places.coordinates,
+                covariates=None if places is None else _covariates(places, follows, f"--sites {sites}"),
                 names=None if places is None else places.names, count=count,
                 noise=None if noise_std is None else noise_std**2, progress=progress,
             )  # fmt: skip
@@ -83,3 +89,13 @@ def place(
     what = "without" if remove else "with"
     print_line(f"{what} {', '.join(ranking.names[i] for i in ranking.order)}: mean squared error {after:+.2f} %")
     print_line(f"written: {', '.join(map(str, written))}")
+
+
+def _covariates(places: Stations, follows: tuple[str, ...], source: str) -> dict[str, np.ndarray]:
+    """What the table of places has of the covariates that the model follows."""
+    values = dict(places.covariates)
+    if "altitude" in follows:
+        if places.altitude is None or np.isnan(places.altitude).any():
+            raise InputError(f"{source} has not the altitude of every place, which the model's means follow: fill in a column.")
+        values["altitude"] = places.altitude
+    return values

@@ -43,6 +43,8 @@ class Recipe:
         ``parameter`` names.
     latitude, longitude, altitude : str, optional
         Columns of the positions. Coordinates in the plane are ``x`` and ``y`` of the table.
+    covariates : tuple of str
+        Further columns of the table of stations, such as distances from the coast, that means and cycles may follow.
     missing : tuple of str
         Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
     zone : str, optional
@@ -84,6 +86,7 @@ class Recipe:
     latitude: str | None = None
     longitude: str | None = None
     altitude: str | None = None
+    covariates: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     zone: str | None = None
     step: str | None = None
@@ -101,7 +104,7 @@ class Recipe:
             if field.name == "use_flags":
                 if value not in (None, True, False):
                     raise InputError(f"use_flags is {value!r}: pass true or false.")
-            elif field.name in ("station", "time", "missing", "bad"):
+            elif field.name in ("station", "time", "covariates", "missing", "bad"):
                 names = (value,) if isinstance(value, str) else tuple(value)
                 if not all(isinstance(name, str) for name in names):
                     raise InputError(f"{field.name} is {value!r}: pass names in quotes.")

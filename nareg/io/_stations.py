@@ -109,11 +109,15 @@ def _merged(sources: Iterable[Source], read: Callable[[Source], Stations], notes
         raise InputError(f"{notes.source}: some files have degrees and others meters: pass --crs (crs= of a recipe).")
     names = np.array([name for part in parts for name in part.names], dtype=object)
     heights = [np.full(len(part.names), np.nan) if part.altitude is None else part.altitude for part in parts]
-    values = np.column_stack([np.concatenate([part.coordinates for part in parts]), np.concatenate(heights)])
+    beside = {name: np.concatenate([part.covariates[name] for part in parts]) for name in parts[0].covariates}
+    values = np.column_stack([np.concatenate([part.coordinates for part in parts]), np.concatenate(heights), *beside.values()])
     names, values = _once(names, values, notes)
     altitude = None if np.isnan(values[:, 2]).all() else values[:, 2]
     said = condensed([note for part in parts for note in part.notes])
-    return Stations(tuple(names), np.ascontiguousarray(values[:, :2]), parts[0].metric, altitude, (*said, *notes.sentences))
+    return Stations(
+        tuple(names), np.ascontiguousarray(values[:, :2]), parts[0].metric, altitude, (*said, *notes.sentences),
+        dict(zip(beside, values[:, 3:].T.copy(), strict=True)),
+    )  # fmt: skip
 
 
 class Placeless(InputError):
@@ -193,11 +197,12 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
         )
     altitude = recipe.column("altitude", table)
     altitude = _first(words, ALTITUDE, table) if altitude is None else altitude
-    used = {name, *pair, altitude}
+    covariates = recipe.columns("covariates", table)
+    used = {name, *pair, altitude, *covariates}
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
     if extra and not timed:
         notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
-    columns = [*pair, *([] if altitude is None else [altitude])]
+    columns = list(dict.fromkeys([*pair, *([] if altitude is None else [altitude]), *covariates]))
     words_of, values = table.load([] if name is None else [name], columns, finite=True, odd=Angles() if degrees else None)
     names = words_of[0] if words_of else np.full(len(values), stem(table.source), dtype=object)
     for row in np.flatnonzero(names == "")[:1]:
@@ -246,6 +251,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
         "haversine" if degrees else "euclidean",
         None if altitude is None else values[:, 2].copy(),
         notes.sentences,
+        {table.header[i]: values[:, columns.index(i)].copy() for i in covariates},
     )
 
 

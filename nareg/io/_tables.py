@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,6 +26,8 @@ class Stations:
         In the unit of the table, NaN where it has none; None without such a column.
     notes : tuple of str
         What was guessed or left out while reading, one sentence each.
+    covariates : mapping from names to (N,) arrays
+        Further columns, which were asked for, NaN where a cell is empty.
     """
 
     names: tuple[str, ...]
@@ -32,6 +35,7 @@ class Stations:
     metric: str
     altitude: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    covariates: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -22,19 +22,19 @@ def tables(n: int = 6, times: int = 48, **columns) -> tuple[pd.DataFrame, pd.Dat
 
 @pytest.mark.parametrize("name", ["elevation", "altitude", "Elev (m)"])
 def test_heights_are_kept_in_the_order_of_the_readings(name):
-    heights = np.array([500.0, 520.0, 2956.0, 480.0, np.nan, 530.0])
+    heights = np.array([500.0, 520.0, 2956.0, 480.0, 510.0, 530.0])
     readings, places = tables(**{name: heights})
     network = assemble(readings.iloc[:, ::-1], places)
-    np.testing.assert_array_equal(network.elevation, heights[::-1])
+    np.testing.assert_array_equal(network.covariates["altitude"], heights[::-1])
 
 
 def test_without_heights_there_is_no_word_about_them():
     for columns in ({}, {"elevation": [np.nan] * 6}):
         readings, places = tables(**columns)
         network = assemble(readings, places)
-        assert network.elevation is None
-        assert not any("height" in note for note in network.notes)
-    assert assemble(readings, io.stations_from_frame(places)).elevation is None
+        assert not network.covariates
+        assert not any("altitude" in note for note in network.notes)
+    assert not assemble(readings, io.stations_from_frame(places)).covariates
 
 
 def test_a_value_that_lasts_makes_no_other_absurd():

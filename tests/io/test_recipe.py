@@ -95,3 +95,20 @@ def test_what_is_no_recipe_is_refused(tmp_path, text, words):
         Recipe.load(write(tmp_path, "recipe.toml", text))
     with pytest.raises(InputError, match="cannot be read"):
         Recipe.load(tmp_path / "absent.toml")
+
+
+def test_columns_that_are_asked_for_come_with_the_stations(tmp_path):
+    path = tmp_path / "places.csv"
+    path.write_text("id,lat,lon,height,coast,owner\nA,48.1,4.2,12,3.5,me\nB,48.2,4.3,80,,you\n")
+    stations = io.read_stations(path, recipe=Recipe(covariates=("coast", "lat")))
+    assert list(stations.covariates) == ["coast", "lat"]
+    np.testing.assert_array_equal(stations.covariates["coast"], [3.5, np.nan])
+    np.testing.assert_array_equal(stations.covariates["lat"], [48.1, 48.2])
+    assert not any("'coast'" in note for note in stations.notes)
+    assert not io.read_stations(path).covariates
+    other = tmp_path / "more.csv"
+    other.write_text("id,lat,lon,height,coast,owner\nC,48.3,4.4,12,7,me\n")
+    both = io.read_stations([path, other], recipe=Recipe(covariates="coast"))
+    np.testing.assert_array_equal(both.covariates["coast"], [3.5, np.nan, 7.0])
+    with pytest.raises(InputError, match="covariates is 'sea', but there is no such column"):
+        io.read_stations(path, recipe=Recipe(covariates="sea"))

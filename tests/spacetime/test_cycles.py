@@ -185,3 +185,22 @@ def test_a_record_of_two_and_a_half_days_has_narrow_bands(engine):
     assert "day" in model.cycles.names
     assert model.forecast(24).std.max() < 2 * network.truth.std()
     assert model.smooth().std.max() < 2 * network.noise
+
+
+def test_levels_that_neighbors_do_not_share_stay_with_their_stations():
+    rng = np.random.default_rng(4)
+    coordinates, seconds = rng.uniform(0, 10, (40, 2)), HOUR * np.arange(48)
+    space = Space.of(nareg.Graph.from_knn(coordinates, 5))
+    own = 3 * rng.standard_normal(40)  # sensors on walls and in hollows
+    y = 10 + own + 0.1 * rng.standard_normal((48, 40))
+    cycles = fit(y, seconds, HOUR, False, space, ())
+    assert cycles.own[0] >= 0.4
+    np.testing.assert_allclose(cycles.level[0], y.mean(axis=0), atol=0.1)
+    beside = cycles.at_points(space, coordinates + 0.01)[0]
+    assert np.std(beside - 10) < 0.6 * np.std(own)
+    spread = cycles.spread_at_points(space, coordinates + 0.01)[0]
+    covered = np.abs(beside - 10 - 3 * rng.standard_normal(40)) <= 1.645 * np.sqrt(spread)
+    assert 0.75 <= covered.mean() <= 1.0
+    few = np.arange(0, 40, 2)
+    less = cycles.restricted(Space.of(nareg.Graph.from_knn(coordinates, 5).subgraph(few)), few)
+    assert np.std(less.at_points(Space.of(nareg.Graph.from_knn(coordinates[few], 5)), coordinates) - 10) < 0.7 * np.std(own)

@@ -9,6 +9,7 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
+from nareg.spacetime._dense.places import PlaceKernel
 from nareg.spacetime._dense.stations import Extension
 from nareg.spacetime._readings.space import FAMILIES, between
 from tests.spacetime.reference import dense, model_of, network, parameters, random_dynamics
@@ -86,7 +87,8 @@ def test_extended_dynamics_are_the_dense_joint_process(kind, order):
     if kind == "scalar":  # new stations follow these coefficients, and have to be stationary
         old = process.dynamics(nareg.spacetime._readings.space.Space.of(graph))
     model = model_of(graph, np.zeros((3, 5)), process=process, dynamics=old)
-    extension = Extension.of(old, process, model.space, PLACES[:2])
+    joint = PlaceKernel.of(process, 0).joint(model.space, PLACES[:2], np.empty((0, 0)))
+    extension = Extension.of(old, process, joint)
     new = extension.dynamics(old)
     nothing = np.full((5, 3), np.nan), np.full((5, 5), np.nan)
     before = dense(nothing[0], old, np.ones(3), np.ones(5)).covariance

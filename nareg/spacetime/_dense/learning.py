@@ -30,6 +30,7 @@ from nareg.spacetime._dense.parametric import (
     second_order,
 )  # fmt: skip
 from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run
+from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import (
@@ -90,9 +91,11 @@ class DenseLearner:
         """All stations."""
         return np.arange(len(y)), self.space
 
-    def cycles(self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...]) -> Cycles:
-        """Means and cycles of readings (T, N) on a grid."""
-        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.space, wanted)
+    def cycles(
+        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None
+    ) -> Cycles:
+        """Means and cycles of readings (T, N) on a grid, by the covariates that help."""
+        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.space, wanted, covariates)
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""

@@ -1,6 +1,6 @@
 """Stations that are added to the dynamics or taken from them.
 
-A new one is its kriging estimate from the others, plus a field of its own. With ``x_n = W x + u``, W from the parametric
+A new one is its kriging estimate from the others, plus a field of its own. With ``x_n = W x + u``, W from a
 covariance and u independent of x with the same autoregression, the joint process is again of the model's form. One that
 leaves is replaced by its expectation given the others: with scalar and diagonal dynamics, where no station acts on another,
 that changes nothing for them.
@@ -14,7 +14,6 @@ import numpy as np
 
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.parametric import Parameters
-from nareg.spacetime._readings.space import JITTER, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +27,9 @@ class Extension:
     q: float  # its innovation variance at variance one
 
     @classmethod
-    def of(cls, dynamics: Dynamics, parameters: Parameters, space: Space, points: np.ndarray) -> Extension:
-        n = space.n
-        eta = 1 / (1 + np.exp(-parameters.logit_eta))
-        joint = (1 - eta) * space.joint_correlation(parameters.family, float(np.exp(parameters.log_reach)), points)
-        joint.flat[:: joint.shape[0] + 1] += eta + JITTER
-        joint *= np.exp(parameters.log_variance)
+    def of(cls, dynamics: Dynamics, parameters: Parameters, joint: np.ndarray) -> Extension:
+        """From the covariance (N + M, N + M) of the field at the stations and at the new ones, at one time."""
+        n = dynamics.n
         W = np.linalg.solve(joint[:n, :n], joint[:n, n:]).T
         own = joint[n:, n:] - W @ joint[:n, n:]
         # scalar dynamics were refined: u then follows these

@@ -155,12 +155,19 @@ class BaseModel(ABC, Generic[StreamType]):
         """(T,) times of the readings that the model was fitted to."""
         return self.grid.values
 
+    @property
+    def covariate_lines(self) -> tuple[str, ...]:
+        """What each covariate does, in a line; none without covariates."""
+        regression = self.cycles.regression
+        return () if regression is None else regression.lines(self.unit if self.transform.linear else None)
+
     def summary(self) -> str:
         """Size, choices, noise, likelihood and status, in a few lines."""
         lines = [
             f"space-time model of {self.n_nodes} stations, {self.readings.shape[1]} times",
             f"  {self.details.chosen}",
             f"  transform {self.transform.name}, cycles removed: {', '.join(self.cycles.names) or 'none'}",
+            *(f"  {line}" for line in self.covariate_lines),
             f"  noise standard deviation: median {np.sqrt(np.median(self.noise)):.3g}",
             f"  log-likelihood {self.log_likelihood:.6g}; {self.status.value}",
         ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.parametric import Parameters
+from nareg.spacetime._dense.places import PlaceKernel
 from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, robust_pass, run
 from nareg.spacetime._dense.stations import Extension, restricted
 from nareg.spacetime._model import store
@@ -59,6 +60,8 @@ class SpaceTimeModel(BaseModel[Stream]):
         The parametric model that the fit started from.
     df : float or None
         Degrees of freedom of heavy-tailed steps.
+    places : PlaceKernel or None
+        Covariance by which the field is carried to places without a station; None: that of the parameters.
     grid : TimeGrid
         Regular grid of the readings' times.
     bands : Bands
@@ -77,6 +80,19 @@ class SpaceTimeModel(BaseModel[Stream]):
     dynamics: Dynamics
     parameters: Parameters
     df: float | None
+    places: PlaceKernel | None = None
+
+    @cached_property
+    def kernel(self) -> PlaceKernel:
+        """Covariance of the field at the stations and at further places."""
+        regression = self.cycles.regression
+        return self.places or PlaceKernel.of(self.parameters, 0 if regression is None else regression.used.size)
+
+    def extension(self, points: np.ndarray, z: np.ndarray) -> Extension:
+        """How further stations, where standard covariates are ``z`` (M, C), follow from the others."""
+        regression = self.cycles.regression
+        whole = z if regression is None else np.vstack([regression.covariates.standard, z])
+        return Extension.of(self.dynamics, self.parameters, self.kernel.joint(self.space, points, whole))
 
     @cached_property
     def space(self) -> Space:
@@ -84,14 +100,17 @@ class SpaceTimeModel(BaseModel[Stream]):
         return Space.of(self.graph)
 
     def interpolate_at(
-        self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None
-    ) -> Smoothed:
+        self, coordinates: ArrayLike, *, covariates: Mapping[str, ArrayLike] | None = None, readings: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+    ) -> Smoothed:  # fmt: skip
         """Estimate the field, with its uncertainty, at places without a station.
 
         Parameters
         ----------
         coordinates : (M, d) array
             Latitude and longitude in degrees, or positions, as in the graph.
+        covariates : mapping from names to (M,) arrays, optional
+            Of the places. Needed are those of the fit that means and cycles follow.
         readings, times
             Default: those of the fit.
 
@@ -103,7 +122,7 @@ class SpaceTimeModel(BaseModel[Stream]):
         started = perf_counter()
         points = self.checked_places(coordinates)
         given = on_grid(self, readings, times, exclude=True)
-        W, own, level, spread = self._weights(points)
+        W, own, level, spread = self._weights(points, self.cycles.covariates_at(covariates, len(points)))
         done = self._pass(given.rows, robust=readings is not None, W=W)
         assert done.points is not None
         assert done.point_variances is not None
@@ -114,21 +133,25 @@ class SpaceTimeModel(BaseModel[Stream]):
         result = self._result(done.points[seen] + basis @ level, var, given.grid.values, given, at_stations, started)
         return replace(result, noise=np.full(own.size, float(np.median(self.unit_noise)) * self.unit**2))
 
-    def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
+    def extended(
+        self, coordinates: ArrayLike, names: Sequence[str] | None = None, covariates: Mapping[str, ArrayLike] | None = None
+    ) -> SpaceTimeModel:
         """The model with further stations, which have no reading yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
+        ``covariates`` are as for :meth:`interpolate_at`.
         """
         points = self.checked_places(coordinates)
         M, known, cycles = points.shape[0], self.graph.names, self.cycles
-        extension = Extension.of(self.dynamics, self.parameters, self.space, points)
         if names is not None and (known is None or len(names) != M):
             remedy = ", but the model's stations have no names: omit it." if known is None else ": pass one per place."
             raise InputError(f"names has {len(names)} entries for {M} places{remedy}")
         if known is not None:
             names = [*known, *(names or [f"place {k + 1}" for k in range(M)])]
         places = np.concatenate([self.graph.coordinates, points])
-        level, spread = cycles.at_points(self.space, points), cycles.spread_at_points(self.space, points)
+        z = cycles.covariates_at(covariates, M)
+        extension = self.extension(points, z)
+        level, spread = cycles.at_points(self.space, points, z), cycles.spread_at_points(self.space, points, z)
         # of a place's own coefficients the readings so far tell nothing
         own = np.random.default_rng(0).standard_normal((*spread.shape, cycles.errors.shape[2])) * np.sqrt(spread)[..., None]
 
@@ -141,6 +164,7 @@ class SpaceTimeModel(BaseModel[Stream]):
             cycles=replace(
                 cycles, level=np.hstack([cycles.level, level]), dual=np.pad(cycles.dual, ((0, 0), (0, M))),
                 spread=np.hstack([cycles.spread, spread]), errors=np.hstack([cycles.errors, own]),
+                regression=None if cycles.regression is None else cycles.regression.extended(z),
             ),
             noise_error=None if self.noise_error is None else np.array([with_median(error) for error in self.noise_error]),
             readings=np.pad(self.readings, ((0, M), (0, 0)), constant_values=np.nan),
@@ -228,17 +252,18 @@ class SpaceTimeModel(BaseModel[Stream]):
             return robust_pass(rows, self.dynamics, self.unit_noise, self.df, W=W, tick=tick, errors=draws)[0]
         return heavy_tailed_pass(rows, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick, errors=draws)
 
-    def _weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _weights(self, points: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles.
 
-        The last are coefficients (K, M) and their variances.
+        Their standard covariates are ``z`` (M, C). The last are coefficients (K, M) and their variances.
         """
         # a place is its own node in the graph family: no other one may change the graph
-        size = 1 if self.parameters.family == "graph" else PLACES
+        size = 1 if self.kernel.family == "graph" else PLACES
         parts = [points[k : k + size] for k in range(0, len(points), size)]
-        extensions = [Extension.of(self.dynamics, self.parameters, self.space, part) for part in parts]
-        levels = [self.cycles.at_points(self.space, part) for part in parts]
-        spreads = [self.cycles.spread_at_points(self.space, part) for part in parts]
+        zs = [z[k : k + size] for k in range(0, len(points), size)]
+        extensions = [self.extension(part, beside) for part, beside in zip(parts, zs, strict=True)]
+        levels = [self.cycles.at_points(self.space, part, beside) for part, beside in zip(parts, zs, strict=True)]
+        spreads = [self.cycles.spread_at_points(self.space, part, beside) for part, beside in zip(parts, zs, strict=True)]
         own = np.concatenate([e.own.diagonal() for e in extensions])
         return np.vstack([e.W for e in extensions]), own, np.hstack(levels), np.hstack(spreads)
 
@@ -247,7 +272,7 @@ class SpaceTimeModel(BaseModel[Stream]):
         arrays = {"Q": self.dynamics.Q, "P0": self.dynamics.P0, "partials": p.partials, "log_noise": p.log_noise}
         facts = {
             "df": self.df, "family": p.family, "log_variance": p.log_variance, "log_reach": p.log_reach,
-            "logit_eta": p.logit_eta, "blocks": len(blocks),
+            "logit_eta": p.logit_eta, "blocks": len(blocks), "places": None if self.places is None else asdict(self.places),
         }  # fmt: skip
         return arrays | {f"A{k + 1}": A for k, A in enumerate(blocks)}, facts
 
@@ -267,4 +292,18 @@ class SpaceTimeModel(BaseModel[Stream]):
         df = None if facts["df"] is None else store.number(facts, "df")
         store.need(df is None or df > 0, "its degrees of freedom are not positive")
         parameters = Parameters(facts["family"], log_variance, log_reach, logit_eta, a["partials"], a["log_noise"])
-        return cls(dynamics=dynamics, df=df, parameters=parameters, **store.shared_fields(a, facts))
+        shared = store.shared_fields(a, facts)
+        places, regression = facts.get("places"), shared["cycles"].regression
+        kernel = None if places is None else _kernel(places, 0 if regression is None else regression.used.size)
+        return cls(dynamics=dynamics, df=df, parameters=parameters, places=kernel, **shared)
+
+
+def _kernel(facts: dict[str, Any], covariates: int) -> PlaceKernel:
+    """The covariance of a file, checked."""
+    own, reach, variance = (store.number(facts, name) for name in ("own", "reach", "variance"))
+    slopes = tuple(map(float, facts["slopes"]))
+    store.need(
+        facts["family"] in FAMILIES and 0 <= own <= 1 and min(reach, variance) > 0, "its covariance of places is not valid"
+    )
+    store.need(len(slopes) == covariates and all(0 <= slope < np.inf for slope in slopes), "its slopes at places are not valid")
+    return PlaceKernel(facts["family"], reach, own, variance, slopes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
 from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, first_guess, maximize
+from nareg.spacetime._dense.places import PlaceKernel, best_kernel
 from nareg.spacetime._model.base import checked_readings, masked
 from nareg.spacetime._model.dense import SpaceTimeModel
 from nareg.spacetime._model.results import Bands, FitDetails, calibrate
@@ -24,11 +25,13 @@ from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 from nareg.spacetime._readings import cycles as _cycles
 from nareg.spacetime._readings import times as _times
 from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
 from nareg.spacetime._readings.outliers import absurd
 from nareg.spacetime._readings.repeats import intermittent, stuck
 from nareg.spacetime._readings.resolution import noise_floor
+from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 from nareg.spacetime._readings.transforms import Transform, TransformLike
 from nareg.spacetime._sparse import fitting as _sparse
@@ -56,6 +59,7 @@ def fit(
     dynamics: DynamicsName = "auto",
     transform: TransformLike = "auto",
     cycles: str | Iterable[str] | None = "auto",
+    covariates: Mapping[str, ArrayLike] | None = None,
     robust: bool = True,
     engine: Literal["auto", "dense", "sparse"] = "auto",
     rng: np.random.Generator | None = None,
@@ -83,6 +87,9 @@ def fit(
         likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and hardly fall below zero.
     cycles : "auto", None or sequence of {"day", "year"}
         Smooth cycles to remove before the fit and to add back afterwards.
+    covariates : mapping from names to (N,) arrays, optional
+        What is known of the stations beside their places, such as ``{"elevation": heights}``. Means and cycles follow those
+        that lower the error at stations left out one at a time; ``covariate_lines`` says which. Dense engine only.
     robust : bool
         Fit without stuck runs, absurd values and readings that all others contradict.
     engine : {"auto", "dense", "sparse"}
@@ -138,6 +145,11 @@ def fit(
             f"dynamics is {dynamics!r}, but the sparse engine, for more than {LARGEST} stations, has one autoregression: pass "
             "'auto' or 'scalar'."
         )
+    if sparse and covariates:
+        raise InputError(
+            f"covariates are given, but the sparse engine, for more than {LARGEST} stations, has none: omit them, or pass at "
+            f"most {LARGEST} stations."
+        )
     y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
@@ -152,17 +164,21 @@ def fit(
         raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
     unusable = (absurd(y.T) | stuck(y.T)).T if robust else np.zeros(y.shape, dtype=bool)
     usable = np.where(unusable, np.nan, y)
+    beside = None if not covariates else Covariates.of(covariates, np.asarray(np.isfinite(usable).any(axis=1)))
     # where the quantity rests at a bound, what it does elsewhere is an outlier of every Gaussian model
     task, clock = LearningTask(dynamics, variances, robust and not intermittent(usable.T), generator), StageClock(progress)
     with (_sparse if sparse else _dense).open_learner(graph, grid.length) as learner:
         law = chosen_transform(transform, usable, grid, learner, wanted)
-        rows, unit, seasonal = _prepared(usable, grid, law, lambda rows: learner.cycles(rows, grid, wanted))
+        rows, unit, seasonal = _prepared(usable, grid, law, lambda rows: learner.cycles(rows, grid, wanted, beside))
         least = noise_floor(usable, rows, law, unit, graph.adjacency)
         learned = learner.learn(rows, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), clock)
     notes = remarks(y, unusable, rows, learned, graph, fixed_noise=variances is not None)
     excluded = unusable | learned.excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~excluded]
     model = SparseSpaceTimeModel if sparse else SpaceTimeModel
+    parts = dict(learned.parts)
+    if not sparse and graph.coordinates is not None:
+        parts["places"] = _places(np.where(learned.excluded, np.nan, rows), learned, graph, seasonal.regression)
     return model(
         graph=graph, transform=law, unit=unit, cycles=seasonal, unit_noise=learned.noise, grid=grid, status=learned.status,
         bands=Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit),
@@ -172,8 +188,16 @@ def fit(
             learned.chosen, tuple(learned.choices), learned.objective, learned.gradient,
             0 if learned.held_out is None else int(learned.held_out.truth.size), notes,
         ),
-        **learned.parts,
+        **parts,
     )  # fmt: skip
+
+
+def _places(rows: np.ndarray, learned: Learned, graph: Graph, regression: Regression | None) -> PlaceKernel:
+    """The covariance for places without a station, by readings (T, N) without mean and cycles, NaN where missing."""
+    z = np.empty((graph.n_nodes, 0)) if regression is None else regression.covariates.standard
+    used = np.zeros(0, dtype=bool) if regression is None else regression.used
+    start = PlaceKernel.of(learned.parts["parameters"], used.size)
+    return best_kernel(start, rows, learned.noise, Space.of(graph), z, used)
 
 
 def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:

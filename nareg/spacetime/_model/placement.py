@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -132,6 +132,7 @@ def placement(
     *,
     stations: Sequence[str | int] | None = None,
     coordinates: ArrayLike | None = None,
+    covariates: Mapping[str, ArrayLike] | None = None,
     names: Sequence[str] | None = None,
     count: int = 1,
     noise: ArrayLike | None = None,
@@ -147,7 +148,7 @@ def placement(
         Nodes of the graph where a sensor may go; one that reads already gets a second sensor. Default: the nodes without a
         reading, or all if every one reads; none if ``coordinates`` are given.
     coordinates : (M, d) array, optional
-        Further places, as for :meth:`SpaceTimeModel.interpolate_at`.
+        Further places, and with them ``covariates``, as for :meth:`SpaceTimeModel.interpolate_at`.
     names : sequence of M texts, optional
         Names of these places; default "place 1", "place 2", ...
     count : int
@@ -212,7 +213,7 @@ def placement(
         places = [f"place {k + 1}" for k in range(len(points))] if names is None else [str(name) for name in names]
         if len(places) != len(points):
             raise InputError(f"names has {len(places)} entries for {len(points)} places: pass one per place.")
-        if model.parameters.family == "graph" and len(points) > 1:
+        if model.kernel.family == "graph" and len(points) > 1:
             raise InputError(
                 f"coordinates has {len(points)} places, but this model's correlation is that of the graph, which each place "
                 "changes for the others: rank one place per call."
@@ -222,7 +223,7 @@ def placement(
             f"a model of {n} stations and {len(points)} places", 8.0 * (8 + 2 * FEWEST) * (whole * model.dynamics.order) ** 2,
             alternative="pass fewer places",
         )  # fmt: skip
-        model = model.extended(points)
+        model = model.extended(points, covariates=covariates)
         at = np.concatenate([at, np.arange(n, n + len(points))])
         labels += places
     elif names is not None:

@@ -19,6 +19,7 @@ from nareg.spacetime._dense.filter import factor
 from nareg.spacetime._model.results import Bands, FitDetails
 from nareg.spacetime._readings import times as _times
 from nareg.spacetime._readings import transforms as _transforms
+from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import PERIODS, Cycles
 from nareg.spacetime._readings.times import TimeGrid
 
@@ -71,6 +72,11 @@ def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]
         "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "spread": c.spread, "errors": c.errors,
         "readings": model.readings, "excluded": model.excluded,
     }  # fmt: skip
+    if c.own is not None:
+        arrays["own"] = c.own
+    if c.regression is not None:
+        facts["covariates"] = c.regression.covariates.names
+        arrays |= {f"covariate_{name}": value for name, value in c.regression.arrays().items()}
     if model.graph.coordinates is not None:
         arrays["coordinates"] = model.graph.coordinates
     if model.noise_error is not None:
@@ -90,6 +96,8 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
         "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
     }  # fmt: skip
+    if "own" in a:
+        floats["own"] = (K,)
     if "noise_error" in a:
         floats["noise_error"] = (2, n)
     for name, shape in floats.items():
@@ -110,13 +118,25 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
     return {
         "graph": graph, "transform": _transforms.restore(facts["transform"], shift, low), "unit": unit,
         "cycles": Cycles(
-            names, harmonics, a["level"], a["common"], a["ranges"], a["dual"], a["variance"], a["spread"], a["errors"]
+            names, harmonics, a["level"], a["common"], a["ranges"], a["dual"], a["variance"], a["spread"], a["errors"],
+            _regression(a, tuple(facts.get("covariates", ())), n, K), a.get("own"),
         ),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
         "noise_error": a.get("noise_error"), "details": _details(facts["details"]),
         "timings": {str(name): float(seconds) for name, seconds in facts["timings"].items()},
     }  # fmt: skip
+
+
+def _regression(a: dict[str, np.ndarray], names: tuple[str, ...], n: int, K: int) -> Regression | None:
+    if not names:
+        return None
+    C = len(names)
+    shapes = {"values": (n, C), "center": (C,), "scale": (C,), "slopes": (K, C), "variances": (K, C), "gains": (C,)}
+    parts = {name: array(a, f"covariate_{name}", shape)[f"covariate_{name}"] for name, shape in shapes.items()}
+    need((parts["scale"] > 0).all() and (parts["variances"] >= 0).all(), "its covariates have no valid scale or variance")
+    covariates = Covariates(names, parts["values"], parts["center"], parts["scale"])
+    return Regression(covariates, parts["slopes"], parts["variances"], parts["gains"])
 
 
 def _details(facts: dict[str, Any]) -> FitDetails:

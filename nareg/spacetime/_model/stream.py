@@ -18,7 +18,6 @@ from nareg.errors import BusyError, InputError
 from nareg.graph import Graph
 from nareg.io import as_series, distinct
 from nareg.spacetime._dense.filter import Correction, correct, innovate, is_steady
-from nareg.spacetime._dense.stations import Extension
 from nareg.spacetime._model import store
 from nareg.spacetime._model.base import BaseModel
 from nareg.spacetime._model.results import Update
@@ -261,7 +260,7 @@ class Stream(BaseStream):
         return self.model.offset_errors_at(self._row).left(self._z[None, : self.model.n_nodes, 1:])[0]
 
     @exclusive
-    def add_station(self, name: str | None, coordinates: ArrayLike) -> None:
+    def add_station(self, name: str | None, coordinates: ArrayLike, covariates: Mapping[str, float] | None = None) -> None:
         """Add a station at the end; it starts from its kriging estimate from the others.
 
         Parameters
@@ -270,11 +269,13 @@ class Stream(BaseStream):
             None where the model's graph has no names.
         coordinates : (d,) array
             Latitude and longitude in degrees, or a position, as in the graph.
+        covariates : mapping from names to numbers, optional
+            As for :meth:`SpaceTimeModel.interpolate_at`.
 
         Raises
         ------
         InputError
-            If the graph has no coordinates, or the name is missing or in use.
+            If the graph has no coordinates, the name is missing or in use, or a covariate is missing.
         """
         model = self.model
         points = model.checked_places(checks.floats("coordinates", coordinates, ndim=(1,))[None])
@@ -284,8 +285,8 @@ class Stream(BaseStream):
             raise InputError(f"name is {name!r}, {why}: pass a new name.")
         if names is None and name is not None:
             raise InputError(f"name is {name!r} but the model's stations have no names: pass None.")
-        extension = Extension.of(model.dynamics, model.parameters, model.space, points)
-        self.model = model.extended(points, None if name is None else [name])
+        extension = model.extension(points, model.cycles.covariates_at(covariates, 1))
+        self.model = model.extended(points, None if name is None else [name], covariates)
         self._z, self._P = extension.state(self._z), extension.covariance(self._P)
         self._strikes = np.append(self._strikes, 0)
         self._forget()

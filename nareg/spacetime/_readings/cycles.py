@@ -7,12 +7,15 @@ frequencies beside the cycle's own, where there is weather and noise but no cycl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
+from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycle_errors import (
     OffsetErrors,
     comparable_stations,
@@ -20,6 +23,8 @@ from nareg.spacetime._readings.cycle_errors import (
     shown_errors,
     unit_errors,
 )  # fmt: skip
+from nareg.spacetime._readings.least_squares import FEWEST_PER_WAVE as FEWEST_PER_WAVE
+from nareg.spacetime._readings.least_squares import least_squares
 from nareg.spacetime._readings.space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
@@ -27,13 +32,6 @@ PERIODS = {"day": DAY, "year": YEAR}
 #: A cycle is looked for when the readings span at least so many periods and have so many steps per period.
 FEWEST_PERIODS = {"day": 1.9, "year": 0.9}
 FEWEST_STEPS = 6
-#: Readings per function of time that a station needs for a cycle of its own.
-FEWEST_PER_WAVE = 3
-#: Largest autoregression that a record without enough readings for waves is taken to have.
-SLOWEST = 0.9
-#: Waves beside the cycles are left out at a station whose readings lie so close together that they raise the variance of its
-#: mean by this factor: a mean with a huge variance would spoil estimates in the unit of the readings.
-OPEN_MEAN = 4.0
 #: Least distance between such a wave and a cycle's harmonic, in periods per record: closer ones the record cannot tell apart.
 APART = 0.75
 #: Harmonics per cycle, where there are enough steps per period.
@@ -64,6 +62,8 @@ class Cycles:
     variance: np.ndarray  # (K,) variance of the coefficient's field around common
     spread: np.ndarray  # (K, N) variance of each station's coefficient given its readings
     errors: np.ndarray  # (K, N, J) draws of the coefficients' errors, with their correlation between stations
+    regression: Regression | None = None  # on what is known of the stations beside their places
+    own: np.ndarray | None = None  # (K,) share of the field's variance that every station has for itself; None: 0
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
@@ -84,43 +84,96 @@ class Cycles:
         """Errors of mean and cycles of every station."""
         return OffsetErrors(self.basis(seconds), self.spread, self.errors)
 
-    def at_points(self, space: Space, points: np.ndarray) -> np.ndarray:
-        """Coefficients (K, M) at places without a station."""
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """Names of the covariates that coefficients follow."""
+        regression = self.regression
+        if regression is None:
+            return ()
+        return tuple(name for name, used in zip(regression.covariates.names, regression.used, strict=True) if used)
+
+    def covariates_at(self, given: Mapping[str, ArrayLike] | None, count: int) -> np.ndarray:
+        """(M, C) standard covariates of so many places, of which a user has ``given`` some."""
+        if self.regression is not None:
+            return self.regression.covariates.at_places(given, count, self.regression.used)
+        if given:
+            raise InputError(f"covariates names {next(iter(given))!r}, but the model has none: omit it.")
+        return np.empty((count, 0))
+
+    def at_points(self, space: Space, points: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
+        """Coefficients (K, M) at places without a station, where standard covariates are ``z`` (M, C); None: their means."""
         family = space.families[0]
         level = np.repeat(self.common[:, None], points.shape[0], axis=1)
         for k, reach in enumerate(self.ranges):
             if reach > 0:
                 level[k] += space.cross_correlation(family, float(reach), points) @ self.dual[k, : space.n]
-        return level
+        return level if self.regression is None or z is None else level + self.regression.slopes @ z.T
 
-    def spread_at_points(self, space: Space, points: np.ndarray) -> np.ndarray:
+    def spread_at_points(self, space: Space, points: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
         """Variances (K, M) of the coefficients at places: of what the stations do not tell, and of the stations' own.
 
         Errors of the stations' coefficients are taken to be alike, so that they do not average out.
         """
         spread = np.empty((self.common.size, points.shape[0]))
         for k, reach in enumerate(self.ranges):
-            if reach == 0:
+            (K, size), shared = self._covariance(space, k), 1 - self._own_share(k)
+            if not size:
                 spread[k] = self.variance[k] + self.spread[k].mean()
                 continue
-            K = space.correlation(space.families[0], float(reach))
-            K.flat[:: space.n + 1] += JITTER
-            cross = space.cross_correlation(space.families[0], float(reach), points)
-            W = np.linalg.solve(K, cross.T).T
-            own = np.maximum(1 - np.einsum("mn,mn->m", W, cross), 0.0)
-            spread[k] = self.variance[k] * own + (W @ np.sqrt(self.spread[k])) ** 2
+            cross, prior = np.zeros((points.shape[0], space.n)), np.zeros(points.shape[0])
+            if reach > 0:
+                cross += shared * self.variance[k] * space.cross_correlation(space.families[0], float(reach), points)
+                prior += self.variance[k]
+            if self.regression is not None and z is not None:
+                loads = z * self.regression.variances[k]
+                cross += loads @ self.regression.covariates.standard.T
+                prior += (loads * z).sum(axis=1)
+            solved = np.linalg.solve(K, np.column_stack([cross.T, np.ones(space.n)]))
+            W, ones = solved[:, :-1].T, solved[:, -1]
+            # what the weights lack is that of the common value, which the stations tell, too
+            rest = 1 - W.sum(axis=1)
+            own = np.maximum(prior - np.einsum("mn,mn->m", W, cross), 0.0) + rest**2 / ones.sum()
+            W = W + np.outer(rest, ones / ones.sum())
+            spread[k] = own + (W @ np.sqrt(self.spread[k])) ** 2
         return spread
+
+    def _own_share(self, k: int) -> float:
+        return 0.0 if self.own is None else float(self.own[k])
+
+    def _covariance(self, space: Space, k: int) -> tuple[np.ndarray, float]:
+        """Covariance (N, N) of a coefficient's field and slopes at the stations, and its size; 0: they all share it."""
+        K, size = np.zeros((space.n, space.n)), 0.0
+        if self.ranges[k] > 0:
+            size, own = float(self.variance[k]), self._own_share(k)
+            K += size * (1 - own) * space.correlation(space.families[0], float(self.ranges[k]))
+            K.flat[:: space.n + 1] += size * own
+        if self.regression is not None:
+            z, priors = self.regression.covariates.standard, self.regression.variances[k]
+            K += (z * priors) @ z.T
+            size += float(priors.sum())
+        K.flat[:: space.n + 1] += JITTER * size
+        return K, size
 
     def restricted(self, space: Space, stations: np.ndarray) -> Cycles:
         """The cycles of some of the stations, in their ``space``. The level at other places interpolates theirs."""
-        level = self.level[:, stations]
-        dual = np.zeros_like(level)
-        for k, reach in enumerate(self.ranges):
-            if reach > 0:
-                K = space.correlation(space.families[0], float(reach))
-                K.flat[:: space.n + 1] += JITTER
-                dual[k] = np.linalg.solve(K, level[k] - self.common[k])
-        return replace(self, level=level, dual=dual, spread=self.spread[:, stations], errors=self.errors[:, stations])
+        regression = None if self.regression is None else self.regression.of_stations(stations)
+        some = replace(
+            self, level=self.level[:, stations], dual=self.dual[:, stations], spread=self.spread[:, stations],
+            errors=self.errors[:, stations], regression=regression,
+        )  # fmt: skip
+        dual = np.zeros_like(some.level)
+        slopes = None if regression is None else np.zeros_like(regression.slopes)
+        for k in range(len(dual)):
+            K, size = some._covariance(space, k)
+            if not size:
+                continue
+            alpha = np.linalg.solve(K, some.level[k] - self.common[k])
+            dual[k] = (1 - self._own_share(k)) * self.variance[k] * alpha
+            if regression is not None and slopes is not None:
+                slopes[k] = regression.variances[k] * (regression.covariates.standard.T @ alpha)
+        if regression is not None and slopes is not None:
+            regression = replace(regression, slopes=slopes)
+        return replace(some, dual=dual, regression=regression)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +187,9 @@ class Shrunk:
     reach: float = 0.0  # range of the coefficient's field; 0: all stations share one coefficient
     variance: float = 0.0  # of the field around common
     dual: np.ndarray | None = None  # (N,) as in Cycles
+    slopes: np.ndarray | None = None  # (C,) by the covariates, and their prior variances
+    slope_variances: np.ndarray | None = None
+    own: float = 0.0  # as in Cycles
 
 
 class Shrinkage(Protocol):
@@ -141,6 +197,12 @@ class Shrinkage(Protocol):
 
     def error_model(self, unit: np.ndarray, comparable: np.ndarray) -> Any:
         """Covariance between stations of errors ``unit`` (N, J) of variance about one, told by ``comparable`` (N,) stations."""
+        ...
+
+    def choose(
+        self, coefficients: np.ndarray, errors: np.ndarray, error_model: Any, weights: np.ndarray
+    ) -> tuple[Shrinkage, dict[int, float]]:
+        """The same with slopes by the covariates that help, and what each gains."""
         ...
 
     def __call__(
@@ -184,18 +246,24 @@ def find(
 
 def shrunk_cycles(
     y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, wanted: str | tuple[str, ...], shrinkage: Shrinkage, *,
-    draws: int,
+    draws: int, covariates: Covariates | None = None,
 ) -> Cycles:  # fmt: skip
-    """Means and cycles of readings (T, N), NaN where missing, with so many draws of their errors."""
+    """Means and cycles of readings (T, N), NaN where missing, with so many draws of their errors.
+
+    They follow those of the ``covariates``, by which the shrinkage may have slopes, that help.
+    """
     names, harmonics = find(seconds, step, dated, wanted)
     B = none(names, harmonics).basis(seconds)
-    coefficients, spreads, power, controls = _least_squares(
+    coefficients, spreads, power, controls = least_squares(
         y, np.column_stack([B, control_waves(seconds, step, names)]), B.shape[1]
     )
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
     controls /= np.sqrt(power or 1.0)
     unit = unit_errors(controls, y, rng, draws)
     model = shrinkage.error_model(shown_errors(controls, y).T, comparable_stations(controls, np.isfinite(y).sum(axis=0)))
+    gains: dict[int, float] = {}
+    if covariates is not None:
+        shrinkage, gains = shrinkage.choose(coefficients, spreads * power, model, B.T @ B / len(B))
     parts = [
         shrinkage(b, spread * power, model, of_coefficient(unit, k).T, rng)
         for k, (b, spread) in enumerate(zip(coefficients, spreads, strict=True))
@@ -205,43 +273,12 @@ def shrunk_cycles(
         for name in ("level", "common", "reach", "variance", "spread", "errors")
     )
     dual = np.array([np.zeros(y.shape[1]) if part.dual is None else part.dual for part in parts])
-    return Cycles(names, harmonics, level, common, reach, dual, variance, spread, errors)
-
-
-def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-    """Coefficients (K, N) of every station, NaN where it has too few readings, their spreads, and the noise's power.
-
-    The last are the coefficients of the control waves over the roots of their spreads.
-    """
-    n, m = y.shape[1], X.shape[1]
-    observed = np.isfinite(y)
-    counts = observed.sum(axis=0)
-    first, second = np.triu_indices(m)
-    products = (X[:, first] * X[:, second]).T @ observed.astype(float)
-    right = X.T @ np.where(observed, y, 0.0)
-    coefficients, spreads, controls = (np.full((count, n), np.nan) for count in (K, K, m - K))
-    rich = np.flatnonzero(counts >= FEWEST_PER_WAVE * m)
-    if rich.size:
-        normal = np.zeros((rich.size, m, m))
-        normal[:, first, second] = normal[:, second, first] = products[:, rich].T
-        # coefficients that a short record leaves open have a large variance; the mean may be large, and is never open
-        ridge = np.arange(m) > 0
-        normal[:, np.arange(m), np.arange(m)] += 1e-9 * counts[rich, None] * ridge
-        inverse = np.linalg.inv(normal)
-        solution = np.einsum("nij,jn->in", inverse, right[:, rich])
-        diagonal = np.einsum("nii->in", inverse)
-        coefficients[:, rich], spreads[:, rich] = solution[:K], diagonal[:K]
-        closed = diagonal[0] * counts[rich] <= OPEN_MEAN
-        controls[:, rich[closed]] = (solution[K:] / np.sqrt(diagonal[K:]))[:, closed]
-        few = np.linalg.inv(normal[~closed, :K, :K])
-        coefficients[:, rich[~closed]] = np.einsum("nij,jn->in", few, right[:K, rich[~closed]])
-        spreads[:, rich[~closed]] = np.einsum("nii->in", few)
-    powers = (controls**2).mean(axis=0)
-    power = float(np.nanmedian(powers)) if np.isfinite(powers).any() else slow_power(y)
-    poor = np.flatnonzero((counts > 0) & (counts < FEWEST_PER_WAVE * m))
-    coefficients[0, poor] = right[0, poor] / counts[poor]
-    spreads[0, poor] = 1.0 / counts[poor]
-    return coefficients, spreads, power, controls
+    regression = None
+    if covariates is not None:
+        slopes, priors = (np.array([getattr(part, name) for part in parts]) for name in ("slopes", "slope_variances"))
+        regression = Regression(covariates, slopes, priors, np.array([gains.get(c, 0.0) for c in range(len(covariates.names))]))
+    own = np.array([part.own for part in parts])
+    return Cycles(names, harmonics, level, common, reach, dual, variance, spread, errors, regression, own)
 
 
 def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations: int = 0) -> Cycles:
@@ -249,20 +286,6 @@ def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations:
     K = 1 + 2 * sum(harmonics)
     zero, zeros = np.zeros(K), np.zeros((K, stations))
     return Cycles(names, harmonics, zeros, zero, zero, zeros, zero, zeros, zeros[..., None])
-
-
-def slow_power(y: np.ndarray) -> float:
-    """Power at the slowest frequencies of readings (T, N) around their stations' means, as that of an autoregression."""
-    counts = np.isfinite(y).sum(axis=0)
-    if not (counts > 1).any():
-        return float(np.nanvar(y)) if counts.any() else 1.0
-    rest = y - np.where(counts > 0, np.nansum(y, axis=0) / np.maximum(counts, 1), 0.0)
-    variance = float(np.nansum(rest**2) / (counts - 1)[counts > 1].sum())
-    neighbors = rest[1:] * rest[:-1]
-    pairs = int(np.isfinite(neighbors).sum())
-    rho = float(np.nansum(neighbors)) / pairs / variance if pairs and variance > 0 else 0.0
-    rho = float(np.clip(rho, 0.0, SLOWEST))
-    return variance * (1 + rho) / (1 - rho)
 
 
 def control_waves(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:

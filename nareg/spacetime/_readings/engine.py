@@ -11,6 +11,7 @@ import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
+from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.holdout import HeldOut
@@ -107,8 +108,10 @@ class Learner(Protocol):
         """Stations by which to choose a transform of readings (N, T), and where they are."""
         ...
 
-    def cycles(self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...]) -> Cycles:
-        """Means and cycles of readings (T, N) on a grid."""
+    def cycles(
+        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None
+    ) -> Cycles:
+        """Means and cycles of readings (T, N) on a grid, by the covariates that help."""
         ...
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:

@@ -189,6 +189,12 @@ class SparseShrinkage:
                     best, result = score, ErrorField(reach, own, size, able)
         return result
 
+    def choose(
+        self, coefficients: np.ndarray, errors: np.ndarray, error_model: ErrorField, weights: np.ndarray
+    ) -> tuple[SparseShrinkage, dict[int, float]]:
+        """The same: this engine has no slopes."""
+        return self, {}
+
     def __call__(
         self, b: np.ndarray, error: np.ndarray, error_model: ErrorField, unit: np.ndarray, rng: np.random.Generator
     ) -> Shrunk:

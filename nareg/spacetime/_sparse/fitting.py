@@ -18,6 +18,7 @@ from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime._dense.learning import windows_of
 from nareg.spacetime._dense.parametric import first_guess, maximize
+from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
@@ -71,8 +72,11 @@ class SparseLearner:
         stations = neighborhood(self.graph.adjacency, np.isfinite(y).sum(axis=1), TRANSFORM_PATCH)
         return stations, Space.of(self.graph.subgraph(stations))
 
-    def cycles(self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...]) -> Cycles:
-        """Means and cycles of readings (T, N) on a grid."""
+    def cycles(
+        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None
+    ) -> Cycles:
+        """Means and cycles of readings (T, N) on a grid. This engine has no covariates."""
+        assert covariates is None
         return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.families[2], wanted)
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
