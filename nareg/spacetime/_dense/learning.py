@@ -61,7 +61,7 @@ ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: this much and not predict worse.
 ORDER_GAIN = 5.0
 #: Iterations of EM.
-EM_ITERATIONS = 12
+EM_ITERATIONS = 7
 #: A path of EM ends when its last steps so many predict worse than its best.
 PATIENCE = 2
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
