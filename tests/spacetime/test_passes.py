@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nareg.errors import SolverError
 from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.smoother import run
+from nareg.spacetime._dense.smoother import run, step_variances
 from tests.helpers import examples
 from tests.spacetime.reference import KINDS, random_dynamics
 from tests.spacetime.reference_passes import reference
@@ -92,6 +92,25 @@ def test_parts_between_ticks_change_nothing(monkeypatch):
     whole = run(y, dynamics, np.ones(3), moments=True, df=4.0)
     monkeypatch.setattr(_smoother, "BETWEEN_TICKS", 0)
     compare(run(y, dynamics, np.ones(3), moments=True, df=4.0), whole, 1e-12)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_steps_alone_have_the_same_variances(p):
+    rng = np.random.default_rng(7)
+    dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((40, 3))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    r, scale = np.full(3, 0.3), 0.2 + rng.random(40)
+    expected = run(y, dynamics, r, scale=scale, df=4.0).scale
+    np.testing.assert_array_equal(step_variances(y, dynamics, r, 4.0, scale=scale), expected)
+
+
+@pytest.mark.parametrize("T", [1, 2, 3])
+@pytest.mark.parametrize("p", [1, 2])
+def test_moments_of_the_shortest_records(T, p):
+    rng = np.random.default_rng(8)
+    dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((T, 3))
+    options = {"moments": True, "df": 4.0, "scale": 0.2 + rng.random(T)}
+    compare(run(y, dynamics, np.ones(3), **options), reference(y, dynamics, np.ones(3), **options))
 
 
 def test_readings_may_be_read_only_and_single_precision():
