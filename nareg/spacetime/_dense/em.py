@@ -89,16 +89,16 @@ Watch = Callable[[list[Pass], Estimate], bool]
 def refine(
     windows: Sequence[np.ndarray], start: Dynamics, r0: np.ndarray, refinement: Refinement, *, iterations: int,
     fixed_noise: bool, least: np.ndarray | None = None, basis: np.ndarray | None = None,
-    support: np.ndarray | None = None, tol: float = 1e-3,
+    support: np.ndarray | None = None, begin: Estimate | None = None, tol: float = 1e-3,
     watch: Watch | None = None, tick: Callable[[float], None] | None = None,
 ) -> Estimate:  # fmt: skip
     """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph".
 
-    Noise variances stay at ``least`` these (N,).
+    Noise variances stay at ``least`` these (N,). The first iteration begins with the estimate ``begin``, by default ``start``.
     """
     lowest = np.zeros(r0.size) if least is None else np.minimum(least, r0)
     prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, lowest, basis, support)
-    now = Estimate(start, r0, [np.ones(len(y)) for y in windows])
+    now = Estimate(start, r0, [np.ones(len(y)) for y in windows]) if begin is None else begin
     length, own = LENGTH, None  # where EM's own step leads to, if a longer one was taken
     for iteration in range(iterations + 1):
         try:
