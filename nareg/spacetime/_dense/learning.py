@@ -46,12 +46,14 @@ from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_sp
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 
-#: Learning sees windows that a pass takes so many seconds for, by the cost of a row and of its matrix products: fewer for a
-#: handful of parameters than for matrices, which short windows overfit. The last fit sees everything.
-FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
-FEWEST_ROWS = 60
+#: Learning sees windows that a pass takes so many seconds for: fewer for a handful of parameters than for matrices, which short
+#: windows overfit. The last fit sees everything.
+FEW_SECONDS, PASS_SECONDS = 0.06, 0.6
+#: Seconds of a row on one core: a constant, and coefficients of the square and the cube of the state's size.
+ROW_SECONDS = 5e-6, 2e-8, 6e-10
+FEWEST_ROWS, MOST_ROWS = 60, 4000
 #: Matrices are learned from so many rows per station, where a pass then takes no longer than so many seconds.
-ROWS_PER_STATION, LONG_SECONDS = 3, 5.0
+ROWS_PER_STATION, LONG_SECONDS = 3, 2.0
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MAX_STATIONS = 30
 #: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
@@ -63,7 +65,7 @@ ORDER_GAIN = 5.0
 #: Iterations of EM.
 EM_ITERATIONS = 7
 #: Of more iterations than this, the last fit takes so many, from the estimate that they led to before it.
-LAST_ITERATIONS = 2
+LAST_ITERATIONS = 3
 #: A path of EM ends when its last steps so many predict worse than its best.
 PATIENCE = 2
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
@@ -122,7 +124,9 @@ def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
 
 
 def _affordable(N: int, order: int, seconds: float) -> int:
-    return max(FEWEST_ROWS, int(seconds / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
+    constant, square, cube = ROW_SECONDS
+    size = order * N
+    return min(MOST_ROWS, max(FEWEST_ROWS, int(seconds / (constant + square * size**2 + cube * size**3))))
 
 
 def _spread(T: int, rows: int) -> list[slice]:
@@ -199,7 +203,7 @@ class _Learning:
         Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one,
         and the other way round. Another family has to be likelier and to predict these readings better.
         """
-        space, parts = self.space, windows_of(self.y, 1)
+        space, parts = self.space, windows_of(self.y[:, :MAX_STATIONS], 1)
         readings = np.concatenate([self.seen[p] for p in parts])
         order = station_order(readings)
         live = order[np.isfinite(readings).any(axis=0)[order]]
