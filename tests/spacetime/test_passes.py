@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nareg.errors import SolverError
 from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.smoother import run, step_variances
+from nareg.spacetime._dense.smoother import run, run_each, step_variances
 from tests.helpers import examples
 from tests.spacetime.reference import KINDS, random_dynamics
 from tests.spacetime.reference_passes import reference
@@ -102,6 +102,16 @@ def test_steps_alone_have_the_same_variances(p):
     r, scale = np.full(3, 0.3), 0.2 + rng.random(40)
     expected = run(y, dynamics, r, scale=scale, df=4.0).scale
     np.testing.assert_array_equal(step_variances(y, dynamics, r, 4.0, scale=scale), expected)
+
+
+def test_windows_at_once_have_the_numbers_of_one_after_the_other():
+    rng = np.random.default_rng(9)
+    dynamics, r = random_dynamics(rng, 4, 2, "full"), np.full(4, 0.3)
+    windows = [np.where(rng.random((T, 4)) < 0.2, np.nan, rng.standard_normal((T, 4))) for T in (300, 1, 200, 250, 300)]
+    scales = [0.2 + rng.random(len(y)) for y in windows]
+    together = run_each(windows, dynamics, r, scales=scales, moments=True, df=4.0)
+    for y, scale, result in zip(windows, scales, together, strict=True):
+        compare(result, run(y, dynamics, r, scale=scale, moments=True, df=4.0), 0.0)
 
 
 @pytest.mark.parametrize("T", [1, 2, 3])

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics, factor
 from nareg.spacetime._dense.parametric import Expected, gather
-from nareg.spacetime._dense.smoother import Pass, run
+from nareg.spacetime._dense.smoother import Pass, run_each
 
 #: Names that a user may pass, and ``"auto"``.
 DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]
@@ -132,10 +132,7 @@ def refine(
 
 def _expect(windows: Sequence[np.ndarray], now: Estimate, prior: Prior) -> tuple[list[Pass], float]:
     """Passes over the windows, and the penalized likelihood."""
-    passes = [
-        run(y, now.dynamics, now.r, scale=s, moments=True, df=prior.refinement.df)
-        for y, s in zip(windows, now.scales, strict=True)
-    ]
+    passes = run_each(windows, now.dynamics, now.r, scales=now.scales, moments=True, df=prior.refinement.df)
     now.log_likelihood = sum(p.log_likelihood for p in passes)
     return passes, now.log_likelihood + _log_prior(now, prior)
 

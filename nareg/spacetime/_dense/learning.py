@@ -29,7 +29,7 @@ from nareg.spacetime._dense.parametric import (
     noise_errors,
     second_order,
 )  # fmt: skip
-from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run
+from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run, run_each
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import (
@@ -222,7 +222,7 @@ class _Learning:
             return fitted
 
         def errors(parameters: Parameters) -> np.ndarray:
-            passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
+            passes = run_each(few, parameters.dynamics(part), parameters.noise)
             return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
 
         def gain(name: str, old: Fitted, new: Fitted) -> Gain:
@@ -285,7 +285,7 @@ class _Learning:
         def errors(passes: list[Pass]) -> np.ndarray:
             return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
 
-        passes = [run(w, start, parameters.noise) for w in windows]
+        passes = run_each(windows, start, parameters.noise)
         best, best_iterations, chosen = errors(passes), 0, None
         model: tuple[Dynamics, np.ndarray] = start, parameters.noise
         if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * self.space.n):

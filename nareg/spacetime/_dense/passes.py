@@ -257,7 +257,7 @@ def _correct_mean(system, means, stored, t, place, stations, z):  # type: ignore
     return log_likelihood
 
 
-@serial(fastmath=SUMS)
+@serial(fastmath=SUMS, nogil=True)
 def forward(system, means, stored, z, P, steady, first, start, stop):  # type: ignore[no-untyped-def]
     """Filter times ``start`` to ``stop`` of a segment that begins at ``first``; the log-likelihood of their readings.
 
@@ -444,7 +444,7 @@ def _add(smoothed, V, known):  # type: ignore[no-untyped-def]
     weights[:4] = 0.0
 
 
-@serial(fastmath=SUMS)
+@serial(fastmath=SUMS, nogil=True)
 def backward(system, means, stored, smoothed, score, information, steady, first, start, stop, df):  # type: ignore[no-untyped-def]
     """Smooth times ``stop`` to ``start`` of a segment that begins at ``first``.
 

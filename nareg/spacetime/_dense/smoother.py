@@ -5,14 +5,16 @@ Smoothing with heavy-tailed steps, and without gross outliers: passes until vari
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nareg._solvers.threads import few_threads
+from nareg._solvers.threads import ONE_THREAD, few_threads
 from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
 from nareg.spacetime._readings.outliers import contradicted
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 KEPT = 2**30
 #: Multiplications, in products of matrices, between two ticks: about a tenth of a second.
 BETWEEN_TICKS = 2**25
+#: Windows that are passed over at once.
+THREADS = min(4, os.cpu_count() or 1)
 #: Readings that are taken at once.
 BLOCK = 8
 
@@ -103,6 +107,21 @@ def run(
         log_likelihood, states[:, 0, :n], np.maximum(var, 0.0), means.innovations, means.spreads, sums,
         record.system.scale if done is None else done.scale, points, point_variances, state, record.last, taken,
     )  # fmt: skip
+
+
+def run_each(
+    windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, *, scales: Sequence[np.ndarray] | None = None,
+    moments: bool = False, df: float | None = None,
+) -> list[Pass]:  # fmt: skip
+    """:func:`run` over each of some windows, several at once."""
+
+    def one(k: int) -> Pass:
+        return run(windows[k], dynamics, r, scale=None if scales is None else scales[k], moments=moments, df=df)
+
+    if len(windows) == 1 or dynamics.P0.shape[0] >= ONE_THREAD:  # BLAS has the cores
+        return [one(k) for k in range(len(windows))]
+    with few_threads(dynamics.P0.shape[0]), ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(one, range(len(windows))))
 
 
 def step_variances(
