@@ -245,8 +245,9 @@ def _moments(done: SmoothedTimes, dynamics: Dynamics) -> Moments:
 
 
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same
-#: readings.
-PASSES, AGAIN = 4, 2
+#: readings. The first one changes the logarithms of variances more than it should, which the next one mends: where readings
+#: tell little of them, three passes come as far as four.
+PASSES, AGAIN, LENGTH = 3, 2, 2.0
 
 
 def heavy_tailed_pass(
@@ -257,8 +258,9 @@ def heavy_tailed_pass(
     """One pass, or with ``df`` a few, over readings (T, N), from the steps' variances ``scale`` on; ``tick`` counts rows."""
     each = None if tick is None else lambda: tick(1.0)
     if df and smooth:
-        for _ in range((PASSES if scale is None else AGAIN) - 1):
-            scale = step_variances(y, dynamics, r, df, scale=scale, tick=each)
+        known = scale is not None
+        for _ in range((AGAIN if known else PASSES) - 1):
+            scale = step_variances(y, dynamics, r, df, scale=scale, tick=each) ** (1.0 if scale is not None else LENGTH)
     return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each, errors=errors)
 
 
