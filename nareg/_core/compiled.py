@@ -80,11 +80,16 @@ class _Notice(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Notice())
 
 
-def serial(function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = ()) -> Callable[..., Any]:
-    """``numba.njit(cache=True)``; ``fastmath`` lists the floating-point transformations that LLVM may apply."""
+def serial(
+    function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = (), nogil: bool = False
+) -> Callable[..., Any]:
+    """``numba.njit(cache=True)``; ``fastmath`` lists the floating-point transformations that LLVM may apply.
+
+    Several threads can be in a loop at once if it is ``nogil``.
+    """
     if function is None:
-        return functools.partial(serial, fastmath=fastmath)
-    compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(function)
+        return functools.partial(serial, fastmath=fastmath, nogil=nogil)
+    compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath), nogil=nogil)(function)
     return compiled
 
 

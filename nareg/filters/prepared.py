@@ -17,6 +17,7 @@ from nareg._solvers.iterate import Callback, Iterates, Stop
 from nareg._solvers.system import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
 from nareg.filters import _amplification, _matrix_amplification
+from nareg.filters._masks import solve_masks
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
@@ -122,16 +123,19 @@ class Denoiser:
             x = parts[0].x
         else:
             patterns, group = np.unique(seen, axis=1, return_inverse=True)
-            x, parts = empty_like(readings), []
-            for p in range(patterns.shape[1]):
-                columns = group.ravel() == p
-                parts.append(solved(patterns[:, p], readings[:, columns]))
-                x[:, columns] = parts[-1].x
+            order = np.argsort(group.ravel(), kind="stable")
+            columns = np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1])
+            x, parts, done = empty_like(readings), [], np.zeros(len(columns), dtype=bool)
+            if self.method in ("auto", "direct") and isinstance(self._engines, Engines) and on_torch is None:
+                done, parts = solve_masks(self._engines.system, patterns, columns, readings, self._tol, x)
+            for p in np.flatnonzero(~done):
+                parts.append(solved(patterns[:, p], readings[:, columns[p]]))
+                x[:, columns[p]] = parts[-1].x
         whole = self._engines.system
         warning = replaced.warning(whole.penalty, whole.w is None, signals)
         if warning is not None:
             warnings.warn(warning, stacklevel=stacklevel)
-        return _joined(parts, x, replaced.note(signals))
+        return _joined(parts, x, 1 if seen.ndim == 1 else len(columns), replaced.note(signals))
 
     def _tensors(self, y: Any) -> TorchEngines | None:
         """What takes these readings if the answer is a tensor, else None."""
@@ -263,14 +267,14 @@ def as_callback(progress: ProgressCallback | None) -> Callback | None:
     return lambda iteration, residual: progress(Progress("denoising", iteration, values={"residual": residual}))
 
 
-def _joined(parts: list[Solution], x: Array, note: str) -> Solution:
+def _joined(parts: list[Solution], x: Array, masks: int, note: str) -> Solution:
     """One Solution for several masks: the first failure, the largest residual, messages and seconds added up."""
     slowest = max(parts, key=lambda part: part.iterations)
     failed = [part.status for part in parts if part.status is not Status.CONVERGED]
     return Solution(
         x=x,
         status=failed[0] if failed else Status.CONVERGED,
-        method=parts[0].method + (f" ({len(parts)} masks)" if len(parts) > 1 else "") + note,
+        method=parts[0].method + (f" ({masks} masks)" if masks > 1 else "") + note,
         iterations=slowest.iterations,
         residuals=slowest.residuals,
         residual=max(part.residual for part in parts),

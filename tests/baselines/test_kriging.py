@@ -147,3 +147,17 @@ def test_impossible_inputs_are_refused(graph, y, message):
 def test_networks_beyond_the_limit_are_refused(rng):
     with pytest.raises(TooLargeError, match="a dense 1001 x 1001 covariance"):
         kriging(rng.random((1001, 2)), np.ones((1001, 2)))
+
+
+def test_the_likelihood_of_many_patterns_is_at_its_maximum():
+    rng = np.random.default_rng(5)
+    places = rng.random((12, 2))
+    apart = np.linalg.norm(places[:, None] - places, axis=-1)
+    y = np.linalg.cholesky(np.exp(-apart / 0.4)) @ rng.standard_normal((12, 80)) + 0.3 * rng.standard_normal((12, 80))
+    y[rng.random(y.shape) < 0.2] = np.nan
+    best = kriging(places, y, max_times=100)
+    for k in range(3):
+        for factor in (0.9, 1.1):
+            parameters = [best.noise, best.variance, best.length]
+            parameters[k] *= factor
+            assert kriging(places, y, parameters=tuple(parameters)).log_likelihood < best.log_likelihood

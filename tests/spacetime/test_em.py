@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
+from nareg.spacetime._dense import em
 from nareg.spacetime._dense.em import DYNAMICS, MU, Refinement, refine
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import run
@@ -60,6 +61,27 @@ def test_penalized_likelihood_never_falls(dynamics, df, order):
     assert estimate.objective[-1] == pytest.approx(
         value + prior(estimate.dynamics, estimate.r, start, r0, how, estimate.scales), rel=1e-9
     )
+
+
+@pytest.mark.parametrize("dynamics", ["scalar", "modes", "full"])
+@pytest.mark.parametrize("df", [None, 4.0])
+def test_seven_long_iterations_come_as_far_as_twelve(dynamics, df, monkeypatch):
+    y, start, extra = problem(order=2, T=200)
+    how = Refinement(dynamics, 20.0, 10.0, df)
+    long = refine([y], start, np.full(5, 0.3), how, iterations=7, fixed_noise=False, tol=0.0, **extra)
+    monkeypatch.setattr(em, "LENGTH", 1.0)
+    plain = refine([y], start, np.full(5, 0.3), how, iterations=12, fixed_noise=False, tol=0.0, **extra)
+    assert plain.objective[-1] > plain.objective[-2] > plain.objective[0] + 1
+    assert long.objective[-1] > plain.objective[-3]
+
+
+@pytest.mark.parametrize("df", [None, 4.0])
+def test_an_iteration_that_overshoots_is_taken_back(df, monkeypatch):
+    y, start, extra = problem()
+    monkeypatch.setattr(em, "LENGTH", 6.0)
+    how = Refinement("full", 20.0, 10.0, df)
+    estimate = refine([y], start, np.full(5, 0.3), how, iterations=8, fixed_noise=False, tol=0.0, **extra)
+    assert (np.diff(estimate.objective) >= 0).all()
 
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)

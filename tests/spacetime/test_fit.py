@@ -10,6 +10,7 @@ import pytest
 import nareg
 from nareg.errors import DegenerateFitWarning, InputError
 from nareg.spacetime import fit
+from nareg.spacetime._dense.learning import windows_of, windows_of_matrices
 from nareg.spacetime._readings.space import Space
 from tests.spacetime.reference import network
 
@@ -287,3 +288,14 @@ def test_auto_takes_modes_where_large_patterns_are_slow_and_small_ones_fast():
     assert "modes dynamics" in auto.details.chosen
     errors = [np.sqrt(np.mean((model.smooth().x - field) ** 2)) for model in (auto, scalar)]
     assert errors[0] < errors[1]
+
+
+@pytest.mark.parametrize(
+    ("n", "T", "order", "least", "most"),
+    [(7, 2_593, 2, 2_593, 2_593), (60, 432, 2, 432, 432), (20, 8_760, 2, 3_500, 4_000), (36, 8_759, 2, 1_500, 2_000)],
+)
+def test_learning_sees_the_rows_that_it_can_afford(n, T, order, least, most):
+    windows = windows_of_matrices(np.zeros((T, n)), order)
+    assert least <= sum(len(range(T)[window]) for window in windows) <= most
+    few = windows_of(np.zeros((T, min(n, 30))), 1)
+    assert min(T, 1_500) <= sum(len(range(T)[window]) for window in few) <= 4_000

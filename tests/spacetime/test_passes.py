@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nareg.errors import SolverError
 from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.smoother import run
+from nareg.spacetime._dense.smoother import heavy_tailed_pass, run, run_each, step_variances
 from tests.helpers import examples
 from tests.spacetime.reference import KINDS, random_dynamics
 from tests.spacetime.reference_passes import reference
@@ -92,6 +92,49 @@ def test_parts_between_ticks_change_nothing(monkeypatch):
     whole = run(y, dynamics, np.ones(3), moments=True, df=4.0)
     monkeypatch.setattr(_smoother, "BETWEEN_TICKS", 0)
     compare(run(y, dynamics, np.ones(3), moments=True, df=4.0), whole, 1e-12)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_steps_alone_have_the_same_variances(p):
+    rng = np.random.default_rng(7)
+    dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((40, 3))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    r, scale = np.full(3, 0.3), 0.2 + rng.random(40)
+    expected = run(y, dynamics, r, scale=scale, df=4.0).scale
+    np.testing.assert_array_equal(step_variances(y, dynamics, r, 4.0, scale=scale), expected)
+
+
+def test_three_passes_come_as_far_as_four_where_readings_tell_little_of_steps():
+    rng = np.random.default_rng(4)
+    dynamics, r = Dynamics((np.asarray(0.95),), 0.1 * np.eye(4), np.eye(4)), np.full(4, 2.0)
+    x = dynamics.draw(300, rng)
+    x[100:], x[200:] = x[100:] + 3.0, x[200:] - 6.0
+    y, scale = x + np.sqrt(2.0) * rng.standard_normal(x.shape), np.ones(300)
+    scales = [scale := step_variances(y, dynamics, r, 4.0, scale=scale) for _ in range(100)]
+    mode, four, three = (run(y, dynamics, r, scale=s).x for s in (scales[-1], scales[2], scales[1]))
+    result = heavy_tailed_pass(y, dynamics, r, 4.0).x
+    off = [float(np.sqrt(np.mean((other - mode) ** 2))) for other in (three, four, result)]
+    assert off[0] > 1.1 * off[1]
+    assert off[2] < off[1] + 0.3 * (off[0] - off[1])
+
+
+def test_windows_at_once_have_the_numbers_of_one_after_the_other():
+    rng = np.random.default_rng(9)
+    dynamics, r = random_dynamics(rng, 4, 2, "full"), np.full(4, 0.3)
+    windows = [np.where(rng.random((T, 4)) < 0.2, np.nan, rng.standard_normal((T, 4))) for T in (300, 1, 200, 250, 300)]
+    scales = [0.2 + rng.random(len(y)) for y in windows]
+    together = run_each(windows, dynamics, r, scales=scales, moments=True, df=4.0)
+    for y, scale, result in zip(windows, scales, together, strict=True):
+        compare(result, run(y, dynamics, r, scale=scale, moments=True, df=4.0), 0.0)
+
+
+@pytest.mark.parametrize("T", [1, 2, 3])
+@pytest.mark.parametrize("p", [1, 2])
+def test_moments_of_the_shortest_records(T, p):
+    rng = np.random.default_rng(8)
+    dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((T, 3))
+    options = {"moments": True, "df": 4.0, "scale": 0.2 + rng.random(T)}
+    compare(run(y, dynamics, np.ones(3), **options), reference(y, dynamics, np.ones(3), **options))
 
 
 def test_readings_may_be_read_only_and_single_precision():

@@ -22,13 +22,16 @@ from scipy.sparse.linalg import LinearOperator, cg
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics, factor
 from nareg.spacetime._dense.parametric import Expected, gather
-from nareg.spacetime._dense.smoother import Pass, run
+from nareg.spacetime._dense.smoother import Pass, run_each
 
 #: Names that a user may pass, and ``"auto"``.
 DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]
 DYNAMICS = ("scalar", "diagonal", "modes", "graph", "full")
 #: The penalized likelihood may fall by this share of its size through rounding.
 ROUNDING = 1e-9
+#: Length of an iteration, relative to EM's own, which changes little at a time what the readings tell least of: seven of this
+#: length come as far as twelve.
+LENGTH = 1.7
 #: Pseudo-readings that hold a station's noise variance.
 MU = 20.0
 
@@ -86,23 +89,27 @@ Watch = Callable[[list[Pass], Estimate], bool]
 def refine(
     windows: Sequence[np.ndarray], start: Dynamics, r0: np.ndarray, refinement: Refinement, *, iterations: int,
     fixed_noise: bool, least: np.ndarray | None = None, basis: np.ndarray | None = None,
-    support: np.ndarray | None = None, tol: float = 1e-3,
+    support: np.ndarray | None = None, begin: Estimate | None = None, tol: float = 1e-3,
     watch: Watch | None = None, tick: Callable[[float], None] | None = None,
 ) -> Estimate:  # fmt: skip
     """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph".
 
-    Noise variances stay at ``least`` these (N,).
+    Noise variances stay at ``least`` these (N,). The first iteration begins with the estimate ``begin``, by default ``start``.
     """
     lowest = np.zeros(r0.size) if least is None else np.minimum(least, r0)
     prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, lowest, basis, support)
-    now = Estimate(start, r0, [np.ones(len(y)) for y in windows])
+    now = Estimate(start, r0, [np.ones(len(y)) for y in windows]) if begin is None else begin
+    length, own = LENGTH, None  # where EM's own step leads to, if a longer one was taken
     for iteration in range(iterations + 1):
-        passes = [
-            run(y, now.dynamics, now.r, scale=s, moments=True, df=refinement.df)
-            for y, s in zip(windows, now.scales, strict=True)
-        ]
-        now.log_likelihood = sum(p.log_likelihood for p in passes)
-        value = now.log_likelihood + _log_prior(now, prior)
+        try:
+            passes, value = _expect(windows, now, prior)
+        except SolverError:
+            if own is None:
+                raise
+            value = -np.inf
+        if own is not None and value < now.objective[-1]:
+            length, (now.dynamics, now.r) = 1.0, own
+            passes, value = _expect(windows, now, prior)
         if now.objective and value < now.objective[-1] - ROUNDING * abs(value) - 1e-6:
             raise SolverError(
                 f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: look for huge readings."
@@ -113,11 +120,21 @@ def refine(
         enough = watch is not None and watch(passes, now)
         if enough or iteration == iterations or now.converged:
             break
-        expected = gather(windows, passes)
-        _improve(now, expected, passes, prior)
+        before = now.dynamics, now.r
+        _improve(now, gather(windows, passes), passes, prior)
+        own = (now.dynamics, now.r) if length > 1 else None
+        if length > 1:
+            _lengthen(now, before, length, prior)
         now.iterations = iteration + 1
         now.converged = now.gradient <= tol
     return now
+
+
+def _expect(windows: Sequence[np.ndarray], now: Estimate, prior: Prior) -> tuple[list[Pass], float]:
+    """Passes over the windows, and the penalized likelihood."""
+    passes = run_each(windows, now.dynamics, now.r, scales=now.scales, moments=True, df=prior.refinement.df)
+    now.log_likelihood = sum(p.log_likelihood for p in passes)
+    return passes, now.log_likelihood + _log_prior(now, prior)
 
 
 def _log_prior(now: Estimate, prior: Prior) -> float:
@@ -163,6 +180,19 @@ def _improve(now: Estimate, expected: Expected, passes: list[Pass], prior: Prior
     now.scales = [done.scale for done in passes]
     now.dynamics = Dynamics(_blocks_of(A, n, how.dynamics), Q, P0)
     now.gradient = max(changes)
+
+
+def _lengthen(now: Estimate, before: tuple[Dynamics, np.ndarray], length: float, prior: Prior) -> None:
+    """Go on where an iteration went to from ``before``: along a line of A, and a geodesic of the covariances."""
+    old, r = before
+    L = np.tril(factor(old.Q, "the process noise"))
+    half = np.linalg.solve(L, np.linalg.solve(L, now.dynamics.Q).T)
+    values, vectors = np.linalg.eigh(0.5 * (half + half.T))
+    root = L @ (vectors * np.maximum(values, 0.0) ** (length / 2))
+    A = old.matrix() + length * (now.dynamics.matrix() - old.matrix())
+    now.dynamics = Dynamics(_blocks_of(A, old.n, prior.refinement.dynamics), root @ root.T, prior.P0)
+    if not prior.fixed_noise:
+        now.r = np.maximum(r * (now.r / r) ** length, prior.least)
 
 
 def _blocks_of(A: np.ndarray, n: int, dynamics: str) -> tuple[np.ndarray, ...]:

@@ -29,7 +29,7 @@ from nareg.spacetime._dense.parametric import (
     noise_errors,
     second_order,
 )  # fmt: skip
-from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run
+from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run, run_each
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
@@ -47,12 +47,14 @@ from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_sp
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 
-#: Learning sees windows that a pass takes so many seconds for, by the cost of a row and of its matrix products: fewer for a
-#: handful of parameters than for matrices, which short windows overfit. The last fit sees everything.
-FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
-FEWEST_ROWS = 60
+#: Learning sees windows that a pass takes so many seconds for: fewer for a handful of parameters than for matrices, which short
+#: windows overfit. The last fit sees everything.
+FEW_SECONDS, PASS_SECONDS = 0.06, 0.6
+#: Seconds of a row on one core: a constant, and coefficients of the square and the cube of the state's size.
+ROW_SECONDS = 5e-6, 2e-8, 6e-10
+FEWEST_ROWS, MOST_ROWS = 60, 4000
 #: Matrices are learned from so many rows per station, where a pass then takes no longer than so many seconds.
-ROWS_PER_STATION, LONG_SECONDS = 3, 5.0
+ROWS_PER_STATION, LONG_SECONDS = 3, 2.0
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MAX_STATIONS = 30
 #: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
@@ -62,7 +64,9 @@ ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: this much and not predict worse.
 ORDER_GAIN = 5.0
 #: Iterations of EM.
-EM_ITERATIONS = 12
+EM_ITERATIONS = 7
+#: Of more iterations than this, the last fit takes so many, from the estimate that they led to before it.
+LAST_ITERATIONS = 3
 #: A path of EM ends when its last steps so many predict worse than its best.
 PATIENCE = 2
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
@@ -123,7 +127,9 @@ def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
 
 
 def _affordable(N: int, order: int, seconds: float) -> int:
-    return max(FEWEST_ROWS, int(seconds / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
+    constant, square, cube = ROW_SECONDS
+    size = order * N
+    return min(MOST_ROWS, max(FEWEST_ROWS, int(seconds / (constant + square * size**2 + cube * size**3))))
 
 
 def _spread(T: int, rows: int) -> list[slice]:
@@ -162,14 +168,15 @@ class _Learning:
         if task.robust:
             excluded |= _outliers(self.seen, space, parameters, excluded)
         self.seen, self.hidden = np.where(excluded, np.nan, self.seen), self.hidden & ~excluded
-        refinement, iterations, held_out = self.best_refinement(parameters)
-        self.clock.enter("learning from all readings", 1.0, (iterations + 1) * len(y))
+        refinement, iterations, begin, held_out = self.best_refinement(parameters)
+        last = iterations if begin is None else LAST_ITERATIONS
+        self.clock.enter("learning from all readings", 1.0, (last + 1) * len(y))
         if task.robust:
             excluded |= _outliers(y, space, parameters, excluded)
-        estimate = self.finished(np.where(excluded, np.nan, y), fitted, refinement, iterations)
+        estimate = self.finished(np.where(excluded, np.nan, y), fitted, refinement, iterations, begin)
         chosen = f"{parameters.family} correlation, order {parameters.order}"
         if refinement is not None:
-            chosen += f"; {refinement.describe()}, {estimate.iterations} iterations of EM"
+            chosen += f"; {refinement.describe()}, {iterations} iterations of EM"
         status = Status.CONVERGED
         if not estimate.converged:  # EM's iterations were chosen by hidden readings; the parametric search ran out of its own
             status = Status.MAX_ITERATIONS if refinement is None else Status.STOPPED_EARLY
@@ -199,7 +206,7 @@ class _Learning:
         Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one,
         and the other way round. Another family has to be likelier and to predict these readings better.
         """
-        space, parts = self.space, windows_of(self.y, 1)
+        space, parts = self.space, windows_of(self.y[:, :MAX_STATIONS], 1)
         readings = np.concatenate([self.seen[p] for p in parts])
         order = station_order(readings)
         live = order[np.isfinite(readings).any(axis=0)[order]]
@@ -218,7 +225,7 @@ class _Learning:
             return fitted
 
         def errors(parameters: Parameters) -> np.ndarray:
-            passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
+            passes = run_each(few, parameters.dynamics(part), parameters.noise)
             return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
 
         def gain(name: str, old: Fitted, new: Fitted) -> Gain:
@@ -246,8 +253,8 @@ class _Learning:
         return best
 
     def refined(
-        self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int,
-        watch: Watch | None = None,
+        self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int, *,
+        watch: Watch | None = None, begin: Estimate | None = None,
     ) -> Estimate:  # fmt: skip
         """EM from the parametric model on."""
         basis = support = None
@@ -258,14 +265,17 @@ class _Learning:
         rows = sum(len(w) for w in windows)
         return refine(
             windows, parameters.dynamics(self.space), parameters.noise, refinement, iterations=iterations,
-            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, watch=watch,
+            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, begin=begin, watch=watch,
             tick=lambda _: self.clock.tick(rows),
         )  # fmt: skip
 
-    def best_refinement(self, parameters: Parameters) -> tuple[Refinement | None, int, HeldOut | None]:
-        """The refinement, and how many iterations of it, that predict the hidden readings best; and these predictions."""
+    def best_refinement(self, parameters: Parameters) -> tuple[Refinement | None, int, Estimate | None, HeldOut | None]:
+        """The refinement, and how many iterations of it, that predict the hidden readings best; what they led to; predictions.
+
+        The estimate is one of the whole record's steps, too, or None where so few iterations begin anew.
+        """
         if np.nanvar(self.seen) <= SMALLEST:  # constant readings leave nothing to refine
-            return None, 0, None
+            return None, 0, None, None
         task, parts = self.task, windows_of_matrices(self.y, parameters.order)
         windows, masks = ([values[p] for p in parts] for values in (self.seen, self.hidden))
         truth = np.concatenate([self.y[p][m] for p, m in zip(parts, masks, strict=True)])
@@ -278,12 +288,12 @@ class _Learning:
         def errors(passes: list[Pass]) -> np.ndarray:
             return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
 
-        passes = [run(w, start, parameters.noise) for w in windows]
+        passes = run_each(windows, start, parameters.noise)
         best, best_iterations, chosen = errors(passes), 0, None
         model: tuple[Dynamics, np.ndarray] = start, parameters.noise
         if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * self.space.n):
             named = None if task.dynamics == "auto" or not steps else forms[0]
-            return named, EM_ITERATIONS if named else 0, self.held_out(None, *model)
+            return named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
         judge = Judge.of(best, silent_times(windows, masks))
 
         def attempt(refinement: Refinement) -> None:
@@ -297,7 +307,7 @@ class _Learning:
                 squares = [judge.loss(step) for step in path]
                 return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
 
-            self.refined(windows, parameters, refinement, EM_ITERATIONS, watch)
+            self.refined(windows, parameters, refinement, EM_ITERATIONS, watch=watch)
             gains = [judge.gain(best, step) for step in path]
             k = int(np.argmax([gain.value for gain in gains]))
             self.choices.append((refinement.describe(), gains[k].value, gains[k].error))
@@ -310,19 +320,22 @@ class _Learning:
             attempt(refinement)
         # heavy tails for the dynamics that were taken
         attempt(replace(chosen or weighted("scalar", steps), df=DF))
-        return chosen, best_iterations, self.held_out(chosen, *model)
+        held_out, scale = self.held_out(chosen, *model)
+        return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
-    def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> HeldOut | None:
-        """Predictions over the whole record, which windows may be too short or too few to stand for."""
+    def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> tuple[HeldOut | None, np.ndarray]:
+        """Predictions over the whole record, which windows may be too short or too few to stand for; its steps' variances."""
         if not self.hidden.any():
-            return None
+            return None, np.ones(len(self.y))
         offsets, hidden = self.task.offsets, self.hidden
         draws, df = None if offsets is None else offsets.draws, None if refinement is None else refinement.df
         done = heavy_tailed_pass(self.seen, dynamics, r, df, tick=self.clock.tick, errors=draws)
         left = 0.0 if offsets is None else offsets.left(done.taken)
-        return HeldOut(self.y[hidden], done.x[hidden], np.sqrt((done.var + r + left)[hidden]))
+        return HeldOut(self.y[hidden], done.x[hidden], np.sqrt((done.var + r + left)[hidden])), done.scale
 
-    def finished(self, y: np.ndarray, fitted: Fitted, refinement: Refinement | None, iterations: int) -> Estimate:
+    def finished(
+        self, y: np.ndarray, fitted: Fitted, refinement: Refinement | None, iterations: int, begin: Estimate | None
+    ) -> Estimate:
         """The chosen model on every reading."""
         parameters = fitted.parameters
         if refinement is None:
@@ -333,7 +346,8 @@ class _Learning:
                 start, parameters.noise, [np.ones(len(y))], [done.log_likelihood], done.log_likelihood, fitted.gradient, 0,
                 fitted.gradient <= FLAT,
             )  # fmt: skip
-        return self.refined([y], parameters, weighted(refinement.dynamics, len(y) - 1, refinement.df), iterations)
+        last = weighted(refinement.dynamics, len(y) - 1, refinement.df)
+        return self.refined([y], parameters, last, iterations if begin is None else LAST_ITERATIONS, begin=begin)
 
 
 def _some_with_neighbors(space: Space, stations: np.ndarray, rng: np.random.Generator) -> np.ndarray:

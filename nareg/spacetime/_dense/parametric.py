@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.smoother import Pass, run
+from nareg.spacetime._dense.smoother import Pass, run_each
 from nareg.spacetime._readings.space import JITTER, Space
 
 #: Called with the log-likelihood after every evaluation.
@@ -207,7 +207,7 @@ def maximize(
         gradient = np.zeros_like(theta)
         try:
             dynamics = now.dynamics(space)
-            expected = gather(windows, [run(y, dynamics, now.noise, moments=True) for y in windows])
+            expected = gather(windows, run_each(windows, dynamics, now.noise, moments=True))
         except SolverError:
             if not best:
                 raise

@@ -17,7 +17,7 @@ from nareg._core.compiled import inner, serial
 from nareg.spacetime._dense.filter import LOG_2PI, STEADY
 
 #: Multiplications from which on a product of matrices is BLAS's.
-LARGE = 2**15
+LARGE = 2**10
 #: Sums may be taken in any order.
 SUMS = ("reassoc", "contract")
 
@@ -55,16 +55,21 @@ class SegmentCovariances(NamedTuple):
 
 
 class SmoothedTimes(NamedTuple):
-    """What the smoother leaves of every time, and its sums."""
+    """What the smoother leaves of every time, and its sums. What is not asked for has no rows."""
 
     states: np.ndarray  # (T, C, pN)
     var: np.ndarray  # (T, N)
     scale: np.ndarray  # (T,) updated with Student t steps
     W: np.ndarray  # (M, N)
     point_variances: np.ndarray  # (T, M)
-    sums: np.ndarray  # (3, pN, pN) of covariances, of these as past ones, of shared information
-    waiting: np.ndarray  # (2, pN, pN) covariance and shared information that are not yet in the sums
-    weights: np.ndarray  # (4,) with which these are added; and the trace of the information times Q
+    present: np.ndarray  # (N, N) sum of covariances of the field
+    lagged: np.ndarray  # (N, N) of these as those of the field two steps before
+    past: np.ndarray  # (pN, N) of covariances of states with their field, as past ones
+    shared: np.ndarray  # (N, pN) of shared information
+    covariance: np.ndarray  # (pN, N) that is not yet in the sums
+    information: np.ndarray  # (N, pN) that is not yet in the sums
+    first: np.ndarray  # (pN, pN) covariance of the first state
+    weights: np.ndarray  # (5,) with which these are added, by the order above; and the trace of the information times Q
 
 
 @inner(fastmath=SUMS)
@@ -252,7 +257,7 @@ def _correct_mean(system, means, stored, t, place, stations, z):  # type: ignore
     return log_likelihood
 
 
-@serial(fastmath=SUMS)
+@serial(fastmath=SUMS, nogil=True)
 def forward(system, means, stored, z, P, steady, first, start, stop):  # type: ignore[no-untyped-def]
     """Filter times ``start`` to ``stop`` of a segment that begins at ``first``; the log-likelihood of their readings.
 
@@ -393,27 +398,53 @@ def _quadratic(Q, v):  # type: ignore[no-untyped-def]
 
 
 @inner(fastmath=SUMS)
-def _covariances(P, past, known, smoothed, t, V):  # type: ignore[no-untyped-def]
-    """Smoothed covariances at time t: those of the field's variances, and of points where these or all are asked for."""
-    n, lead = smoothed.var.shape[1], past.shape[1]
-    if V.size == 0:
-        for i in range(n):
-            smoothed.var[t, i] = P[i, i]
-        for k in range(P.shape[0]):
-            for i in range(n):
-                smoothed.var[t, i] -= past[k, i] * known[k, i]
-        return
-    _product(past, known, V)
-    for i in range(lead):
-        for j in range(i + 1):
-            V[i, j] = V[j, i] = P[i, j] - 0.5 * (V[i, j] + V[j, i])
-    for i in range(n):
-        smoothed.var[t, i] = V[i, i]
+def _variances(system, P, behind, smoothed, t, top, known, half):  # type: ignore[no-untyped-def]
+    """Smoothed variances at time t, from the first columns ``top`` of P and the information ``behind`` it.
+
+    ``known`` becomes the information that the next state shares with this field, ``half`` what this state shares with it.
+    """
+    _product(behind, top, known)
+    _before(system, known, half)
+    for i in range(system.Q.shape[0]):
+        smoothed.var[t, i] = P[i, i]
+    for k in range(P.shape[0]):
+        for i in range(system.Q.shape[0]):
+            smoothed.var[t, i] -= top[k, i] * half[k, i]
+
+
+@inner(fastmath=SUMS)
+def _covariances(P, smoothed, t, top, half, V):  # type: ignore[no-untyped-def]
+    """Smoothed covariances (pN, N) at time t of the state with its field, and the variances of points."""
+    n = V.shape[1]
+    _product(P, half, V)
+    for i in range(V.shape[0]):
+        for j in range(n if i >= n else i + 1):
+            V[i, j] = top[i, j] - (V[i, j] if i >= n else 0.5 * (V[i, j] + V[j, i]))
+            if i < n:
+                V[j, i] = V[i, j]
     for k in range(smoothed.W.shape[0]):
-        smoothed.point_variances[t, k] = _quadratic(V[:n, :n], smoothed.W[k])
+        smoothed.point_variances[t, k] = _quadratic(V[:n], smoothed.W[k])
 
 
-@serial(fastmath=SUMS)
+@inner(fastmath=SUMS)
+def _add(smoothed, V, known):  # type: ignore[no-untyped-def]
+    """Add what waits to the sums, with its weights; and let a covariance and shared information wait."""
+    (m, n), weights = V.shape, smoothed.weights
+    for i in range(n):
+        for j in range(n):
+            smoothed.present[i, j] += weights[0] * smoothed.covariance[i, j]
+            smoothed.lagged[i, j] += weights[1] * smoothed.covariance[i, j]
+        for j in range(m):
+            smoothed.shared[i, j] += weights[3] * smoothed.information[i, j]
+            smoothed.information[i, j] = known[i, j]
+    for i in range(m):
+        for j in range(n):
+            smoothed.past[i, j] += weights[2] * smoothed.covariance[i, j]
+            smoothed.covariance[i, j] = V[i, j]
+    weights[:4] = 0.0
+
+
+@serial(fastmath=SUMS, nogil=True)
 def backward(system, means, stored, smoothed, score, information, steady, first, start, stop, df):  # type: ignore[no-untyped-def]
     """Smooth times ``stop`` to ``start`` of a segment that begins at ``first``.
 
@@ -421,12 +452,11 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
     those of time ``start``. ``steady`` says whether the information is that of one time later.
     """
     (T, C, n), m = system.y.shape, information.shape[0]
-    moments = smoothed.sums.size > 0
-    lead = m if moments or system.diagonals.shape[0] == 0 else n
-    V = np.empty((lead, lead) if moments or smoothed.W.size else (0, 0))
-    buffer, turned, behind, earlier = np.empty(n, np.int64), np.empty((m, m)), np.empty((m, m)), np.zeros((m, m))
-    past, known = np.zeros((m, lead)), np.zeros((m, lead))
-    weights, sums, waiting = smoothed.weights, smoothed.sums, smoothed.waiting
+    moments, spreads = smoothed.present.size > 0, smoothed.var.size > 0
+    buffer, turned, behind, earlier = np.empty(n, np.int64), np.empty((m, m)), np.zeros((m, m)), np.zeros((m, m))
+    columns, known, half, V = np.empty((m, n)), np.zeros((m, n)), np.zeros((m, n)), np.empty((m, n))
+    left, right, lagging, whole = np.empty((m, n)), np.empty((m, m - n)), np.empty((n, m - n)), np.empty((n, m))
+    weights = smoothed.weights
     for t in range(stop - 1, start - 1, -1):
         stations = buffer[: _observed(system, t, buffer)]
         place = stored.places[t - first]
@@ -442,8 +472,9 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                     smoothed.states[t, c, j] += score[c, i] * P[i, j]
         _score_readings(means, stored, t, place, stations, score)
         if repeats:
-            for i in range(n):
-                smoothed.var[t, i] = smoothed.var[t + 1, i]
+            if spreads:
+                for i in range(n):
+                    smoothed.var[t, i] = smoothed.var[t + 1, i]
             for k in range(smoothed.W.shape[0]):
                 smoothed.point_variances[t, k] = smoothed.point_variances[t + 1, k]
         else:
@@ -456,37 +487,51 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                 for i in range(m):
                     for j in range(i):
                         earlier[i, j] = earlier[j, i] = 0.5 * (earlier[i, j] + earlier[j, i])
-                _after(system, P, past)
-                for i in range(m - n):
-                    for j in range(lead):
-                        past[n + i, j] = P[i, j]
-                _product(information, past, known)
-            _covariances(P, past, known, smoothed, t, V)
+            top = P
+            if m > n:
+                top = columns
+                for i in range(m):
+                    for j in range(n):
+                        top[i, j] = P[i, j]
+            if spreads:
+                _variances(system, P, behind, smoothed, t, top, known, half)
+            if moments or smoothed.W.size:
+                _covariances(P, smoothed, t, top, half, V)
             if moments:
                 for i in range(m):
+                    for j in range(n):
+                        left[i, j] = behind[i, j]
+                    for j in range(m - n):
+                        right[i, j] = P[i, n + j]
+                _product(left, right, lagging)
+                for i in range(n):
                     for j in range(m):
-                        sums[0, i, j] += weights[0] * waiting[0, i, j]
-                        sums[1, i, j] += weights[1] * waiting[0, i, j]
-                        waiting[0, i, j] = V[i, j]
-                    for j in range(m):
-                        sums[2, i, j] += weights[2] * waiting[1, i, j]
-                        waiting[1, i, j] = known[i, j]
-                weights[:3] = 0.0
+                        whole[i, j] = known[i, j] if j < n else lagging[i, j - n]
+                _add(smoothed, V, whole)
+                if t == 0:
+                    _product(earlier, P, turned)
+                    _product(P, turned, smoothed.first)
+                    for i in range(m):
+                        for j in range(i + 1):
+                            change = 0.5 * (smoothed.first[i, j] + smoothed.first[j, i])
+                            smoothed.first[i, j] = smoothed.first[j, i] = P[i, j] - change
             _inform(stored.gains[place], stored.inverses[place], stations, earlier)
             steady[0] = shares and _same(earlier, information)
             if not steady[0]:
                 for i in range(m):
                     for j in range(m):
                         information[i, j] = earlier[i, j]
-                weights[3] = 0.0
+                weights[4] = 0.0
                 for i in range(n):
                     for j in range(n):
-                        weights[3] += information[i, j] * system.Q[i, j]
+                        weights[4] += information[i, j] * system.Q[i, j]
         if t + 1 < T:
-            weights[1] += 1.0 / smoothed.scale[t + 1]
-            weights[2] += system.scale[t + 1] / smoothed.scale[t + 1]
+            weights[2] += 1.0 / smoothed.scale[t + 1]
+            weights[3] += system.scale[t + 1] / smoothed.scale[t + 1]
+        if t + 2 < T:
+            weights[1] += 1.0 / smoothed.scale[t + 2]
         if t > 0:
             if df > 0:
                 s, quadratic = system.scale[t], _quadratic(system.Q, score[0])
-                smoothed.scale[t] = (s * n + s**2 * (quadratic - weights[3]) + df) / (n + df + 2)
+                smoothed.scale[t] = (s * n + s**2 * (quadratic - weights[4]) + df) / (n + df + 2)
             weights[0] += 1.0 / smoothed.scale[t]

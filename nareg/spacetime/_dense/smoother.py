@@ -5,14 +5,16 @@ Smoothing with heavy-tailed steps, and without gross outliers: passes until vari
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nareg._solvers.threads import few_threads
+from nareg._solvers.threads import ONE_THREAD, few_threads
 from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
 from nareg.spacetime._readings.outliers import contradicted
 
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 KEPT = 2**30
 #: Multiplications, in products of matrices, between two ticks: about a tenth of a second.
 BETWEEN_TICKS = 2**25
-#: Readings that are taken at once, for few and for many unknowns.
-BLOCK, LARGE_BLOCK, MANY = 8, 32, 64
+#: Windows that are passed over at once.
+THREADS = min(4, os.cpu_count() or 1)
+#: Readings that are taken at once.
+BLOCK = 8
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,32 @@ def run(
     )  # fmt: skip
 
 
+def run_each(
+    windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, *, scales: Sequence[np.ndarray] | None = None,
+    moments: bool = False, df: float | None = None,
+) -> list[Pass]:  # fmt: skip
+    """:func:`run` over each of some windows, several at once."""
+
+    def one(k: int) -> Pass:
+        return run(windows[k], dynamics, r, scale=None if scales is None else scales[k], moments=moments, df=df)
+
+    if len(windows) == 1 or dynamics.P0.shape[0] >= ONE_THREAD:  # BLAS has the cores
+        return [one(k) for k in range(len(windows))]
+    with few_threads(dynamics.P0.shape[0]), ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(one, range(len(windows))))
+
+
+def step_variances(
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float, *, scale: np.ndarray | None = None,
+    tick: Callable[[], None] | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Variances ``s_t`` of Student t steps after one pass: as :attr:`Pass.scale`, without what else a pass computes."""
+    with few_threads(dynamics.P0.shape[0]):
+        record = _Record(y, dynamics, r, scale, None, smooth=True)
+        record.filter(tick)
+        return record.smooth(False, df, None, spreads=False).scale
+
+
 class _Record:
     """Readings and what the compiled loops leave of them, segment by segment."""
 
@@ -127,7 +157,7 @@ class _Record:
         self.means = passes.Means(
             np.empty((T, C, m)), np.empty((T, C, n)), np.empty((T, n)), np.full((T, n), np.nan), np.full((T, n), np.nan)
         )
-        block = min(n, BLOCK if m < MANY else LARGE_BLOCK)
+        block = min(n, BLOCK)
         fits = not smooth or 8 * T * (m * m + n * m + n * block) <= KEPT
         self.length = T if fits else ceil(sqrt(T))
         size = self.length if smooth else 1
@@ -168,15 +198,16 @@ class _Record:
                     tick()
         return log_likelihood
 
-    def smooth(self, moments: bool, df: float | None, W: np.ndarray | None) -> SmoothedTimes:
-        """Backward in time."""
+    def smooth(self, moments: bool, df: float | None, W: np.ndarray | None, *, spreads: bool = True) -> SmoothedTimes:
+        """Backward in time; without ``spreads`` there are no variances, but for those of the steps."""
         T, C, m = self.means.states.shape
         n = self.system.Q.shape[0]
-        size = m if moments else 0
+        k, size = (n, m) if moments else (0, 0)
         W = np.empty((0, n)) if W is None else _array(W)
+        sizes = (k, k), (k, k), (size, k), (k, size), (size, k), (k, size), (size, size), (5,)
         done = self.loops.SmoothedTimes(
-            np.empty((T, C, m)), np.empty((T, n)), self.system.scale.copy(), W, np.empty((T, len(W))),
-            np.zeros((3, size, size)), np.zeros((2, size, size)), np.zeros(4),
+            np.empty((T, C, m)), np.empty((T if spreads else 0, n)), self.system.scale.copy(), W, np.empty((T, len(W))),
+            *(np.zeros(shape) for shape in sizes),
         )  # fmt: skip
         state = np.zeros((C, m)), np.zeros((m, m)), np.zeros(1, np.int64)
         for k in range(len(self.starts) - 1, -1, -1):
@@ -196,21 +227,27 @@ def _array(a: object) -> np.ndarray:
 def _moments(done: SmoothedTimes, dynamics: Dynamics) -> Moments:
     """Sums of second moments: of covariances, and of means."""
     n, weights = dynamics.n, 1.0 / done.scale[1:]
-    S11, S00, shared = done.sums + done.weights[:3, None, None] * done.waiting[[0, 0, 1]]
+    sums = zip((done.present, done.lagged, done.past, done.shared), done.weights, strict=False)
+    waiting = (done.covariance[:n], done.covariance[:n], done.covariance, done.information)
+    S11, lagged, S00, shared = (total + weight * part for (total, weight), part in zip(sums, waiting, strict=True))
+    if len(S00) > n:  # what a state knows of the field two steps before, is what the state before knows of its own
+        lagged = lagged + weights[:1].sum() * done.first[n:, n:]
+        S00 = np.hstack([S00, np.vstack([S00[n:].T, lagged])])
     states = done.states[:, 0]
     now, past = states[1:, :n], states[:-1]
     weighted = now * weights[:, None]
     return Moments(
-        S11[:n, :n] + weighted.T @ now,
-        dynamics.product(S00) - dynamics.Q @ shared[:n] + weighted.T @ past,
+        S11 + weighted.T @ now,
+        dynamics.product(S00) - dynamics.Q @ shared + weighted.T @ past,
         S00 + (past * weights[:, None]).T @ past,
-        done.waiting[0] + np.outer(states[0], states[0]),
+        done.first + np.outer(states[0], states[0]),
     )
 
 
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same
-#: readings.
-PASSES, AGAIN = 4, 2
+#: readings. The first one changes the logarithms of variances more than it should, which the next one mends: where readings
+#: tell little of them, three passes come as far as four.
+PASSES, AGAIN, LENGTH = 3, 2, 2.0
 
 
 def heavy_tailed_pass(
@@ -219,10 +256,11 @@ def heavy_tailed_pass(
     errors: np.ndarray | None = None,
 ) -> Pass:  # fmt: skip
     """One pass, or with ``df`` a few, over readings (T, N), from the steps' variances ``scale`` on; ``tick`` counts rows."""
-    passes = 1 if not (df and smooth) else PASSES if scale is None else AGAIN
     each = None if tick is None else lambda: tick(1.0)
-    for _ in range(passes - 1):
-        scale = run(y, dynamics, r, scale=scale, df=df, tick=each).scale
+    if df and smooth:
+        known = scale is not None
+        for _ in range((AGAIN if known else PASSES) - 1):
+            scale = step_variances(y, dynamics, r, df, scale=scale, tick=each) ** (1.0 if scale is not None else LENGTH)
     return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each, errors=errors)
 
 
