@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
+from nareg.spacetime._dense.learning import windows_of
 from nareg.spacetime._readings.holdout import Judge, hide, hide_times, improvement, silent_times
 from tests.spacetime.reference import dense, model_of, network, parameters
 
@@ -188,3 +192,17 @@ def test_a_complete_record_shows_its_second_order(data_root):
     assert "order 2" in model.details.chosen
     error, unchanged = model.forecast(7).x - future, past[:, -1:] - future
     assert np.mean(error**2) < 0.5 * np.mean(unchanged**2)
+
+
+def test_a_record_that_is_silent_but_for_a_while_is_learned_from_that_while():
+    """Windows spread over the record would hold no reading at all."""
+    rng = np.random.default_rng(0)
+    y = np.full((6, 20_000), np.nan)
+    y[:, 9000:9300] = lfilter([0.3], [1.0, -0.98], rng.standard_normal(300)) + rng.standard_normal((6, 300))
+    model = nareg.spacetime.fit(nareg.graphs.grid((2, 3)), y, rng=rng)
+    np.testing.assert_allclose(np.sqrt(model.noise), 1.0, atol=0.15)
+    whole = np.ones((20_000, 3))
+    parts = windows_of(np.where(np.arange(20_000)[:, None] % 7 == 0, whole, np.nan), 1, seconds=0.01)
+    assert len(parts) == 4
+    assert all(a.stop <= b.start for a, b in itertools.pairwise(parts))
+    assert parts[-1].stop > 19_000

@@ -113,9 +113,9 @@ def open_learner(graph: Graph, rows: int) -> Iterator[DenseLearner]:
         yield DenseLearner(Space.of(graph))
 
 
-def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[slice]:
-    """Parts of the record that learning can afford: all of it, or up to four windows spread over it."""
-    return _spread(len(y), _affordable(y.shape[1], order, seconds))
+def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS, stations: int | None = None) -> list[slice]:
+    """Parts of the record that learning from so many stations can afford: all of it, or up to four windows spread over it."""
+    return _spread(y, _affordable(y.shape[1] if stations is None else min(y.shape[1], stations), order, seconds))
 
 
 def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
@@ -123,7 +123,7 @@ def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
     T, N = y.shape
     rows, longer = _affordable(N, order, PASS_SECONDS), _affordable(N, order, LONG_SECONDS)
     enough = min(T, ROWS_PER_STATION * N)
-    return _spread(T, enough if rows < enough <= longer else rows)
+    return _spread(y, enough if rows < enough <= longer else rows)
 
 
 def _affordable(N: int, order: int, seconds: float) -> int:
@@ -132,14 +132,23 @@ def _affordable(N: int, order: int, seconds: float) -> int:
     return min(MOST_ROWS, max(FEWEST_ROWS, int(seconds / (constant + square * size**2 + cube * size**3))))
 
 
-def _spread(T: int, rows: int) -> list[slice]:
-    """All times, or up to four windows of so many rows in all."""
+def _spread(y: np.ndarray, rows: int) -> list[slice]:
+    """All times, or up to four windows of so many rows in all, from readings to readings: long silence teaches nothing."""
+    T = len(y)
     if rows >= T:
         return [slice(0, T)]
     count = max(1, min(4, rows // FEWEST_ROWS))
     length = rows // count
-    starts = np.linspace(0, T - length, count).astype(int)
-    return [slice(int(s), int(s) + length) for s in starts]
+    seen = np.flatnonzero(np.isfinite(y).any(axis=1))
+    if not seen.size:
+        return [slice(0, length)]
+    last = int(np.searchsorted(seen, seen[-1] + 1 - length))  # the last window ends with the readings
+    first = seen[np.linspace(0, last, count).astype(int)]
+    windows: list[slice] = []
+    for start in np.minimum(first, T - length).tolist():
+        if not windows or start >= windows[-1].stop:
+            windows.append(slice(start, start + length))
+    return windows
 
 
 class _Learning:
@@ -206,7 +215,7 @@ class _Learning:
         Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one,
         and the other way round. Another family has to be likelier and to predict these readings better.
         """
-        space, parts = self.space, windows_of(self.y[:, :MAX_STATIONS], 1)
+        space, parts = self.space, windows_of(self.y, 1, stations=MAX_STATIONS)
         readings = np.concatenate([self.seen[p] for p in parts])
         order = station_order(readings)
         live = order[np.isfinite(readings).any(axis=0)[order]]
