@@ -85,7 +85,7 @@ class CleanedTables:
             parts.append(f"readings ±{number(self.reading_error)}{unit}, cleaned ±{number(self.clean_error)}{unit}")
             parts[-1] += " (hidden readings)" if len(self.errors) else ""
         elif len(self.errors):
-            parts.append(f"hidden readings predicted to ±{number(float(self.errors['rmse'].iloc[0]))}{unit}")
+            parts.append(f"hidden readings predicted to ±{number(float(self.errors.loc[self.method, 'rmse']))}{unit}")
         else:
             parts.append("error unknown (too few readings to hide some)")
         parts.append(plural(len(self.suspects), "suspect station"))

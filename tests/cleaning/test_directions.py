@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.signal import lfilter
 
 import nareg
-from nareg.cleaning import assemble, directions
+from nareg.cleaning import assemble, directions, number
 from nareg.errors import InputError
 
 T = 400
@@ -212,3 +214,8 @@ def test_a_kind_that_the_readings_cannot_be(vanes):
 def test_the_explorer_refuses_directions(vanes):
     with pytest.raises(InputError, match="directions, which the page cannot show"):
         nareg.explore(*vanes[:2])
+
+
+def test_the_headline_has_the_error_of_the_method_in_use(cleaned):
+    for name, error in cleaned.errors["rmse"].items():
+        assert f"predicted to ±{number(error)} degrees" in replace(cleaned, method=name).headline()
