@@ -6,6 +6,7 @@ pandas' own reader fills short rows silently and gives no line numbers.
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +16,9 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._notes import Notes, count, listed, verb
-from nareg.io._numbers import Numbers, OddCells
+from nareg.io._numbers import Numbers, OddCells, looks_numeric
 from nareg.io._text import read_text, rows, unshield
+from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, MISSING, SENSOR, STATION, TIME, plain
 
 #: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.
@@ -27,6 +29,8 @@ RDB_WIDTH = re.compile(r"\d+[sdn]", re.IGNORECASE)
 #: Starts of texts that hold no table, and what they are.
 NO_TABLES = ((re.compile(r"\{|\[\s*[{\[]"), "JSON"), (re.compile(r"<(\?xml|!|[A-Za-z])"), "XML or HTML"))
 SPLIT = re.compile(r"[,;\t|]")
+#: Headings of HOBOware: name, unit, serial numbers of logger and sensor.
+SERIAL = re.compile(r"^([^,]+?)(?:, ([^,]+?))? \(LGR S/N: [^)]*\)$")
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
 LINES, CELLS = 6, 4
 
@@ -45,6 +49,8 @@ HEADERS = frozenset((*STATION, *SENSOR, *TIME))
 WITHOUT_TIMES = "A table without times is read with --step and --start."
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
+#: Lines of titles above a header, at most.
+TITLES = 40
 #: Cells in memory as text at a time.
 BLOCK = 1 << 19
 
@@ -96,7 +102,7 @@ class FileTable:
         self._start = start
         self._separator = self._choose_separator(declared)
         header, *self._sample = self._first(self._separator, checked=True)
-        self.header = [unshield(name) for name in header]
+        self.header = [SERIAL.sub(_named, unshield(name)) for name in header]
         if not self._sample:
             raise InputError(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
@@ -291,6 +297,10 @@ class FileTable:
         return np.array(list(numbers), dtype=np.int64), np.array(flat, dtype=object).reshape(-1, len(self.header))
 
 
+def _named(heading: re.Match[str]) -> str:
+    return heading[1] + (f" ({heading[2]})" if heading[2] else "")
+
+
 def after_preamble(lines: list[str], start: int, notes: Notes) -> int:
     """Index of the header, where ``start`` is the first line with content. Lines that are no rows are emptied.
 
@@ -319,6 +329,29 @@ def after_preamble(lines: list[str], start: int, notes: Notes) -> int:
     if below is not None and "\t" in lines[start] and all(map(RDB_WIDTH.fullmatch, lines[below].strip("\n").split("\t"))):
         lines[below] = ""
         notes.fact("the line of widths below the header (RDB) is left out")
+    return _after_titles(lines, start, notes)
+
+
+def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
+    """Index of the header below lines of a title or a name and a value: the first of as many words as most rows have cells."""
+    if lines[start][:4].lower() == "sep=":
+        return start
+    near = [i for i in range(start, min(start + TITLES + SAMPLE, len(lines))) if lines[i].strip()]
+    for separator in SEPARATORS:
+        cells = [[cell.strip() for cell in row] for row in csv.reader((lines[i] for i in near), delimiter=separator)]
+        if len(cells) != len(near):  # a quoted cell goes on over lines
+            continue
+        filled = [sum(map(bool, row)) for row in cells]
+        header = next((k for k, number in enumerate(filled) if number > 2), 0)
+        width = len(cells[header])
+        words = not any(parse(cell) or looks_numeric([cell], comma=False) for cell in cells[header] if cell)
+        same = [len(row) for row in cells[header + 1 :] if len(row) >= width]
+        if 0 < header <= TITLES and words and 2 * len(same) > len(cells) - header - 1:
+            notes.guess(
+                f"{count(header, 'line')} above the header {verb(header)} left out ({lines[start].strip()[:40]!r})",
+                "delete the lines above the header",
+            )
+            return near[header]
     return start
 
 

@@ -35,6 +35,10 @@ def labels_of(
     return labels, table.column(layout.time[0])
 
 
+#: An offset from UTC in the name of a column.
+FROM_UTC = re.compile(r"(?:GMT|UTC) ?([+-]\d\d:\d\d)")
+
+
 def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
     """Labels with the offset of the zone that another column names."""
     offsets = {}
@@ -53,13 +57,14 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
 
 def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes) -> np.ndarray:
     """Labels with the offset of the zone that the name of their column has, as in ``time PST``; others as they are."""
-    zones = {word for name in names for word in re.findall(r"[A-Za-z]+", name) if ZONES.get(word)}  # UTC needs no offset
+    zones = {word: f"{ZONES[word]:+03d}:00" for name in names for word in re.findall(r"[A-Za-z]+", name) if ZONES.get(word)}
+    zones |= {found[0]: found[1] for name in names for found in FROM_UTC.finditer(name)}
     first = parse(str(labels[0])) if len(zones) == 1 and len(labels) else None
     if first is None or first.offset is not None or first.zone is not None:
         return labels
-    (zone,) = zones
-    offset = f"{ZONES[zone]:+03d}:00"
-    notes.guess(f"times are in {zone} ({offset}), as the name of their column says", "write the offset behind the times")
+    ((zone, offset),) = zones.items()
+    shown = "" if offset in zone else f" ({offset})"
+    notes.guess(f"times are in {zone}{shown}, as the name of their column says", "write the offset behind the times")
     return np.array([f"{label}{offset}" if label else label for label in labels], dtype=object)
 
 

@@ -20,6 +20,7 @@ from nareg.io._vocabulary import (
     ABOUT,
     BESIDE,
     BRACKETS,
+    EVENTS,
     KIND,
     LATITUDE,
     LONGITUDE,
@@ -87,7 +88,7 @@ def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, reci
     elif not time:
         time = time_columns(table, words, stations, notes)
     apart = (*time, recipe.column("flag", table))
-    rest = [i for i in range(len(words)) if i not in apart and not counts_rows(table, i, words[i])]
+    rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     station = recipe.station_column(table)
     kind = _kind(table, rest, recipe)

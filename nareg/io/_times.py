@@ -152,6 +152,8 @@ EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e
           (1e17, 4.2e18, 10**9, "nanoseconds"))  # fmt: skip
 #: Days since the end of 1899, as spreadsheets keep them, for the years 1990 to 2064; a day's fraction, in minutes, to a second.
 SPREADSHEET, EPOCH_OF_SPREADSHEETS, MINUTE = (32_874, 60_266), -25_569, 1_440
+#: Where clocks have twelve hours the month is written first.
+TWELVE_HOURS = re.compile(r"\d\s*[AaPp]\.?[Mm](?![A-Za-z])")
 ISO_REMEDY = "write times as 2024-01-31 10:00"
 
 
@@ -311,8 +313,12 @@ def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callabl
         day_first = first is not None
         why = f"as {labels[first if first is not None else second]!r} shows"
     else:
-        day_first = _irregularity(dates, True) <= _irregularity(dates, False)
-        why = "which gives the more regular steps" if len(rows) > 2 else "as in most countries"
+        by_day, by_month = (_irregularity(dates, first) for first in (True, False))
+        if by_day == by_month:
+            day_first = not any(TWELVE_HOURS.search(label) for label in labels)
+            why = "as in most countries" if day_first else "as clocks of twelve hours go with it"
+        else:
+            day_first, why = by_day < by_month, "which gives the more regular steps"
     notes.guess(f"dates such as {labels[rows[0]]!r} are read {'day' if day_first else 'month'} first, {why}", ISO_REMEDY)
     return day_first
 

@@ -64,7 +64,12 @@ ZONES = {
 #: Columns that only count rows: what spreadsheets do not name, and loggers do.
 COUNTERS = (*UNNAMED, "record", "recnbr")
 #: And what may: it counts where its numbers follow one another. NO is a gas, too.
-NUMBERED = ("no", "nr", "row", "rownumber")
+NUMBERED = ("no", "nr", "#", "row", "rownumber")
+#: Columns in which HOBOware marks what happened to the logger.
+EVENTS = frozenset(
+    ("hostconnected", "endoffile", "couplerattached", "couplerdetached", "started", "stopped", "buttonup", "buttondown",
+     "goodbattery", "badbattery", "newbattery")
+)  # fmt: skip
 POSITION = (*LATITUDE, *LONGITUDE, *ALTITUDE, *EAST, *NORTH)
 #: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
 QUANTITIES = {
@@ -91,7 +96,7 @@ BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 #: Cells that mean that there is no reading, in lower case.
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "#na", "n.a.", "nan", "-nan", "null", "#null!", "none", "nil", "-", "--", "---", "missing",
-     "mq", "mm", "nodata", "no data", "#value!", "#div/0!", "#num!",
+     "mq", "m", "mm", "nodata", "no data", "#value!", "#div/0!", "#num!",
      "<na>", "nat")
 )  # fmt: skip
 

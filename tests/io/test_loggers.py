@@ -58,20 +58,15 @@ def test_a_bad_line_of_a_logger_is_named_with_its_number(tmp_path):
         ("<?xml version='1.0'?>\n<ns1:timeSeriesResponse/>\n", "is XML or HTML"),
         ("<!DOCTYPE html>\n<html>\n", "is XML or HTML"),
         ("9.5 10.4 12.4 94\n9.7 10.6 12.5 94\n10.1 11 12.6 94\n", "separated by spaces"),
-        (
-            "Title:,,\nUser:,,\ntime,A,B,C\n2024-01-01,1,2,3\n2024-01-02,1,2,3\n2024-01-03,1,2,3\n",
-            "delete the lines above the header",
-        ),
         ("1,0,0.5\n0,1,0.7\n0.5,0.7,1\n", "there is no column of times, and the header holds numbers"),
         ("773869,767541\n64.375,67.625\n62.7,68.5\n", "there is no column of times"),
-        ("Title:,,\nUser:,,\ntime,A,B,C\n2024-01-01,1,2,3\n", "'Title:,,' is no header"),
         ("USC00411885191201TMAX-9999\nUSC00411885191201TMIN-9999\n", "has one column .*: separate its cells by commas"),
         (
             "time,place,A\n2024-01-01,north,2\n2024-01-02,south,3\n2024-01-03,south,x\n",
             "'place' holds words .*--station-column .* if",
         ),
         (
-            "Title,x,\nUser,,\ntime,A,B,C\n2024-01-01,1,2,3\n2024-01-02,1,2,3\n",
+            "Title,x,y\nUser,,\ntime,A,B,C\n2024-01-01,1,2,3\n2024-01-02,1,2,3\n",
             "has 3 cells, but the lines from 3 on have 4: delete",
         ),
         ("station,latitude,longitude\nA,1,2\n", "has positions .* and no times .*: pass the table of readings"),
@@ -80,6 +75,45 @@ def test_a_bad_line_of_a_logger_is_named_with_its_number(tmp_path):
 def test_what_is_no_table_of_readings_is_refused_with_the_remedy_for_its_kind(tmp_path, text, words):
     with pytest.raises(InputError, match=words):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Title:,,\nUser:,,\n",
+        "Title,x,\nUser,,\n",
+        '"Plot Title: Stream 12"\n',
+        "Station;7\nHeight;12\n\n",
+        "Made by a logger\n",
+    ],
+)
+def test_lines_above_the_header_are_left_out(tmp_path, title):
+    rows = "time,A,B,C\n2024-01-01,1,2,3\n2024-01-02,4,5,6\n"
+    text = title + (rows.replace(",", ";") if ";" in title else rows)
+    table = read(tmp_path, text)
+    np.testing.assert_array_equal(table.values, [[1, 4], [2, 5], [3, 6]])
+    assert any("above the header" in note for note in table.notes)
+    with pytest.raises(InputError, match="delete the lines above the header"):
+        read(tmp_path, text, strict=True)
+
+
+def test_a_logger_with_a_plot_title_and_serial_numbers(tmp_path):
+    """HOBOware: a title, a number per row, the zone in the heading of the times, marks of the logger in columns at the end."""
+    text = (
+        '"Plot Title: Stream 12"\n"#","Date Time, GMT-05:00","Temp, °C (LGR S/N: 2001, SEN S/N: 2001)",'
+        '"Host Connected (LGR S/N: 2001)","End Of File (LGR S/N: 2001)"\n'
+    )
+    text += "".join(f"{k},06/0{k}/23 12:00:00 PM,{18 + k}.5,,\n" for k in range(1, 6))
+    table = read(tmp_path, text + "6,06/06/23 01:00:00 PM,,Logged,Logged\n")
+    np.testing.assert_array_equal(table.values[0, :5], [19.5, 20.5, 21.5, 22.5, 23.5])
+    assert str(table.timestamps[0])[:16] == "2023-06-01T17:00"
+    assert any("GMT-05:00" in note for note in table.notes)
+
+
+def test_the_month_is_first_where_clocks_have_twelve_hours(tmp_path):
+    table = read(tmp_path, "time,A,B,C\n06/01/23 11:45 AM,1,2,3\n06/01/23 12:00 PM,1,2,3\n06/01/23 12:15 PM,1,2,3\n")
+    assert str(table.timestamps[0])[:10] == "2023-06-01"
+    assert any("clocks of twelve hours" in note for note in table.notes)
 
 
 RDB = (

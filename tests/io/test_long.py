@@ -138,11 +138,11 @@ def test_readings_in_two_units_are_refused(tmp_path):
 def test_a_mark_for_missing_that_is_not_known_is_named_with_its_place(tmp_path, time):
     """The only column that readings can be in is taken whatever its cells; a flag beside it is no candidate."""
     path = tmp_path / "r.csv"
-    text = f"Station Name,{time},Air Temp (degF),flag\nA,29-Mar-2024,68.3,T\nB,29-Mar-2024,M,T\nA,30-Mar-2024,70.1,T\n"
+    text = f"Station Name,{time},Air Temp (degF),flag\nA,29-Mar-2024,68.3,T\nB,29-Mar-2024,X,T\nA,30-Mar-2024,70.1,T\n"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"r\.csv, line 3, column 'Air Temp \(degF\)': 'M' is not a number; leave it empty"):
+    with pytest.raises(InputError, match=r"r\.csv, line 3, column 'Air Temp \(degF\)': 'X' is not a number; leave it empty"):
         io.read_readings(path)
-    path.write_text(text.replace("M,T", ",T"))
+    path.write_text(text.replace("X,T", ",T"))
     table = io.read_readings(path)
     np.testing.assert_array_equal(table.values, [[68.3, 70.1], [np.nan, np.nan]])
 
