@@ -113,7 +113,7 @@ def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, reci
         spare = {flag for flag, _ in flags} | more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
     if several and chosen is None and kind is None:
-        columns = _numeric(table, words, [i for i in rest if i != station])
+        columns = _numeric(table, words, [i for i in rest if i != station], notes)
         return Layout(time, station, tuple(columns), tuple(i for i in rest if i != station and i not in columns))
     value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
@@ -221,13 +221,19 @@ def _times_repeat(table: Table, time: Sequence[int]) -> bool:
     return len(set(cells)) < len(cells)
 
 
-def _numeric(table: Table, words: list[str], rest: list[int]) -> list[int]:
-    """Columns of a long table that are numbers in its first rows, and can be readings."""
+def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | None = None) -> list[int]:
+    """Columns of a long table that are numbers in its first rows, and can be readings; with a note on those that half are."""
     possible = _possible(table, words, rest)
     empty = [i for i in possible if not any(table.head(i))]  # some begin later
     later = dict(zip(empty, table.load(empty, [])[0], strict=True)) if empty else {}
     cells = {i: [cell for cell in later[i] if cell][:SAMPLE] if i in later else table.head(i) for i in possible}
     numeric = [i for i in possible if any(cells[i]) and looks_read(cells[i], comma=table.comma)]
+    for i in (i for i in possible if i not in numeric):
+        odd = [cell for cell in cells[i] if cell and not looks_read([cell, "0"], comma=table.comma)]
+        if notes is not None and odd and 2 * len(odd) <= len(list(filter(None, cells[i]))):
+            notes.fact(
+                f"{table.column(i)} is left out: it holds {odd[0]!r} among numbers; if that is no reading, pass --missing"
+            )
     return [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
 
 

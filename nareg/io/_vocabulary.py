@@ -96,7 +96,7 @@ BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 #: Cells that mean that there is no reading, in lower case.
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "#na", "n.a.", "nan", "-nan", "null", "#null!", "none", "nil", "-", "--", "---", "missing",
-     "mq", "m", "mm", "nodata", "no data", "#value!", "#div/0!", "#num!",
+     "mq", "m", "mm", "vrb", "nodata", "no data", "#value!", "#div/0!", "#num!",
      "<na>", "nat")
 )  # fmt: skip
 

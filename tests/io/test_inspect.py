@@ -93,3 +93,14 @@ def test_what_clean_would_refuse_is_said(tmp_path):
     assert dict(seen.counts) == {}
     for name in ("temp", "hum"):
         assert any(note.startswith(f"{name}: the readings cannot be cleaned as they are (zone is") for note in seen.notes)
+
+
+def test_a_column_of_numbers_with_an_unknown_mark_is_named(tmp_path):
+    """METAR tables: M and VRB are missing; of another mark the option is said."""
+    rows = [f"{station},2023-06-0{h + 1},7{h},{'M' if h == 1 else 60 + h},{'VRB' if h == 2 else 10 * h},{'x7' if h == 3 else h}"
+            for h in range(5) for station in ("AMW", "DSM")]  # fmt: skip
+    path = tmp_path / "metar.csv"
+    path.write_text("\n".join(["station,valid,tmpf,dwpf,drct,odd", *rows]), encoding="utf-8")
+    seen = io.inspect(path)
+    assert list(seen.quantities.index) == ["tmpf", "dwpf", "drct"]
+    assert any("'odd' is left out: it holds 'x7' among numbers" in note and "--missing" in note for note in seen.notes)
