@@ -45,9 +45,9 @@ def noise(node: np.ndarray, salt: int) -> np.ndarray:
 def solve(side: int, kind: str, method: str, out: str) -> dict[str, float | str]:
     """One solve on all ranks, the answer written to a file."""
     from nareg._solvers._petsc.choice import Methods
-    from nareg._solvers._petsc.files import parallel_writer
     from nareg._solvers._petsc.library import load
     from nareg._solvers._petsc.matrices import from_adjacency, from_rows, local_range, with_diagonal
+    from nareg._solvers._petsc.rows import parallel_writer
 
     comm, n = load().comm, side * side
     first, last = local_range(n)

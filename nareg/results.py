@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._storage import design_files
+from nareg._storage.array_files import read_design
 from nareg._storage.files import atomic_write as atomic_write
 from nareg._storage.sparse_files import csr
 from nareg.errors import UNREADABLE, DatasetCorruptError, InputError, brief
@@ -344,7 +344,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         If it is not a nareg design.
     """
     try:
-        arrays, meta = design_files.read(path, FORMAT)
+        arrays, meta = read_design(path, FORMAT)
         n = arrays["penalty_indptr"].size - 1
         parts = (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"])
         penalty = csr(*parts, (n, n), what="the penalty stored in it")

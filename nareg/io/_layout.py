@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from nareg.errors import InputError
 from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
+from nareg.io._key_columns import counts_rows, more_times, only_words, station_column, time_columns, word_alone
 from nareg.io._marks import is_flag
 from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
-from nareg.io._station_column import only_words, station_column, word_alone
-from nareg.io._time_columns import counts_rows, more_times, time_columns
 from nareg.io._times import parse
 from nareg.io._vocabulary import (
     ABOUT,

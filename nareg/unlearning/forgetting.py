@@ -14,9 +14,9 @@ from nareg._core.process import Noise
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning import _arguments, requests
+from nareg.unlearning import _arguments
 from nareg.unlearning._locking import ModelLock, reading, request
-from nareg.unlearning.data import Data, Labeling, Request
+from nareg.unlearning.data import Data, Labeling, Request, add_edges, add_nodes, remove_edges, remove_features, remove_nodes
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
@@ -95,22 +95,22 @@ class Forgetting(ABC, Generic[Answer]):
         LedgerError
             If the request cannot be written to the store.
         """
-        return self._do(requests.remove_edges(self._data, edges))
+        return self._do(remove_edges(self._data, edges))
 
     @request
     def remove_nodes(self, nodes: ArrayLike) -> Answer:
         """Remove nodes with their edges, features and labels. Their numbers are not used again; their scores are zero."""
-        return self._do(requests.remove_nodes(self._data, nodes))
+        return self._do(remove_nodes(self._data, nodes))
 
     @request
     def remove_features(self, nodes: ArrayLike, *, labels: bool = False) -> Answer:
         """Remove the features of nodes, and with ``labels`` their labels (the paper's feature unlearning)."""
-        return self._do(requests.remove_features(self._data, nodes, labels=labels))
+        return self._do(remove_features(self._data, nodes, labels=labels))
 
     @request
     def add_edges(self, edges: ArrayLike) -> Answer:
         """Add edges, (E, 2) pairs of nodes."""
-        return self._do(requests.add_edges(self._data, edges))
+        return self._do(add_edges(self._data, edges))
 
     @request
     def add_nodes(self, features: ArrayLike | Sparse, *, labels: ArrayLike | None = None) -> Answer:
@@ -118,7 +118,7 @@ class Forgetting(ABC, Generic[Answer]):
 
         ``features`` is (K, F), ``labels`` (K,) integers.
         """
-        return self._do(requests.add_nodes(self._data, features, labels))
+        return self._do(add_nodes(self._data, features, labels))
 
     @property
     @reading

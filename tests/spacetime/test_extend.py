@@ -9,8 +9,7 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime._dense.places import PlaceKernel
-from nareg.spacetime._dense.stations import Extension
+from nareg.spacetime._dense.places import Extension, PlaceKernel
 from nareg.spacetime._readings.space import FAMILIES, between
 from tests.spacetime.reference import dense, model_of, network, parameters, random_dynamics
 

@@ -319,7 +319,7 @@ def test_graph_without_coordinates_takes_no_new_station():
 
 def test_dynamics_of_the_stations_left_are_the_regression_on_them():
     """Where the first state is stationary, so is what is left of it."""
-    from nareg.spacetime._dense.stations import restricted
+    from nareg.spacetime._dense.places import restricted
 
     rng = np.random.default_rng(0)
     old = random_dynamics(rng, 4, 1, "full")

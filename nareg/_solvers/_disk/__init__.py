@@ -5,6 +5,6 @@ at a time.
 """
 
 from nareg._solvers._disk.denoise import denoise
-from nareg._solvers._disk.propagate import propagate
+from nareg._solvers._disk.streaming import propagate
 
 __all__ = ["denoise", "propagate"]

@@ -12,11 +12,11 @@ Each returns a :class:`Program`: ``problem``, ``variables``, ``parameters``, ``a
 :func:`jacobi` and :func:`recursion` are constraints for filters that neighbors compute in a promised number of rounds.
 """
 
+from nareg.design.programs._omega import jacobi, recursion
 from nareg.design.programs._program import Program
 from nareg.design.programs.minmax import minmax
 from nareg.design.programs.prony import prony
 from nareg.design.programs.relaxation import filter_step, fit
 from nareg.design.programs.robust import robust
-from nareg.design.programs.rounds import jacobi, recursion
 
 __all__ = ["Program", "filter_step", "fit", "jacobi", "minmax", "prony", "recursion", "robust"]

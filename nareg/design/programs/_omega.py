@@ -4,6 +4,14 @@ Positive semidefinite completion: a large cone as small cones that share entries
 
 A matrix of which only the entries on a chordal pattern are given has a PSD completion exactly where its blocks over the cliques
 of the pattern are PSD (Grone, Johnson, Sa, Wolkowicz 1984). A tree decomposition of the graph gives such cliques.
+
+Inequalities on S bound the factor of a recursion per round, so that neighbors can compute the filter. With
+``D = diag(c) + diag(S)`` and M the off-diagonal part of S, a Jacobi round multiplies the error by ``-D^-1 M``, whose
+eigenvalues lie in ``[-rate, rate]`` exactly where
+
+    -rate D <= M <= rate D
+
+in the order of PSD matrices: two inequalities, linear in Omega. The published recursion (19) multiplies it by ``-S``.
 """
 
 from __future__ import annotations
@@ -15,9 +23,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg.design._convex.quadratic import support
+from nareg.design._risk.rate import required_rate
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from nareg.design.programs._program import Program
 
 
 class CliqueTree:
@@ -183,3 +194,62 @@ class Omega:
             self.variable.save_value(matrix / self.unit)
         else:
             self.variable.save_value(matrix[self._rows, self._columns] / self.unit)
+
+
+def jacobi(program: Program, rate: float) -> list[MatrixInequality]:
+    """Constraints under which every Jacobi round shrinks the error by ``rate`` or more.
+
+    Parameters
+    ----------
+    program : Program
+    rate : float
+        Between 0 and 1. An accuracy eps takes about ``log(eps) / log(rate)`` rounds.
+
+    Returns
+    -------
+    list of matrix inequalities
+        For :meth:`Program.add`.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg.design import programs
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> program = programs.prony(g, signals=np.linspace(1, 2, 9), lower=0.1)
+    >>> design = program.add(*programs.jacobi(program, 0.5)).solve()
+    >>> S, d = design.matrix.toarray(), 1 + design.matrix.diagonal()
+    >>> bool(np.abs(np.linalg.eigvals((S - np.diag(np.diag(S))) / d[:, None])).max() <= 0.5 + 1e-6)
+    True
+    """
+    import cvxpy as cp
+
+    rate = required_rate(rate)
+    diagonal = cp.diag(program.S)
+    M = program.S - cp.diag(diagonal)
+    D = rate * (np.diag(program.task.c) + cp.diag(diagonal))
+    tree = program.matrix.tree
+    return [
+        MatrixInequality(D + M, tree, f"-{rate:g} D <= M, D = C + diag(S), M = S - diag(S)"),
+        MatrixInequality(D - M, tree, f"M <= {rate:g} D"),
+    ]
+
+
+def recursion(program: Program, rate: float) -> list[MatrixInequality]:
+    """Constraint under which every round of recursion (19) shrinks the error by ``rate`` or more: ``norm(S) <= rate``.
+
+    Below 1 it is the paper's condition for (20). It costs far more than :func:`jacobi`, for it excludes large weights.
+
+    Parameters
+    ----------
+    program : Program
+    rate : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    list of matrix inequalities
+        For :meth:`Program.add`.
+    """
+    rate = required_rate(rate)
+    expression = rate * np.eye(program.task.n_nodes) - program.S
+    return [MatrixInequality(expression, program.matrix.tree, f"S <= {rate:g} I")]

@@ -20,9 +20,8 @@ from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.parametric import Parameters
-from nareg.spacetime._dense.places import PlaceKernel
+from nareg.spacetime._dense.places import Extension, PlaceKernel, restricted
 from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, robust_pass, run
-from nareg.spacetime._dense.stations import Extension, restricted
 from nareg.spacetime._model import store
 from nareg.spacetime._model.base import BaseModel, GridReadings, on_grid
 from nareg.spacetime._model.results import Smoothed

@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
 from nareg.spacetime._readings.covariates import Covariates, Regression
+from nareg.spacetime._readings.cycle_errors import FEWEST_PER_WAVE as FEWEST_PER_WAVE
 from nareg.spacetime._readings.cycle_errors import (
     OffsetErrors,
     comparable_stations,
+    least_squares,
     of_coefficient,
     shown_errors,
     unit_errors,
 )  # fmt: skip
-from nareg.spacetime._readings.least_squares import FEWEST_PER_WAVE as FEWEST_PER_WAVE
-from nareg.spacetime._readings.least_squares import least_squares
 from nareg.spacetime._readings.space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
