@@ -82,15 +82,15 @@ def on_grid(readings: Readings, step: str | None = None) -> Readings:
     labels = tuple(str(t).removesuffix(".000000000") for t in grid)
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
     counts = readings.counts and readings.counts.less(shared, IN_STEP)
-    kept = replace(readings, times=labels, values=values, timestamps=grid, counts=counts)
+    gridded = replace(readings, times=labels, values=values, timestamps=grid, counts=counts)
     if not moved and shape[1] == len(stamps):
-        return kept
+        return gridded
     note = (
         f"{len(stamps):,} times are taken as {shape[1]:,}, every {in_words(size)}; readings move by {in_words(moved)} at most"
         + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
         + ". --step none keeps every time."
     )
-    return replace(kept, notes=(*readings.notes, note))
+    return replace(gridded, notes=(*readings.notes, note))
 
 
 def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:

@@ -58,7 +58,7 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
 def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes) -> np.ndarray:
     """Labels with the offset of the zone that the name of their column has, as in ``time PST``; others as they are."""
     zones = {word: f"{ZONES[word]:+03d}:00" for name in names for word in re.findall(r"[A-Za-z]+", name) if ZONES.get(word)}
-    zones |= {found[0]: found[1] for name in names for found in FROM_UTC.finditer(name)}
+    zones |= {match[0]: match[1] for name in names for match in FROM_UTC.finditer(name)}
     first = parse(str(labels[0])) if len(zones) == 1 and len(labels) else None
     if first is None or first.offset is not None or first.zone is not None:
         return labels

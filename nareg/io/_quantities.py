@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ def _kinds(table: Table, layout: Layout) -> int | None:
 class QuantityRows:
     """Readings (R, C) of all rows, and the time and the station of each; a wide table has a column per station.
 
-    ``names_of`` are the names of the quantities, one for a wide table.
+    ``names_of`` are the names of the quantities, one for a wide table, and ``cells`` how many cells each has.
     """
 
     values: np.ndarray
@@ -55,6 +56,7 @@ class QuantityRows:
     site: np.ndarray | None
     names: tuple[str, ...]
     zone: str | None
+    cells: tuple[int, ...]
 
     @classmethod
     def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str, placed: Stations | None) -> QuantityRows:
@@ -72,26 +74,29 @@ class QuantityRows:
         if layout.station is None and not layout.single:
             series = values.T.copy()
             remove_sentinels(series, np.arange(len(series))[:, None], notes)
-            return cls(series.T, (name,), stamps, None, tuple(table.header[i] for i in layout.values), zone)
+            return cls(series.T, (name,), stamps, None, tuple(table.header[i] for i in layout.values), zone, (series.size,))
         if layout.station is None:
             own = np.full(len(values), station_in(table.source, None if placed is None else placed.names), dtype=object)
         else:
             own = texts[layout.station]
         names_of = tuple(table.header[i] for i in layout.values)
+        cells = (len(values),) * len(names_of)
         if kinds is not None:
             kind, words = pd.factorize(texts[kinds])
+            cells = tuple(np.bincount(kind).tolist())
             values = np.where(kind[:, None] == np.arange(len(words)), values, np.nan)
             names_of = tuple(map(str, words))
             if layout.kind is not None:
                 chosen = kind == names_of.index(layout.kind[1])
                 values, own, stamps = values[chosen], own[chosen], None if stamps is None else stamps[chosen]
+                cells = (len(values),)
                 values, names_of = values[:, [names_of.index(layout.kind[1])]], (layout.kind[1],)
         site, names = pd.factorize(own)
         for j in range(values.shape[1]):
             one = values[:, j].copy()
             remove_sentinels(one, site, notes)
             values[:, j] = one
-        return cls(values, names_of, stamps, site, tuple(map(str, names)), zone)
+        return cls(values, names_of, stamps, site, tuple(map(str, names)), zone, cells)
 
     @classmethod
     def joined(cls, parts: Sequence[QuantityRows]) -> QuantityRows:
@@ -109,9 +114,12 @@ class QuantityRows:
         site, names = pd.factorize(every.pop(SITES))
         stamps = every.pop(TIMES).to_numpy()
         zones = {part.zone for part in parts}
+        cells: Counter[str] = Counter()
+        for part in parts:
+            cells.update(dict(zip(part.names_of, part.cells, strict=True)))
         return cls(
             every.to_numpy(dtype=float), tuple(every.columns), None if stamps.dtype == object else stamps, site, tuple(names),
-            zones.pop() if len(zones) == 1 else None,
+            zones.pop() if len(zones) == 1 else None, tuple(cells[name] for name in every.columns),
         )  # fmt: skip
 
     def step(self) -> tuple[float | None, float | None]:
@@ -142,7 +150,7 @@ class QuantityRows:
             for j, title in enumerate(self.names_of)
         ]  # fmt: skip
         rows = {}
-        for title, stated, values in parts:
+        for (title, stated, values), cells in zip(parts, self.cells, strict=True):
             known = np.isfinite(values)
             own = values[known]
             sites = known.any(axis=0).sum() if self.site is None else len(np.unique(self.site[known[:, 0]]))
@@ -151,7 +159,7 @@ class QuantityRows:
                 "unit": stated or (brackets.group().strip(" ()[]") if brackets else ""),
                 "stations": int(sites),
                 "readings": int(known.sum()),
-                "missing": float(1 - known.mean()),
+                "missing": 1 - own.size / max(cells, 1),
                 "low": own.min() if own.size else np.nan,
                 "median": np.median(own) if own.size else np.nan,
                 "high": own.max() if own.size else np.nan,

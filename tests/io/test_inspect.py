@@ -104,3 +104,12 @@ def test_a_column_of_numbers_with_an_unknown_mark_is_named(tmp_path):
     seen = io.inspect(path)
     assert list(seen.quantities.index) == ["tmpf", "dwpf", "drct"]
     assert any("'odd' is left out: it holds 'x7' among numbers" in note and "--missing" in note for note in seen.notes)
+
+
+def test_rows_of_another_kind_are_not_missing(tmp_path):
+    pairs = [(d, kind, value) for d in (1, 2, 3) for kind, value in (("no2", d), ("pm25", "" if d == 2 else 7))]
+    rows = [f"2024-01-0{d},{station},{kind},{value}" for d, kind, value in pairs for station in "AB"]
+    path = tmp_path / "kinds.csv"
+    path.write_text("\n".join(["time,station,parameter,value", *rows]), encoding="utf-8")
+    assert io.inspect(path).quantities["missing"].round(6).to_dict() == {"no2": 0.0, "pm25": 0.333333}
+    assert io.inspect([path, path]).quantities["missing"].round(6).to_dict() == {"no2": 0.0, "pm25": 0.333333}
