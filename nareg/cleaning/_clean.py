@@ -14,7 +14,7 @@ from nareg.cleaning._kinds import Kind, directions
 from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, drift_errors, drift_note, learn
 from nareg.cleaning._limits import own_estimates
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, Method, SpaceTimeMethod
-from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
+from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, screen
 from nareg.cleaning._words import number, plural
 from nareg.io import Recipe
@@ -29,7 +29,7 @@ RESTING = (
 
 
 def clean(
-    readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS,
+    readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False,
     noise: NoiseLike = None, transform: TransformLike = "auto", dynamics: DynamicsName = "auto", hidden: float = 0.08,
     unit: str | None = None, bounds: tuple[float | None, float | None] = (None, None), kind: Kind = "auto",
     covariates: str | Sequence[str] = (), rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
@@ -43,11 +43,10 @@ def clean(
         netCDF or NPZ.
     stations : pandas, polars or geopandas frame, path, nareg.io.Stations or Graph, optional
         A row per station: station, latitude and longitude, or x and y; or points. Default: the coordinates of an xarray array
-        or of a file of readings. Where there are none, stations whose readings go up and down together are neighbors.
+        or of a file of readings. Where there are none, stations whose readings go up and down together are neighbors. Else these
+        are the seven nearest stations, or those of a graph.
     strict : bool
         Raise an error where the format of a table is ambiguous, instead of guessing with a note.
-    neighbors : int
-        Nearest neighbors per station; not used where ``stations`` is a graph.
     noise : number, (N,) array or mapping, optional
         Noise variance(s) in the squared unit of the readings, in the order of the readings' stations or by name.
         Default: estimated.
@@ -114,7 +113,7 @@ def clean(
     True
     """
     named = (covariates,) if isinstance(covariates, str) else tuple(covariates)
-    network = assemble(readings, stations, strict=strict, neighbors=neighbors, recipe=Recipe(covariates=named))
+    network = assemble(readings, stations, strict=strict, recipe=Recipe(covariates=named))
     unit = network.readings.unit if unit is None else unit
     settings = CleanSettings(noise, transform, dynamics, hidden, unit, bounds, kind, rng)
     return run(network, settings, progress)

@@ -18,7 +18,7 @@ from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
 from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, first_guess, maximize
 from nareg.spacetime._dense.places import PlaceKernel, best_kernel
-from nareg.spacetime._model.base import checked_readings, masked
+from nareg.spacetime._model.base import checked_readings
 from nareg.spacetime._model.dense import SpaceTimeModel
 from nareg.spacetime._model.results import Bands, FitDetails, calibrate
 from nareg.spacetime._model.sparse import SparseSpaceTimeModel
@@ -48,13 +48,12 @@ VANISHED = 1e-3
 LISTED = 3
 
 
-@takes_tables("readings", "observed", times="times")
+@takes_tables("readings", times="times")
 def fit(
     graph: Graph,
     readings: ArrayLike,
     *,
     times: ArrayLike | None = None,
-    observed: ArrayLike | None = None,
     noise: ArrayLike | Literal["estimate"] = "estimate",
     dynamics: DynamicsName = "auto",
     transform: TransformLike = "auto",
@@ -75,8 +74,6 @@ def fit(
         NaN where missing. A table has a row per time and a column per station, and its times.
     times : (T,) array, optional
         Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps get a finer grid.
-    observed : (N, T) bool array, optional
-        False marks a reading as missing.
     noise : "estimate", number or (N,) array
         Known noise variance(s), in the squared unit of the readings.
     dynamics : {"auto", "scalar", "diagonal", "modes", "graph", "full"}
@@ -150,7 +147,6 @@ def fit(
             f"covariates are given, but the sparse engine, for more than {LARGEST} stations, has none: omit them, or pass at "
             f"most {LARGEST} stations."
         )
-    y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))

@@ -148,7 +148,9 @@ def placement(
         Nodes of the graph where a sensor may go; one that reads already gets a second sensor. Default: the nodes without a
         reading, or all if every one reads; none if ``coordinates`` are given.
     coordinates : (M, d) array, optional
-        Further places, and with them ``covariates``, as for :meth:`SpaceTimeModel.interpolate_at`.
+        Further places.
+    covariates : mapping of str to (M,) array, optional
+        Values at ``coordinates`` of what the model's means follow, such as the altitude.
     names : sequence of M texts, optional
         Names of these places; default "place 1", "place 2", ...
     count : int
