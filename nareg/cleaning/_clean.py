@@ -43,8 +43,8 @@ def clean(
         netCDF or NPZ.
     stations : pandas, polars or geopandas frame, path, nareg.io.Stations or Graph, optional
         A row per station: station, latitude and longitude, or x and y; or points. Default: the coordinates of an xarray array
-        or of a file of readings. Where there are none, stations whose readings go up and down together are neighbors. Else these
-        are the seven nearest stations, or those of a graph.
+        or of a file of readings. The seven nearest stations are neighbors, unless it is a graph; without places those whose
+        readings go up and down together.
     strict : bool
         Raise an error where the format of a table is ambiguous, instead of guessing with a note.
     noise : number, (N,) array or mapping, optional
