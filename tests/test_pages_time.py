@@ -12,7 +12,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
-@pytest.mark.parametrize(("page", "count"), [("guides/clean.md", 3), ("guides/spacetime.md", 14), ("theory/spacetime.md", 2)])
+@pytest.mark.parametrize(("page", "count"), [("guides/clean.md", 3), ("guides/spacetime.md", 15), ("theory/spacetime.md", 2)])
 @pytest.mark.guide
 def test_examples_run(page, count, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)

@@ -337,6 +337,7 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
     if lines[start][:4].lower() == "sep=":
         return start
     near = [i for i in range(start, min(start + TITLES + SAMPLE, len(lines))) if lines[i].strip()]
+    title = [all(len(list(filter(str.strip, lines[i].split(separator)))) <= 2 for separator in SEPARATORS) for i in near]
     for separator in SEPARATORS:
         cells = [[cell.strip() for cell in row] for row in csv.reader((lines[i] for i in near), delimiter=separator)]
         if len(cells) != len(near):  # a quoted cell goes on over lines
@@ -346,7 +347,7 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
         width = len(cells[header])
         words = not any(parse(cell) or looks_numeric([cell], comma=False) for cell in cells[header] if cell)
         same = [len(row) for row in cells[header + 1 :] if len(row) >= width]
-        if 0 < header <= TITLES and words and 2 * len(same) > len(cells) - header - 1:
+        if 0 < header <= TITLES and all(title[:header]) and words and 2 * len(same) > len(cells) - header - 1:
             notes.guess(
                 f"{count(header, 'line')} above the header {verb(header)} left out ({lines[start].strip()[:40]!r})",
                 "delete the lines above the header",

@@ -179,7 +179,6 @@ def test_evidence_has_the_times_of_the_table(network):
         (lambda r, s: (r, s, {"hidden": 0.7}), "hidden is 0.7"),
         (lambda r, s: (r, s, {"rng": 3}), "generator"),
         (lambda r, s: (r, s, {"unit": 3}), "unit is 3"),
-        (lambda r, s: (r, s, {"neighbors": 0}), "neighbors is 0"),
         (lambda r, s: (r, s, {"dynamics": "fast"}), "dynamics is 'fast'"),
         (lambda r, s: (r.to_numpy(), s, {}), "readings is a ndarray"),
         (lambda r, s: (r, s.to_numpy(), {}), "stations is a ndarray"),
