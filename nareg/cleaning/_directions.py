@@ -101,13 +101,10 @@ def run(job: Job) -> Cleaned:
         for note in half.job.notes[len(network.notes) :]:
             job.note(f"The part to the {what}: {note}")
     gaps = 100 * float(np.isnan(y).mean())
-    what = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
+    vectors = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [
         ("network", f"{plural(y.shape[0], 'station')}, {plural(y.shape[1], 'time')}, {gaps:.1f} % missing"),
-        (
-            "kind",
-            f"directions, cleaned as {'vectors as long as the speed' if isinstance(settings.kind, Wind) else 'unit vectors'}",
-        ),
+        ("kind", f"directions, cleaned as {vectors}"),
         ("method", f"{name}; {why}"),
     ]
     for what, part in (("east", east), ("north", north)):

@@ -41,8 +41,11 @@ class Wind:
         """(N, T) speeds over their median, at the times of a network's readings."""
         readings = network.readings
         table = read_known(self.speed, readings.names, False, None)
-        at = {time: t for t, time in enumerate(table.times)}
-        columns = np.array([at.get(time, -1) for time in readings.times])
+        here, wanted = list(table.times), list(readings.times)
+        if table.timestamps is not None and readings.timestamps is not None:  # labels may be written in another way
+            here, wanted = table.timestamps.tolist(), readings.timestamps.tolist()
+        at = {time: t for t, time in enumerate(here)}
+        columns = np.array([at.get(time, -1) for time in wanted])
         speeds = np.where(columns >= 0, table.values[:, columns], np.nan)
         known = np.isfinite(speeds) & np.isfinite(readings.values)
         if not known.any():
