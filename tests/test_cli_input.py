@@ -306,3 +306,22 @@ def test_interpolate_warns_of_stations_whose_estimates_are_inflated(tmp_path):
     assert "weighted like their neighbors in 1 of 2 signals" in " ".join(done.stderr.split())
     b = io.read_readings(tmp_path / "filled.csv").values[1]
     assert 1.0 <= b[0] <= 3.0
+
+
+def test_one_of_two_quantities_is_designed_for_and_filtered(tmp_path, rng):
+    values = {"temperature": 10 + rng.normal(size=(12, 9)), "pressure": 1000 + rng.normal(size=(12, 9))}
+    lines = ["station,latitude,longitude", *(f"S{i},48.{i},-4.{i}" for i in range(9))]
+    (tmp_path / "stations.csv").write_text("\n".join(lines))
+    rows = [
+        f"2024-05-01 {t:02},S{i},{kind},{value[t, i]}" for t in range(12) for i in range(9) for kind, value in values.items()
+    ]
+    (tmp_path / "readings.csv").write_text("\n".join(["time,station,variable,value", *rows]))
+    tables = (tmp_path / "stations.csv", tmp_path / "readings.csv")
+    design, method = tmp_path / "d.npz", ("--method", "gcv", "--out", tmp_path / "d.npz")
+    assert "name it by --value" in " ".join(run("design", *tables, *method).stderr.split())
+    assert run("design", *tables, *method, "--value", "pressure", "--value", "temperature").returncode == 2
+    assert run("design", *tables, *method, "--value", "pressure").returncode == 0
+    done = run("denoise", *tables, "--weights", design, "--value", "pressure", "--out", tmp_path / "x.csv")
+    assert done.returncode == 0, done.stderr
+    estimate = io.read_readings(tmp_path / "x.csv").values
+    assert abs(estimate.mean() - values["pressure"].mean()) < 1e-6

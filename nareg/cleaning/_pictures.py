@@ -52,7 +52,7 @@ def station_map(cleaned: CleanedTables) -> Figure:
         places = graph.coordinates[suspects]
         x, y = (places[:, ::-1] if graph.metric == "haversine" else places).T
         axes.scatter(x, y, s=110, facecolors="none", edgecolors=ORANGE, linewidths=1.8, zorder=3, label="suspect")
-        for k in _apart(x, y):
+        for k in _apart(x, y, axes):
             at = (x[k], y[k])
             name = names[suspects[k]]
             text = axes.annotate(name, at, xytext=(7, 5), textcoords="offset points", fontsize=8, color=ORANGE, zorder=4)
@@ -64,9 +64,9 @@ def station_map(cleaned: CleanedTables) -> Figure:
     return figure
 
 
-def _apart(x: np.ndarray, y: np.ndarray) -> list[int]:
+def _apart(x: np.ndarray, y: np.ndarray, axes: Axes) -> list[int]:
     """Points whose names do not cover each other; the table below the map has them all."""
-    wide, high = 0.22 * max(float(np.ptp(x)), 1e-300), 0.06 * max(float(np.ptp(y)), 1e-300)
+    wide, high = 0.3 * float(np.ptp(axes.get_xlim())), 0.05 * float(np.ptp(axes.get_ylim()))
     named: list[int] = []
     for k in range(x.size):
         if all(abs(x[k] - x[j]) > wide or abs(y[k] - y[j]) > high for j in named):

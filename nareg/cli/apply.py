@@ -20,6 +20,7 @@ from nareg.cli.inputs import (
     NEIGHBORS,
     AllowUnlike,
     Center,
+    Columns,
     OwnCentering,
     OwnNeighbors,
     ReadingsFile,
@@ -117,13 +118,13 @@ class FilterInputs:
     strict: Strict = False
     allow_unlike: AllowUnlike = False
 
-    def read(self, out: Path, *, fill: bool) -> _Data:
+    def read(self, out: Path, columns: Columns, *, fill: bool) -> _Data:
         """Read and check all files."""
         from nareg import io
         from nareg.results import load_design
 
         stations, readings, weights, center = self.stations, self.readings, self.weights, self.center
-        inputs.output(out, (".csv", ".npz"), stations, readings, weights)
+        inputs.output(out, (".csv", ".npz"), stations, readings, weights, *columns.files)
         filter_weights: WeightsLike
         data_weight, settings = None, {}
         if weights.suffix.lower() == ".npz":
@@ -134,7 +135,9 @@ class FilterInputs:
                 if value is not None and stored is not None and stored != value:
                     raise InputError(f"--{option} {value}: {weights} uses {symbol} = {stored}: omit --{option} or redesign.")
         k = settings.get("neighbors", NEIGHBORS if self.neighbors is None else self.neighbors)
-        graph, names, table, _ = inputs.network(stations, readings, k, strict=self.strict, designed=settings.get("names"))
+        graph, names, table, _ = inputs.network(
+            stations, readings, k, strict=self.strict, recipe=columns.of_one(), designed=settings.get("names")
+        )
         if weights.suffix.lower() == ".npz":
             if list(names) != settings.get("names", list(names)):
                 raise InputError(
@@ -166,6 +169,7 @@ class FilterInputs:
 @grouped
 def denoise(
     files: FilterInputs,
+    columns: Columns,
     out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
     backend: BackendChoice = BackendOption.auto,
     partition: PartitionChoice = PartitionOption.none,
@@ -180,20 +184,21 @@ def denoise(
             denoise_on_disk(files.stations, files.readings, files.weights, out, backend, partition)
             return
         with checking(backend):
-            data = files.read(out, fill=False)
+            data = files.read(out, columns, fill=False)
         _apply(data, out, backend, first, fill=False)
 
 
 @grouped
 def interpolate(
     files: FilterInputs,
+    columns: Columns,
     out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
     backend: BackendChoice = BackendOption.auto,
 ) -> None:
     """Denoise readings and fill in the missing ones."""
     with one_speaks(backend) as first:
         with checking(backend):
-            data = files.read(out, fill=True)
+            data = files.read(out, columns, fill=True)
         _apply(data, out, backend, first, fill=True)
 
 

@@ -10,7 +10,6 @@ from rich.markup import escape
 
 from nareg.cli import inputs
 from nareg.cli.inputs import Columns, Strict, errors, grouped, print_line, stage_bar
-from nareg.errors import InputError
 
 
 @grouped
@@ -35,15 +34,13 @@ def apply(
 
     folder = model.parent if out is None else out
     files = inputs.in_folders(readings)
-    recipes = columns.recipes()
-    if len(recipes) > 1:
-        raise InputError("--value names several quantities, and a model is of one: apply each model alone.")
+    recipe = columns.of_one()
     fitted = spacetime.load(model)
     if not folder.is_dir():
         inputs.folder(folder)
     with stage_bar() as progress:
         applied = cleaning.apply(
-            fitted, files[0] if len(files) == 1 else files, bounds=(lower, upper), strict=strict, recipe=recipes[0],
+            fitted, files[0] if len(files) == 1 else files, bounds=(lower, upper), strict=strict, recipe=recipe,
             progress=progress,
         )  # fmt: skip
         applied.append(folder)

@@ -18,7 +18,19 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
-from nareg.cli.inputs import NEIGHBORS, Center, Centering, Neighbors, ReadingsFile, StationsFile, Strict, console, errors
+from nareg.cli.inputs import (
+    NEIGHBORS,
+    Center,
+    Centering,
+    Columns,
+    Neighbors,
+    ReadingsFile,
+    StationsFile,
+    Strict,
+    console,
+    errors,
+    grouped,
+)  # fmt: skip
 from nareg.errors import InputError
 
 #: Relative projected gradient at which designs call a descent converged.
@@ -40,6 +52,7 @@ class DesignMethod(StrEnum):
     chen_liu = "chen-liu"
 
 
+@grouped
 def design(
     stations: StationsFile,
     readings: ReadingsFile,
@@ -60,6 +73,8 @@ def design(
     ] = False,
     neighbors: Neighbors = NEIGHBORS,
     center: Centering = Center.overall,
+    *,
+    columns: Columns,
     strict: Strict = False,
 ) -> None:
     """Design one weight per station from readings.
@@ -72,7 +87,7 @@ def design(
     from nareg import io
 
     used = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
-    inputs.output(out, (".csv", ".npz"), stations, readings, *used)
+    inputs.output(out, (".csv", ".npz"), stations, readings, *used, *columns.files)
     from_noisy = method in (DesignMethod.blind, DesignMethod.gcv, DesignMethod.sure)
     if noise is None and noise_std is None and not from_noisy:
         raise InputError(
@@ -83,7 +98,7 @@ def design(
         raise InputError(
             f"--out {out}: an edge design has one weight per edge, and a CSV file has one per station; write an .npz file."
         )
-    graph, names, table, all_names = inputs.network(stations, readings, neighbors, strict=strict)
+    graph, names, table, all_names = inputs.network(stations, readings, neighbors, strict=strict, recipe=columns.of_one())
     seen = table.observed
     if not seen.any():
         raise InputError(f"{readings} contains no reading: pass a file with readings.")

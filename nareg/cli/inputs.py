@@ -93,7 +93,9 @@ class SensorInputs(NamedTuple):
     stations: tuple[str, ...]
 
 
-def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, designed: list[str] | None = None) -> SensorInputs:
+def network(
+    stations: Path, readings: Path, neighbors: int, *, strict: bool, recipe: Recipe, designed: list[str] | None = None
+) -> SensorInputs:
     """Stations and their readings; prints what the readers guessed.
 
     Stations without a column of readings are left out, unless the weights were designed for them: ``designed``.
@@ -104,19 +106,19 @@ def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, des
     if stations.suffix.lower() == ".mtx" or is_folder(stations):
         graph = Graph.load(stations) if is_folder(stations) else Graph(io.read_adjacency(stations))
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
-        table = io.read_readings(readings, names, strict=strict)
+        table = io.read_readings(readings, names, strict=strict, recipe=recipe)
         if table.names != names:
             absent = next(name for name in names if name not in set(table.names))
             raise InputError(f"{readings}: no column for station {absent!r}: every node of {stations} needs one.")
         _print(table.notes)
         return SensorInputs(graph, names, table, names)
-    places = io.read_stations(stations, strict=strict)
+    places = io.read_stations(stations, strict=strict, recipe=recipe)
     _print(places.notes)
     rows = {name: i for i, name in enumerate(places.names)}
     wanted = places.names
     if designed is not None and [name for name in places.names if name in set(designed)] == designed:
         wanted = tuple(designed)
-    table = io.read_readings(readings, wanted, strict=strict, keep_absent=wanted == tuple(designed or ()))
+    table = io.read_readings(readings, wanted, strict=strict, keep_absent=wanted == tuple(designed or ()), recipe=recipe)
     _print(table.notes)
     coordinates = places.coordinates[[rows[name] for name in table.names]]
     return SensorInputs(
@@ -372,6 +374,13 @@ class Columns:
         given = {name: value for name, value in said.items() if value not in (None, (), "")}
         one = replace(of_file, **given)  # type: ignore[arg-type]
         return [replace(one, value=value) for value in self.value] if self.value else [one]
+
+    def of_one(self) -> Recipe:
+        """The recipe of one quantity."""
+        recipes = self.recipes()
+        if len(recipes) > 1:
+            raise InputError("--value names several quantities, and a model or design is of one: run the command for each.")
+        return recipes[0]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

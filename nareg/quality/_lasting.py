@@ -1,8 +1,9 @@
 """Lasting errors: a sensor that drifts away from its prediction by the others, or is off by a constant for a while.
 
 A box and a ramp are fitted at every place, for widths from a few readings to most of the record. Generalized least squares
-estimates their height, which is divided by its standard error. The station's mean, which the fit took from the same readings,
-is projected out. How far a network departs from the model shows in the pooled spread of these ratios, per width.
+estimates their height, which is divided by its standard error. The station's mean and yearly cycle, which the fit took from the
+same readings, are projected out: a valley that is colder in winter does not drift. How far a network departs from the model
+shows in the pooled spread of these ratios, per width.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ COVERED = 0.3
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
 BEYOND, LEAST = 1.5, 6.0
+#: It is also suspect only beyond what the clearest of healthy stations passes in this share of networks, by the Gumbel law whose
+#: scale the quartiles of the stations' clearest shapes tell, drawn to its scale by chance as if by so many stations.
+ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
 #: A station's own spread is measured with boxes that fit into the record so many times.
@@ -79,11 +83,12 @@ def scans(seen: Others) -> list[Scan]:
     """
     T, N = seen.white.shape
     whitener, live = seen.whitener, seen.observed.any(axis=0)
-    mean = np.where(seen.observed, whitener.apply(np.ones((T, N))), 0.0)
-    information = np.maximum((mean**2).sum(axis=0), 1e-300)
-    total = (mean * seen.white).sum(axis=0)
     n = next_fast_len(2 * T, real=True)
-    parts = (whitener.adjoint(seen.white), whitener.adjoint(mean), seen.observed.astype(float))
+    fitted = [np.where(seen.observed, whitener.apply(np.repeat(wave[:, None], N, axis=1)), 0.0) for wave in seen.slow.T]
+    crossed = np.array([[(one * other).sum(axis=0) for other in fitted] for one in fitted])  # (K, K, N) information on them
+    inverse = np.linalg.pinv(crossed.transpose(2, 0, 1), hermitian=True)  # of zeros at a station without readings
+    total = np.array([(one * seen.white).sum(axis=0) for one in fitted])
+    parts = (whitener.adjoint(seen.white), *map(whitener.adjoint, fitted), seen.observed.astype(float))
     spectra = [rfft(part, n, axis=0) for part in parts]
     filters = rfft(whitener.filter, n, axis=0)
     result = []
@@ -91,14 +96,15 @@ def scans(seen: Others) -> list[Scan]:
         for name, shape in (("box", np.ones(width)), ("ramp", np.linspace(1 / width, 1, width))):
             U = rfft(shape, n)
             places = np.arange(T - width + 1)
-            score, cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[: places.size] for spectrum in spectra[:2])
-            covered = irfft(spectra[2] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[: places.size] / width
+            score, *cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[: places.size] for spectrum in spectra[:-1])
+            weights = np.einsum("nkl,ltn->ktn", inverse, np.array(cross))  # of a place's shape on what the fit took
+            covered = irfft(spectra[-1] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[: places.size] / width
             squares = np.cumsum(irfft(filters * U[:, None], n, axis=0)[:T] ** 2, axis=0)
             own = squares[T - 1 - places]  # the end of the record cuts a shape's last steps off
-            variance = own - cross**2 / information
+            variance = own - (weights * cross).sum(axis=0)
             good = live & (covered > COVERED) & (variance > 0.05 * own) & (places >= whitener.order)[:, None]
             with np.errstate(divide="ignore", invalid="ignore"):
-                height = np.where(good, (score - cross * total / information) / variance, 0.0)
+                height = np.where(good, (score - (weights * total[:, None]).sum(axis=0)) / variance, 0.0)
                 ratio = np.where(good, height * np.sqrt(variance), 0.0)
             some = ratio[good]
             pooled = MAD_TO_STD * float(np.median(np.abs(some))) if some.size else 1.0
@@ -146,6 +152,8 @@ class LastingErrors:
         Largest ratio of each station.
     usual : float
         That of the median station.
+    limit : float
+        A station is suspect beyond it.
     """
 
     def __init__(self, seen: Others):
@@ -154,6 +162,7 @@ class LastingErrors:
         self.ratios = np.array([np.abs(shape.ratio).max(axis=0) for shape in self.shapes]) if self.shapes else np.zeros((1, N))
         self.peaks, live = self.ratios.max(axis=0), seen.observed.any(axis=0)
         self.usual = float(np.median(self.peaks[live])) if live.any() else 0.0
+        self.limit = max(BEYOND * self.usual, LEAST, highest(self.peaks[live]))
 
     def clearest(self, station: int) -> Lasting:
         """The clearest error of one station."""
@@ -167,14 +176,13 @@ class LastingErrors:
         seen, T = self.seen, len(self.seen.white)
         error = np.zeros(T)
         error[start : start + shape.width] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
-        white = seen.whitener.of_series([station]).apply(np.column_stack([error, np.ones(T), seen.residual[:, station]]))[
-            seen.observed[:, station]
-        ]
-        return float(np.linalg.lstsq(white[:, :2], white[:, 2], rcond=None)[0][0])
+        columns = np.column_stack([error, seen.slow, seen.residual[:, station]])
+        white = seen.whitener.of_series([station]).apply(columns)[seen.observed[:, station]]
+        return float(np.linalg.lstsq(white[:, :-1], white[:, -1], rcond=None)[0][0])
 
     def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
         """The clearest error of every station that is suspect, the largest first."""
-        suspected = np.flatnonzero(self.peaks > max(BEYOND * self.usual, LEAST))
+        suspected = np.flatnonzero(self.peaks > self.limit)
         return sorted((self.clearest(int(i)) for i in suspected if i not in but), key=lambda error: -error.ratio)
 
     def badness(self) -> np.ndarray:
@@ -188,6 +196,21 @@ class LastingErrors:
         size = np.abs(uniform_filter1d(self.seen.residual, SMOOTHED, axis=0)) / std
         result: np.ndarray = WEIGHT * covering * np.sqrt(np.clip(size, SMALLEST, LARGEST))
         return result
+
+
+def highest(peaks: np.ndarray) -> float:
+    """What the largest of as many peaks passes in few healthy networks: one in ten to twenty, for the scale is estimated.
+
+    A peak is a maximum over places and widths, so that peaks follow a Gumbel law. Where stations have lasting weather of their
+    own its scale is larger than by chance, and the clearest of many is clear. A few faulty stations hardly move its quartiles.
+    """
+    if peaks.size == 0:
+        return 0.0
+    lower, middle, upper = np.quantile(peaks, [0.25, 0.5, 0.75])
+    at = -np.log(-np.log([0.25, 0.5, 0.75]))
+    scale = min((upper - lower) / (at[2] - at[0]), (middle - lower) / (at[1] - at[0]))
+    scale = (peaks.size * scale + STATIONS * GUMBEL) / (peaks.size + STATIONS)
+    return float(middle + scale * (np.log(peaks.size) - np.log(-np.log1p(-ALARMS)) - at[1]))
 
 
 def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarray]:

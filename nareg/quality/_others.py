@@ -121,6 +121,8 @@ class Others:
         Of a residual.
     observed : (rows, N) bool array
         Readings that count.
+    slow : (rows, K) array
+        Functions of time that every station's fit took from its readings: its mean, and its yearly cycle if there is one.
     """
 
     prediction: np.ndarray
@@ -129,6 +131,7 @@ class Others:
     whitener: Whitener
     std: np.ndarray
     observed: np.ndarray
+    slow: np.ndarray
 
 
 def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -164,7 +167,8 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
     covariance[0] += np.where(judged, noise, 0.0)
     whitener = Whitener.of(covariance)
     white = np.where(counted, np.clip(whitener.apply(residual), -LARGEST, LARGEST), 0.0)
-    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted)
+    slow = model.cycles.slow(residuals.grid.seconds)
+    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted, slow)
 
 
 @dataclass(frozen=True, eq=False)

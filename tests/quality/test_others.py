@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.fft import next_fast_len
 
 import nareg
-from nareg.quality._lasting import Scan, scans
+from nareg.quality._lasting import Scan, highest, scans
 from nareg.quality._others import Spectrum, Whitener, convolve, covariances, others
 from nareg.quality._residuals import compute_residuals, neighbor_spread
 from nareg.quality._swapped import _Pairs, _same_company
@@ -162,6 +164,35 @@ def test_ratios_are_standard_normal_up_to_the_ends_of_slow_records(rng):
         ends += [scan.ratio[-1] for scan in scans(seen) if scan.width < 200]
     assert np.std(ends) < 1.1  # pooled and own spreads count as at least 1
     assert np.abs(ends).max() < 5
+
+
+def test_a_course_that_the_fit_took_from_the_readings_is_no_drift(rng):
+    """As a yearly cycle, whose coefficients are estimated and shrunk as the means are."""
+    coordinates, readings = drawn(rng, 6, 120)
+    seen = others(compute_residuals(known_model(readings, coordinates)))
+    season = np.cos(2 * np.pi * np.arange(120) / 120)
+    seen = replace(seen, slow=np.column_stack([np.ones(120), season]))
+    course = np.zeros((120, 6))
+    course[:, 2] = 3 + 2 * season
+    moved = replace(seen, white=seen.white + np.where(seen.observed, seen.whitener.apply(course), 0.0))
+    for scan, other in zip(scans(seen), scans(moved), strict=True):
+        np.testing.assert_allclose(scan.height, other.height, atol=1e-8)
+
+
+@pytest.mark.parametrize(("stations", "scale"), [(8, 0.2), (150, 0.2), (150, 0.9)])
+def test_healthy_networks_seldom_pass_their_limit(stations, scale, rng):
+    passed = []
+    for _ in range(1500):
+        peaks = rng.gumbel(3.0, scale, stations)
+        passed.append(peaks.max() > highest(peaks))
+    assert 0.01 < np.mean(passed) < 0.15  # .05 if the scale were known
+
+
+def test_a_few_faulty_stations_hardly_raise_the_limit(rng):
+    peaks = rng.gumbel(3.0, 0.3, 40)
+    faulty = peaks.copy()
+    faulty[:4] = 30.0
+    assert highest(faulty) < highest(peaks) + 1.5
 
 
 def test_unrest_is_one_in_calm_and_grows_with_neighbors(rng):

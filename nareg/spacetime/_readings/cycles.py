@@ -7,7 +7,7 @@ frequencies beside the cycle's own, where there is weather and noise but no cycl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -67,9 +67,16 @@ class Cycles:
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
+        return self._waves(seconds, self.names)
+
+    def slow(self, seconds: np.ndarray) -> np.ndarray:
+        """Those of mean and yearly cycle alone."""
+        return self._waves(seconds, [name for name in self.names if name == "year"])
+
+    def _waves(self, seconds: np.ndarray, names: Sequence[str]) -> np.ndarray:
         columns = [np.ones_like(seconds)]
-        for name, count in zip(self.names, self.harmonics, strict=True):
-            columns += waves(seconds, PERIODS[name], range(1, count + 1))
+        for name in names:
+            columns += waves(seconds, PERIODS[name], range(1, self.harmonics[self.names.index(name)] + 1))
         return np.column_stack(columns)
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
