@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments import _graphtrss as g
 from experiments import _us as u
-from experiments import time_aqi36, time_edges, time_learning, time_stream
+from experiments import time_aqi36, time_edges, time_learning, time_stream, time_tsi
 from experiments._engine import load
 from experiments._figure import Row, chosen, column, mean_and_error
 
@@ -105,6 +105,36 @@ def aqi36(s: Settings, rows: list[Row]) -> dict[str, str]:
     }
 
 
+def tsi(s: Settings, rows: list[Row]) -> dict[str, str]:
+    lines = []
+    for pattern in s["patterns"]:
+        name, best = time_tsi.BEST[pattern]
+        means = [mean_and_error(column(rows, "mae", method=m, pattern=pattern))[0] for m in (time_tsi.OURS, time_tsi.LINE)]
+        seconds = float(np.mean(column(rows, "seconds", method=time_tsi.OURS, pattern=pattern)))
+        lines.append(
+            [
+                pattern,
+                f"{means[0]:.3f}",
+                f"{best:.3f} ({name})",
+                f"{means[1]:.3f}",
+                f"{time_tsi.PUBLISHED_LINE[pattern]:.3f}",
+                seconds,
+            ]
+        )
+    apart = [
+        [pattern, *(f"{column(rows, key, method=method, pattern=pattern)[0]:.3f}" for method, key in (
+            (time_tsi.WHOLE, "mae"), (time_tsi.OURS, "pollutants"), (time_tsi.LINE, "pollutants"), (time_tsi.OURS, "mse")))]
+        for pattern in s["patterns"]
+    ]  # fmt: skip
+    header = ["hidden", "nareg", "best published", "straight line", "line, published", "seconds"]
+    return {
+        "errors": table(header, lines),
+        "apart": table(
+            ["hidden", "all ten months at once", "pollutants alone", "straight line, pollutants", "mean square"], apart
+        ),
+    }
+
+
 def us(s: Settings, rows: list[Row]) -> dict[str, str]:
     lines = []
     for method in s["methods"]:
@@ -168,6 +198,7 @@ def edges(s: Settings, rows: list[Row]) -> dict[str, str]:
 TABLES: dict[str, Callable[[Settings, list[Row]], dict[str, str]]] = {
     **{name: graph_trss(kind) for name, kind in KINDS.items()},
     "time-aqi36": aqi36,
+    "time-tsi": tsi,
     "time-us": us,
     "time-learning": learning,
     "time-stream": stream,

@@ -149,6 +149,7 @@ TINY = {
     "time-snapshots": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
     "time-forecast": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
     "time-aqi36": {"methods": ("linear in time", "network mean")},
+    "time-tsi": {"patterns": ("90 % points",), "hours": 240},
     "time-us": {"snr_db": (0.0,), "methods": ("best single weight", "one weight, GCV", "nareg.spacetime"), "draws": 1},
     "time-learning": {
         "snr_db": (0.0,),
