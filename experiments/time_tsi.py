@@ -42,7 +42,7 @@ class Settings:
     """``hours`` are the last ones of the training part, which the model is fitted to."""
 
     patterns: tuple[str, ...] = tuple(BEST)
-    hours: int = 8760
+    hours: int = 4000
     draws: int = 1
     seed: int = 0
 
