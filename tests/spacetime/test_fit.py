@@ -6,10 +6,13 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import nareg
 from nareg.errors import DegenerateFitWarning, InputError
 from nareg.spacetime import fit
+from nareg.spacetime._dense import learning
+from nareg.spacetime._dense.em import refine
 from nareg.spacetime._dense.learning import windows_of, windows_of_matrices
 from nareg.spacetime._readings.space import Space
 from tests.spacetime.reference import network
@@ -299,3 +302,20 @@ def test_learning_sees_the_rows_that_it_can_afford(n, T, order, least, most):
     assert least <= sum(len(range(T)[window]) for window in windows) <= most
     few = windows_of(np.zeros((T, min(n, 30))), 1)
     assert min(T, 1_500) <= sum(len(range(T)[window]) for window in few) <= 4_000
+
+
+def test_heavy_tails_begin_where_the_dynamics_were_chosen(rng, monkeypatch):
+    """From the start anew, the few hidden readings of short windows ended them after two iterations of seven."""
+    begun = []
+
+    def spied(*arguments, begin=None, **options):
+        begun.append((arguments[3].df, begin is not None))
+        return refine(*arguments, begin=begin, **options)
+
+    monkeypatch.setattr(learning, "refine", spied)
+    steps = rng.standard_t(3, (1500, 6)) @ np.linalg.cholesky(0.3 + 0.7 * np.eye(6)).T
+    y = lfilter([1.0], [1.0, -0.9], steps, axis=0).T + 0.5 * rng.standard_normal((6, 1500))
+    model = nareg.spacetime.fit(nareg.graphs.grid((2, 3)), y, rng=rng, transform=None, dynamics="diagonal")
+    assert "Student t" in model.details.chosen
+    assert begun[0] == (None, False)
+    assert begun[1] == (4.0, True)

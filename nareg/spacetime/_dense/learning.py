@@ -40,6 +40,8 @@ from nareg.spacetime._readings.holdout import (
     Judge,
     hide,
     hide_times,
+    improvement,
+    robust_scale,
     silent_times,
     station_order,
 )  # fmt: skip
@@ -305,8 +307,23 @@ class _Learning:
             return named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
         judge = Judge.of(best, silent_times(windows, masks))
 
-        def attempt(refinement: Refinement) -> None:
-            nonlocal best, best_iterations, chosen, model
+        whole = None if rows >= len(self.y) else self.held_out(None, *model)
+        beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
+
+        def confirmed(refinement: Refinement, challenger: tuple[Dynamics, np.ndarray]) -> bool:
+            """Whether it also predicts the hidden readings of the whole record better, where windows are a part."""
+            nonlocal whole
+            if whole is None or whole[0] is None:
+                return True
+            other = self.held_out(refinement, *challenger)
+            assert other[0] is not None
+            old, new = whole[0].errors[beside], other[0].errors[beside]
+            better = improvement(old, new, robust_scale(old))[0] > 0
+            whole = other if better else whole
+            return better
+
+        def attempt(refinement: Refinement, begin: Estimate | None = None, before: int = 0) -> None:
+            nonlocal best, best_iterations, chosen, model, whole
             path: list[np.ndarray] = []
             models: list[tuple[Dynamics, np.ndarray]] = []
 
@@ -316,20 +333,25 @@ class _Learning:
                 squares = [judge.loss(step) for step in path]
                 return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
 
-            self.refined(windows, parameters, refinement, EM_ITERATIONS, watch=watch)
+            more = EM_ITERATIONS if begin is None else LAST_ITERATIONS
+            self.refined(windows, parameters, refinement, more, watch=watch, begin=begin)
             gains = [judge.gain(best, step) for step in path]
             k = int(np.argmax([gain.value for gain in gains]))
             self.choices.append((refinement.describe(), gains[k].value, gains[k].error))
             must = task.dynamics != "auto" and chosen is None
-            if must or gains[k].better:
-                k = max(k, 1) if must else k
-                best, best_iterations, chosen, model = path[k], k, refinement, models[k]
+            k = max(k, 1) if must else k
+            better = gains[k].better and confirmed(refinement, models[k])
+            if must and not better:
+                whole = None if whole is None else self.held_out(refinement, *models[k])
+            if better or must:
+                best, best_iterations, chosen, model = path[k], before + k, refinement, models[k]
 
         for refinement in forms:
             attempt(refinement)
-        # heavy tails for the dynamics that were taken
-        attempt(replace(chosen or weighted("scalar", steps), df=DF))
-        held_out, scale = self.held_out(chosen, *model)
+        # heavy tails for the dynamics that were taken, from there: few hidden readings tell how far to go on anew
+        begin = None if chosen is None else Estimate(*model, [np.ones(len(window)) for window in windows])
+        attempt(replace(chosen or weighted("scalar", steps), df=DF), begin, best_iterations)
+        held_out, scale = self.held_out(chosen, *model) if whole is None else whole
         return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
     def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> tuple[HeldOut | None, np.ndarray]:
