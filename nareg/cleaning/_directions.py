@@ -46,9 +46,12 @@ class _Component:
         network = replace(job.network, readings=replace(job.network.readings, values=values, unit=None))
         beyond = BEYOND * max(1.0, float(np.nanmax(np.abs(values))))
         settings = replace(job.settings, transform=None, unit=None, bounds=(-beyond, beyond))
-        own = replace(job, network=network, settings=settings, report=portion(job.report, *part), notes=list(network.notes))
+        own = replace(
+            job, network=network, settings=settings, rules=replace(job.rules, correct=False), notes=list(network.notes),
+            report=portion(job.report, *part),
+        )  # fmt: skip
         usable = np.where(screened, np.nan, values)
-        model, quality, without = learn(own, chosen, FITTED)
+        model, quality, without, _ = learn(own, chosen, FITTED)
         return cls(own, compare(own, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable)))
 
     def estimated(self, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +79,7 @@ def run(job: Job) -> Cleaned:
     if isinstance(settings.kind, Wind):
         length = settings.kind.lengths(network)
         parts = (parts[0] * length, parts[1] * length)
-    screened = screen(y % 360)
+    screened = screen(y % 360, job.spared)
     chosen = hide(np.where(screened, np.nan, y % 360).T, job.share, job.rng).T
     halves = [
         _Component.of(job, values, part, screened, chosen) for values, part in zip(parts, ((0.0, 0.5), (0.5, 1.0)), strict=True)
@@ -121,7 +124,7 @@ def run(job: Job) -> Cleaned:
         errors=errors, method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=clean_error, coverage=coverage,
         unit=settings.unit, network=network, hidden=hidden.mask, smoothed=None, drift=np.zeros(y.shape),
         bounds=Bounds(-np.inf, np.inf), replaced=np.zeros(y.shape, dtype=bool), reasons=tuple(reasons),
-        kind="direction",
+        kind="direction", rules=job.rules,
         timings=dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]},
     )  # fmt: skip
 
