@@ -161,7 +161,9 @@ def _unit(residuals: Residuals, c: Conversion) -> Finding:
 def _level(residuals: Residuals, r: Response) -> Finding:
     columns, what = _columns(residuals, r.station, r)
     values = residuals.readings[r.station, columns]
-    right, std = _undone(residuals, r, columns, r.level)  # the level that is off was read, so that it is taken away
+    right, std = _undone(
+        residuals, r.station, columns, r.level, abs(r.level) / r.ratio
+    )  # the level that is off was read, so that it is taken away
     shift = float(np.median(np.abs(values - right)))
     follows = "" if np.isnan(r.slope) else f", and follow the other stations by a factor of {number(r.slope)}"
     evidence = f"Its {what} are off by {number(shift)}, {r.ratio:.1f} standard deviations of the stations' levels{follows}."
@@ -171,15 +173,12 @@ def _level(residuals: Residuals, r: Response) -> Finding:
 
 
 def _undone(
-    residuals: Residuals, fault: Fault, columns: np.ndarray, error: np.ndarray | float
+    residuals: Residuals, station: int, columns: np.ndarray, error: np.ndarray | float, std: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Readings of some columns without an error in the model's unit, and the standard deviation of the correction.
-
-    The evidence says to which share of itself the error is known.
-    """
+    """Readings of some columns without an error in the model's unit, and the standard deviation of the correction."""
     model = residuals.model
-    unit = model.to_unit(residuals.readings[[fault.station]][:, columns])
-    right, beyond = (model.to_readings(unit - part * error)[0] for part in (1.0, 1 + 1 / fault.ratio))
+    unit = model.to_unit(residuals.readings[[station]][:, columns])
+    right, beyond = (model.to_readings(unit - part)[0] for part in (error, error + std))
     return right, np.abs(right - beyond)
 
 
@@ -226,8 +225,7 @@ def _drift(residuals: Residuals, error: Lasting) -> Finding:
     verb = "move to" if error.shape == "ramp" else "are"
     evidence = f"Its readings {verb} {size}, {when}: {error.ratio:.1f} standard deviations."
     rows = residuals.grid.rows[columns] - error.start
-    share = (rows + 1) / (error.stop - error.start) if error.shape == "ramp" else np.ones(columns.size)
-    right, std = _undone(residuals, error, columns, error.height * share)
+    right, std = _undone(residuals, error.station, columns, error.course[rows], error.std[rows])
     return Finding(
         error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), abs(shift), right, std
     )
