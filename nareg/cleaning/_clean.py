@@ -20,7 +20,7 @@ from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, f
 from nareg.cleaning._words import number, plural
 from nareg.io import Recipe
 from nareg.progress import ProgressCallback
-from nareg.quality import Rules
+from nareg.quality import Flag, Rules
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, hide, intermittent
 
 #: What is said of an intermittent quantity.
@@ -138,6 +138,8 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         values, _ = corrections(corrected, job.y)
         job = replace(job, network=replace(network, readings=replace(network.readings, values=values)))
         screened = screen(job.y, job.spared)
+    if quality is not None and job.rules.threshold > 0:
+        screened &= quality.flags == Flag.BAD
     usable = np.where(screened, np.nan, job.y)
     marks.append(perf_counter())
     compared = compare(job, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable))

@@ -234,5 +234,5 @@ def rule_notes(job: Job, quality: Quality | None, corrected: Sequence[Suspect]) 
         notes.append(f"{suspect.name}, {suspect.kind}: {plural(suspect.columns.size, 'reading')} corrected.{end}")
     if able and not job.rules.correct:
         names = ", ".join(dict.fromkeys(s.name for s in able))
-        notes.append(f"Corrections of {names} are not applied: --correct, or correct = true of quality, applies them.")
+        notes.append(f"Corrections of {names} are not applied: nareg clean --correct, or quality={{'correct': True}}, does it.")
     return notes

@@ -37,6 +37,10 @@ class Rules:
     flags : {"qartod", "labels", "binary"}
         What is written for the flags of readings: codes, words such as ``"stuck outlier"``, or 1 for what is suspect or bad.
 
+    Notes
+    -----
+    Estimates use the readings of dismissed findings. Only the fit of the model's parameters leaves out what is stuck or absurd.
+
     Examples
     --------
     >>> nareg.quality.Rules(dismiss="Vernal: drift", threshold=8).dismiss

@@ -111,6 +111,18 @@ def test_a_dismissed_unit_is_neither_flagged_nor_left_out(plain, table, places):
     assert not any("fitted again" in note for note in cleaned.notes)
 
 
+def test_what_is_below_the_threshold_is_used(network, places):
+    readings = network.readings.copy()
+    readings[4, 50:90] = readings[4, 49] + 3
+    table = pd.DataFrame(readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
+    plain, lenient = (nareg.clean(table, places, quality={"threshold": limit}) for limit in (0, 1000))
+    assert (plain.flags["S04"].iloc[55:85] == 4).mean() > 0.9
+    assert not (lenient.flags == 4).any(axis=None)
+    value = readings[4, 50]
+    distance = [float(np.abs(cleaned.x["S04"].iloc[55:85] - value).mean()) for cleaned in (plain, lenient)]
+    assert distance[1] < 0.5 * distance[0]
+
+
 def test_a_dismissal_of_an_unknown_station_is_an_error(table, places):
     with pytest.raises(InputError, match=r"'Vernal: drift', but no station has that name"):
         nareg.clean(table, places, quality={"dismiss": "Vernal: drift"})
