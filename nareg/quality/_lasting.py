@@ -37,10 +37,10 @@ ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10
 NEAR = 0.3
 #: A station's own spread is measured with boxes that fit into the record so many times.
 SHORT = 16
-#: The course of an error has so many knots, and so many readings from one to the next.
-KNOTS, BETWEEN = 5, 8
 #: By chance it is so many times the model's.
 CHANCE = 1.1
+#: The course of an error has so many knots, and so many readings from one to the next.
+KNOTS, BETWEEN = 5, 8
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
