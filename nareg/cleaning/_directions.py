@@ -15,7 +15,7 @@ from nareg.cleaning._compare import Hidden
 from nareg.cleaning._kinds import UNKNOWN, Wind, components, to_degrees, turn, turn_std
 from nareg.cleaning._learn import Job, learn, portion
 from nareg.cleaning._methods import MODEL, SpaceTimeMethod
-from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, screen
+from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, rule_notes, screen
 from nareg.cleaning._words import plural
 from nareg.quality import Flag
 from nareg.spacetime import LEVELS, Bounds, hide
@@ -103,6 +103,10 @@ def run(job: Job) -> Cleaned:
     for what, half in zip(("east", "north"), halves, strict=True):
         for note in half.job.notes[len(network.notes) :]:
             job.note(f"The part to the {what}: {note}")
+    judged = [half.compared.quality for half in halves if half.compared.quality is not None]
+    dismissed = tuple(s for quality in judged for s in quality.dismissed)
+    found = replace(judged[0], suspects=(), dismissed=dismissed) if judged else None
+    job.notes.extend(rule_notes(job, found, ()))
     gaps = 100 * float(np.isnan(y).mean())
     vectors = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [

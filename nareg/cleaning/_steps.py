@@ -226,7 +226,7 @@ def rule_notes(job: Job, quality: Quality | None, corrected: Sequence[Suspect]) 
         if not any(
             s.station == entry.station and entry.kind in (None, s.kind) and entry.during[s.columns].any() for s in dismissed
         ):
-            notes.append(f"No finding matches the dismissal {entry.text!r}: nothing is dismissed by it.")
+            notes.append(f"No finding matches the dismissal {entry.text!r}: check station, kind and times, or delete it.")
     able = () if quality is None or corrected else tuple(s for s in quality.suspects if s.corrected is not None)
     for suspect in corrected:
         later = np.isfinite(job.y[suspect.station, suspect.columns[-1] + 1 :]).any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias
@@ -30,7 +31,7 @@ class Rules:
         Findings of a lower score are left out. Every check has a limit of its own, which a lower threshold does not change.
     dismiss : tuple of str
         Findings that are no faults: ``"Vernal"``, ``"Vernal: drift"`` or ``"Vernal: drift from 2025-05-01 to 2025-06-30"``,
-        in UTC where times have a zone. What is found at that station for mostly these times is listed apart, and its readings
+        in UTC unless they have an offset. What is found at that station for mostly these times is listed apart, and its readings
         are not flagged for it.
     correct : bool
         :func:`nareg.clean` uses the corrected readings of sensors that drift, are off or have a wrong unit.
@@ -132,7 +133,9 @@ def dismissals(rules: Rules, names: Sequence[str], times: np.ndarray) -> list[Di
 
 def _time(text: str, times: np.ndarray, entry: str) -> Any:
     try:
-        return np.datetime64(text.strip()) if times.dtype.kind == "M" else float(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # numpy takes an offset away, as it should
+            return np.datetime64(text.strip()) if times.dtype.kind == "M" else float(text)
     except ValueError:
         raise InputError(
             f"quality.dismiss has {entry!r}, of which {text.strip()!r} is no time: pass times as 2025-05-01 or "

@@ -74,6 +74,11 @@ def test_the_longest_name_that_fits_is_the_station():
     ]
 
 
+def test_times_with_an_offset_are_taken_in_utc():
+    (entry,) = dismissals(Rules(dismiss="A: drift from 2025-01-03 02:00+02:00 to 2025-01-05 01:59+02:00"), ["A"], DAYS)
+    assert np.flatnonzero(entry.during).tolist() == [2, 3]
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
