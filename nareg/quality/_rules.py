@@ -31,8 +31,8 @@ class Rules:
         Findings of a lower score are left out. Every check has a limit of its own, which a lower threshold does not change.
     dismiss : tuple of str
         Findings that are no faults: ``"Vernal"``, ``"Vernal: drift"`` or ``"Vernal: drift from 2025-05-01 to 2025-06-30"``,
-        in UTC unless they have an offset. What is found at that station for mostly these times is listed apart, and its readings
-        are not flagged for it.
+        in UTC unless times have an offset. What is found at that station for mostly these times is listed apart, and its
+        readings are not flagged for it.
     correct : bool
         :func:`nareg.clean` uses the corrected readings of sensors that drift, are off or have a wrong unit.
     flags : {"qartod", "labels", "binary"}
@@ -44,8 +44,16 @@ class Rules:
 
     Examples
     --------
-    >>> nareg.quality.Rules(dismiss="Vernal: drift", threshold=8).dismiss
-    ('Vernal: drift',)
+    >>> import numpy as np, nareg
+    >>> rng = np.random.default_rng(0)
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> readings = np.cumsum(0.1 * rng.standard_normal(200)) + 0.5 * rng.standard_normal((9, 200))
+    >>> readings[4, 100:130] = readings[4, 100]
+    >>> model = nareg.spacetime.fit(g, readings, rng=rng)
+    >>> print(nareg.quality.check(model, rules=nareg.quality.Rules(dismiss="4: stuck")).summary())
+    1,800 readings: 1,800 good
+    no suspect stations
+      dismissed 4, stuck: It reads ... at 30 times in a row, from 100 to 129.
     """
 
     checks: tuple[str, ...] = KINDS
