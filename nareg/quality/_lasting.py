@@ -30,8 +30,8 @@ COVERED = 0.3
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
 BEYOND, LEAST = 1.5, 6.0
-#: It is also suspect only beyond what the clearest of healthy stations passes in this share of networks, by the Gumbel law whose
-#: scale the quartiles of the stations' clearest shapes tell, drawn to its scale by chance as if by so many stations.
+#: It is also suspect only beyond what the clearest of healthy stations passes in this share of networks, by the Gumbel law
+#: whose scale the quartiles of the stations' clearest shapes tell, drawn to its scale by chance as if by so many stations.
 ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
