@@ -157,6 +157,8 @@ def test_help_shows_an_example():
         (["-k", "0"], "Invalid value"),
         (["--dynamics", "fast"], "Invalid value"),
         (["--hidden", "0.9"], "Invalid value"),
+        (["--dismiss", "Vernal: drift"], "quality.dismiss has 'Vernal: drift', but no station has that name"),
+        (["--flags", "words"], "Invalid value"),
     ],
 )
 def test_options_that_cannot_work(files, tmp_path, options, message):
@@ -245,3 +247,38 @@ def test_interrupted_it_leaves_nothing_half_written(tmp_path):
     assert process.returncode == 130
     assert "interrupted: nothing was written" in words(said)
     assert list((tmp_path / "clean").iterdir()) == []
+
+
+def test_findings_are_dismissed_and_corrected_by_options_and_by_the_recipe(tmp_path):
+    network = nareg.datasets.simulated(8, 200, faults=(), rng=np.random.default_rng(1))
+    network.to_csv(tmp_path)
+    table = io.read_readings(tmp_path / "readings.csv")
+    values = table.values.copy()
+    values[2] = 1.8 * values[2] + 32
+    values[4, 20:60] = values[4, 20]
+    io.write_readings(tmp_path / "readings.csv", io.Readings(table.names, table.times, values, table.timestamps))
+    tables = (tmp_path / "stations.csv", tmp_path / "readings.csv", "--out", tmp_path / "clean", "--hidden", 0)
+    wrong, still = table.names[2], table.names[4]
+    (tmp_path / "recipe.toml").write_text(f'[quality]\ndismiss = ["{still}: stuck"]\nflags = "binary"\n')
+    done = run("clean", *tables, "--recipe", tmp_path / "recipe.toml", "--correct")
+    assert done.exit_code == 0, done.output
+    assert f"dismissed {still}, stuck: " in done.output
+    assert f"suspect {wrong}, unit: " in done.output
+    flags = io.read_readings(tmp_path / "clean" / "flags.csv").values
+    there = np.isfinite(values)
+    assert not flags[4].any()
+    np.testing.assert_array_equal(flags[2] == 1, there[2])
+    corrected = (tmp_path / "clean" / "corrections.csv").read_text().splitlines()
+    assert len(corrected) == 1 + there[2].sum()
+    rows = (tmp_path / "readings.csv").read_text().splitlines()
+    (tmp_path / "today.csv").write_text("\n".join(rows[:170]))
+    options = ("--out", tmp_path / "clean", "--dismiss", f"{wrong}: unit", "--dismiss", still, "--flags", "labels")
+    done = run("clean", tmp_path / "stations.csv", tmp_path / "today.csv", "--hidden", 0, *options)
+    assert done.exit_code == 0, done.output
+    assert "no suspect stations" in done.output
+    assert not (tmp_path / "clean" / "corrections.csv").exists()
+    last = (tmp_path / "clean" / "flags.csv").read_text().splitlines()[-1]
+    assert set(last.split(",")[1:]) <= {"ok", "gap", "not checked"}
+    done = run("apply", tmp_path / "clean" / "model.npz", tmp_path / "readings.csv", *options)
+    assert done.exit_code == 0, done.output
+    assert "added in" in done.output

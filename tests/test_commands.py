@@ -36,6 +36,9 @@ ON_STATIONS = (
     "nareg design stations.csv readings.csv --noise 0.25 --out design.npz",
     "nareg interpolate stations.csv readings.csv --weights design.npz --out clean.csv",
     "nareg explore stations.csv readings.csv --unit °C --out explore.html",
+    'python -c "import numpy as np, nareg; n = nareg.datasets.simulated(20, faults=(), rng=np.random.default_rng(3)); '
+    """n.readings[3, 150:350] += np.linspace(0, 8, 200); n.to_csv('.')\"""",
+    "nareg clean stations.csv readings.csv --unit °C --correct --out corrected/",
     "nareg datasets list",
     "nareg datasets export us-weather",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,13 @@ from nareg import io
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, decimals
+from nareg.cleaning._results import in_scheme, written_in
 from nareg.cleaning._steps import screen
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Suspect, check
+from nareg.quality import Flag, Rules, Suspect, check, dismissals, muted
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
@@ -40,8 +42,8 @@ class Applied:
         Estimate and standard deviation.
     flags : DataFrame
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
-    suspects : tuple of Suspect
-        Faults that last into the new times.
+    suspects, dismissed : tuples of Suspect
+        Faults that last into the new times, and those that the recipe dismisses.
     notes : tuple of str
         What was guessed or left out.
     """
@@ -52,6 +54,8 @@ class Applied:
     suspects: tuple[Suspect, ...]
     notes: tuple[str, ...]
     readings: Readings = field(repr=False)
+    dismissed: tuple[Suspect, ...] = ()
+    rules: Rules = field(default_factory=Rules, repr=False)
 
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
@@ -61,13 +65,19 @@ class Applied:
         Raises
         ------
         InputError
-            If a file there has other columns.
+            If a file there has other columns, or flags of another scheme.
         """
         header = ["time", *self.readings.names]
         paths = [folder / f"{name}.csv" for name in TABLES]
         before = [_rows(path, header, set(self.readings.times)) for path in paths]
         digits = decimals(self.std.to_numpy())
-        values = (np.round(self.x.to_numpy(), digits), np.round(self.std.to_numpy(), digits), self.flags.to_numpy())
+        flags = in_scheme(self.flags, self.suspects, self.rules.flags)
+        if not written_in({cell for row in before[-1] for cell in row[1:]}, self.rules.flags):
+            raise InputError(
+                f"{paths[-1]} has other flags than {self.rules.flags!r}: pass those of its first run, as --flags or in the "
+                "recipe, or name another folder with --out."
+            )
+        values = (np.round(self.x.to_numpy(), digits), np.round(self.std.to_numpy(), digits), flags.to_numpy())
         for path, rows, new in zip(paths, before, values, strict=True):
             added = [[time, *row] for time, row in zip(self.readings.times, new.tolist(), strict=True)]
             io.write_rows(path, header, [*rows, *added])
@@ -86,8 +96,11 @@ def _rows(path: Path, header: list[str], times: set[str]) -> list[list[object]]:
 
 
 def _number(cell: str) -> int | float | str:
-    """A cell as it is: a flag, a value, or nothing."""
-    return cell if not cell else int(cell) if cell.isdigit() else float(cell)
+    """A cell as it is: a flag, a value, a word, or nothing."""
+    try:
+        return int(cell) if cell.isdigit() else float(cell)
+    except ValueError:
+        return cell
 
 
 def apply(
@@ -108,7 +121,7 @@ def apply(
     strict : bool
         Raise an error where the format of a table is ambiguous.
     recipe : nareg.io.Recipe, optional
-        Names columns whose meaning cannot be seen.
+        Names columns whose meaning cannot be seen; the rules of its ``quality`` hold for the new readings.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step.
 
@@ -148,15 +161,27 @@ def apply(
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)
     part = slice(max(new.start - BEFORE, 0), None)
-    bad = screen(y[:, part])
+    rules = Rules.of(None if recipe is None else recipe.quality)
+    dismissals(rules, names, times)  # raises for unknown stations
+    bad = screen(y[:, part], partial(muted, rules, names, times[part]))
     suspects: tuple[Suspect, ...] = ()
+    dismissed: tuple[Suspect, ...] = ()
     flags = np.full(y.shape, Flag.UNKNOWN, dtype=np.int8)
     flags[:, part][bad] = Flag.BAD
     if isinstance(model, SpaceTimeModel):
         report(Progress("checking readings", fraction=0.2))
-        quality = check(model, y[:, part], times=times[part])
+        quality = check(model, y[:, part], times=times[part], rules=rules)
         flags[:, part] = np.where(bad, Flag.BAD, quality.flags)
-        suspects = tuple(s for s in quality.suspects if s.stop >= times[new][0])
+        begin = new.start - part.start
+        suspects, dismissed = (
+            tuple(replace(s, columns=s.columns[s.columns >= begin] - begin) for s in group if s.stop >= times[new][0])
+            for group in (quality.suspects, quality.dismissed)
+        )
+        if rules.correct and any(s.corrected is not None for s in suspects):
+            notes.append(
+                "New readings are not corrected, for a correction is not extrapolated: clean all anew to correct them."
+            )
+        suspects = tuple(replace(s, corrected=None, corrected_std=None) for s in suspects)
     flags[np.isnan(y)] = Flag.MISSING
     good = np.where(flags == Flag.BAD, np.nan, y)
     report(Progress("smoothing", fraction=0.7))
@@ -168,7 +193,8 @@ def apply(
     report(Progress("done", fraction=1.0))
     results = (x, smoothed.std[:, new.start - first :], flags[:, new])
     frames = [io.readings_to_frame(replace(table, values=values)) for values in results]
-    return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, (*table.notes, *notes), table)
+    said = (*table.notes, *notes)
+    return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, said, table, dismissed, rules)
 
 
 def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times: np.ndarray, new: int) -> bool:

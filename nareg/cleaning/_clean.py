@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from nareg.cleaning import _compare, _directions
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._kinds import Kind, directions
-from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, drift_errors, drift_note, learn
+from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, corrections, learn
 from nareg.cleaning._limits import own_estimates
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, Method, SpaceTimeMethod
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
-from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, screen
+from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, rule_notes, screen, sensor_errors
 from nareg.cleaning._words import number, plural
 from nareg.io import Recipe
 from nareg.progress import ProgressCallback
+from nareg.quality import Flag, Rules
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, hide, intermittent
 
 #: What is said of an intermittent quantity.
@@ -32,7 +34,8 @@ def clean(
     readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False,
     noise: NoiseLike = None, transform: TransformLike = "auto", dynamics: DynamicsName = "auto", hidden: float = 0.08,
     unit: str | None = None, bounds: tuple[float | None, float | None] = (None, None), kind: Kind = "auto",
-    covariates: str | Sequence[str] = (), rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
+    covariates: str | Sequence[str] = (), quality: Rules | Mapping[str, Any] | None = None,
+    rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
 ) -> Cleaned:  # fmt: skip
     """Denoise the readings of a sensor network, fill their gaps and flag bad ones. No option is needed.
 
@@ -69,6 +72,9 @@ def clean(
     covariates : name or sequence of names
         Columns of ``stations``, such as the distance from the coast, that means and daily and yearly cycles may follow. They
         do where that lowers the error at stations left out one at a time. The altitude need not be named.
+    quality : nareg.quality.Rules or mapping, optional
+        Which checks are made, which findings are no faults, and whether sensors that drift, are off or have a wrong unit are
+        corrected, such as ``{"dismiss": ["Vernal: drift"], "correct": True}``.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
@@ -115,7 +121,7 @@ def clean(
     named = (covariates,) if isinstance(covariates, str) else tuple(covariates)
     network = assemble(readings, stations, strict=strict, recipe=Recipe(covariates=named))
     unit = network.readings.unit if unit is None else unit
-    settings = CleanSettings(noise, transform, dynamics, hidden, unit, bounds, kind, rng)
+    settings = CleanSettings(noise, transform, dynamics, hidden, unit, bounds, kind, rng, quality)
     return run(network, settings, progress)
 
 
@@ -125,10 +131,16 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     job = Job.of(network, settings, progress)
     if directions(network, settings.kind, settings.unit):
         return _directions.run(job)
-    screened = screen(job.y)
+    screened = screen(job.y, job.spared)
+    chosen = hide(np.where(screened, np.nan, job.y).T, job.share, job.rng).T
+    model, quality, without, corrected = learn(job, chosen, FITTED)
+    if corrected:
+        values, _ = corrections(corrected, job.y)
+        job = replace(job, network=replace(network, readings=replace(network.readings, values=values)))
+        screened = screen(job.y, job.spared)
+    if quality is not None and job.rules.threshold > 0:
+        screened &= quality.flags == Flag.BAD
     usable = np.where(screened, np.nan, job.y)
-    chosen = hide(usable.T, job.share, job.rng).T
-    model, quality, without = learn(job, chosen, FITTED)
     marks.append(perf_counter())
     compared = compare(job, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable))
     predicted = {name: method.predicted for name, method in compared.methods.items()}
@@ -144,8 +156,9 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     x, std, replaced = estimate(job, compared, method, list(errors.index))
     resting = intermittent(compared.good.T)
     final, std = _possible(job, compared, x, std, resting)
-    drift = drift_errors(compared.quality, job.y.shape)
-    job.note(drift_note(drift))
+    drift, said = sensor_errors(compared.quality, corrected, network.readings.values)
+    job.note(said)
+    job.notes.extend(rule_notes(job, compared.quality, corrected))
     edges = compared.methods.get(EDGES)
     result = Cleaned(
         x=frame(network, final), std=frame(network, std := np.hypot(std, drift)), flags=frame(network, compared.flags),
@@ -154,6 +167,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         network=network, hidden=compared.hidden.mask, smoothed=method.smoothed if isinstance(method, SpaceTimeMethod) else None,
         drift=drift, bounds=compared.ends, replaced=replaced | (final != compared.ends.clip(x)),
         reasons=tuple(_reasons(network, model, edges, (name, why), check_line, given=job.noise is not None)),
+        corrected=corrected, rules=job.rules,
     )  # fmt: skip
     job.tick("done", 1.0)
     suspects = set(result.suspects)

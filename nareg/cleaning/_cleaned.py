@@ -59,6 +59,9 @@ class Cleaned(CleanedTables):
         A row per station: ``readings``, share ``missing``, ``longest_gap`` in times; ``resolution``, in which readings are
         written; ``noise``, the standard deviation that the model gives it; ``above_neighbors``, the median of its readings
         less their mean; readings flagged ``suspect`` and ``bad``; kinds of ``faults``; and its nearest ``neighbors``.
+    corrections : DataFrame
+        A row per reading of a sensor that drifts, is off or has a wrong unit: ``reading``, ``corrected``, and the correction's
+        ``std``. They are used where ``correct`` of :class:`nareg.quality.Rules` is true.
     timings : dict of seconds
         ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
     """

@@ -15,7 +15,7 @@ from nareg.cleaning._compare import Hidden
 from nareg.cleaning._kinds import UNKNOWN, Wind, components, to_degrees, turn, turn_std
 from nareg.cleaning._learn import Job, learn, portion
 from nareg.cleaning._methods import MODEL, SpaceTimeMethod
-from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, screen
+from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, rule_notes, screen
 from nareg.cleaning._words import plural
 from nareg.quality import Flag
 from nareg.spacetime import LEVELS, Bounds, hide
@@ -46,9 +46,12 @@ class _Component:
         network = replace(job.network, readings=replace(job.network.readings, values=values, unit=None))
         beyond = BEYOND * max(1.0, float(np.nanmax(np.abs(values))))
         settings = replace(job.settings, transform=None, unit=None, bounds=(-beyond, beyond))
-        own = replace(job, network=network, settings=settings, report=portion(job.report, *part), notes=list(network.notes))
+        own = replace(
+            job, network=network, settings=settings, rules=replace(job.rules, correct=False), notes=list(network.notes),
+            report=portion(job.report, *part),
+        )  # fmt: skip
         usable = np.where(screened, np.nan, values)
-        model, quality, without = learn(own, chosen, FITTED)
+        model, quality, without, _ = learn(own, chosen, FITTED)
         return cls(own, compare(own, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable)))
 
     def estimated(self, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +79,7 @@ def run(job: Job) -> Cleaned:
     if isinstance(settings.kind, Wind):
         length = settings.kind.lengths(network)
         parts = (parts[0] * length, parts[1] * length)
-    screened = screen(y % 360)
+    screened = screen(y % 360, job.spared)
     chosen = hide(np.where(screened, np.nan, y % 360).T, job.share, job.rng).T
     halves = [
         _Component.of(job, values, part, screened, chosen) for values, part in zip(parts, ((0.0, 0.5), (0.5, 1.0)), strict=True)
@@ -100,6 +103,10 @@ def run(job: Job) -> Cleaned:
     for what, half in zip(("east", "north"), halves, strict=True):
         for note in half.job.notes[len(network.notes) :]:
             job.note(f"The part to the {what}: {note}")
+    judged = [half.compared.quality for half in halves if half.compared.quality is not None]
+    dismissed = tuple(s for quality in judged for s in quality.dismissed)
+    found = replace(judged[0], suspects=(), dismissed=dismissed) if judged else None
+    job.notes.extend(rule_notes(job, found, ()))
     gaps = 100 * float(np.isnan(y).mean())
     vectors = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [
@@ -121,7 +128,7 @@ def run(job: Job) -> Cleaned:
         errors=errors, method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=clean_error, coverage=coverage,
         unit=settings.unit, network=network, hidden=hidden.mask, smoothed=None, drift=np.zeros(y.shape),
         bounds=Bounds(-np.inf, np.inf), replaced=np.zeros(y.shape, dtype=bool), reasons=tuple(reasons),
-        kind="direction",
+        kind="direction", rules=job.rules,
         timings=dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]},
     )  # fmt: skip
 

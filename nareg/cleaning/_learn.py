@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +18,7 @@ from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, check, time
+from nareg.quality import Flag, Quality, Rules, Suspect, check, dismissals, muted
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
 
 #: Variances in the order of the stations, or by name; None estimates them.
@@ -30,10 +29,6 @@ FEWEST_READINGS, FEWEST_TIMES = 10, 10
 CONSTANT = 1e-12
 #: Faults that move a station's level, which the model would take for the station's own.
 LASTING = ("unit", "level", "swapped")
-#: A date, with or without a time of day, as evidence has it.
-DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
-#: Kinds of suspects whose readings the estimate follows.
-FOLLOWED = ("drift", "clock")
 #: Share of the time that one fit takes, of all that is done here.
 ONE_FIT = 0.94
 
@@ -54,6 +49,7 @@ class CleanSettings:
     bounds: tuple[float | None, float | None] = (None, None)
     kind: Kind = "auto"
     rng: np.random.Generator | None = None
+    quality: Rules | Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +61,7 @@ class Job:
     share: float  # of the readings that is hidden
     rng: np.random.Generator
     noise: np.ndarray | None  # (N,) known variances
+    rules: Rules
     report: ProgressCallback
     notes: list[str]
 
@@ -82,7 +79,9 @@ class Job:
                 f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or "
                 "convert the readings."
             )
-        return cls(network, settings, share, rng, noise, progress or (lambda _: None), notes)
+        rules = Rules.of(settings.quality)
+        dismissals(rules, network.readings.names, stamps(network.readings))  # raises for unknown stations
+        return cls(network, settings, share, rng, noise, rules, progress or (lambda _: None), notes)
 
     @property
     def y(self) -> np.ndarray:
@@ -93,12 +92,21 @@ class Job:
     def times(self) -> np.ndarray | None:
         return self.network.readings.timestamps
 
+    def spared(self, kind: str) -> np.ndarray:
+        """(N, T) True where the rules want no flag for a kind of finding."""
+        return muted(self.rules, self.network.readings.names, stamps(self.network.readings), kind)
+
     def tick(self, stage: str, fraction: float) -> None:
         self.report(Progress(stage, fraction=fraction))
 
     def note(self, sentence: str | None) -> None:
         if sentence is not None:
             self.notes.append(sentence)
+
+
+def stamps(readings: Readings) -> np.ndarray:
+    """(T,) times of the readings, as a model has them."""
+    return np.arange(len(readings.times)) if readings.timestamps is None else readings.timestamps
 
 
 def _check_size(y: np.ndarray) -> None:
@@ -123,56 +131,100 @@ def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
     return checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
 
 
-def learn(
-    job: Job, hidden: np.ndarray, until: float
-) -> tuple[SpaceTimeModel | SparseSpaceTimeModel | None, Quality | None, np.ndarray]:
-    """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit.
+class Learned(NamedTuple):
+    """What is learned of a network.
 
-    Returns
-    -------
+    Attributes
+    ----------
     model, quality
         None, with a note that gives the reason, where no model, or no check of the stations, is possible.
     without : (N, T) bool array
         Readings that the last fit left out, beyond what the check flags.
+    corrected : tuple of Suspect
+        Those whose corrected readings the last fit had.
     """
+
+    model: SpaceTimeModel | SparseSpaceTimeModel | None
+    quality: Quality | None
+    without: np.ndarray
+    corrected: tuple[Suspect, ...] = ()
+
+
+def learn(job: Job, hidden: np.ndarray, until: float) -> Learned:
+    """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit."""
     y, times, notes, progress = job.y, job.times, job.notes, job.report
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
     model = _fit(job, seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:
-        return None, None, without
+        return Learned(None, None, without)
     if isinstance(model, SparseSpaceTimeModel):
         notes.append(
             "In a network of this size only readings that all others contradict are flagged. Stations with many of them, or "
             "with much noise, are suspect. Drifts and wrong units are looked for among at most 500 stations."
         )
-        return model, None, model.excluded
+        return Learned(model, None, model.excluded & ~job.spared("spikes"))
     progress(Progress("checking readings", fraction=ONE_FIT * until))
-    quality = check(model, y, times=times)
-    misled = sorted({suspect.station for suspect in quality.suspects if suspect.kind in LASTING})
+    quality = check(model, y, times=times, rules=job.rules)
+    corrected = _correctable(job, quality)
+    y, _ = corrections(corrected, y)
+    right = {suspect.station for suspect in corrected}
+    misled = sorted({suspect.station for suspect in quality.suspects if suspect.kind in LASTING} - right)
     without[misled] = quality.flags[misled] == Flag.BAD
-    if not without.any():
-        return model, quality, without
+    if not without.any() and not corrected:
+        return Learned(model, quality, without)
     names = [job.network.readings.names[i] for i in misled]
-    notes.append(
-        f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, which look like "
-        "another unit or place: correct them and clean again."
-    )
-    again = _fit(job, np.where(without, np.nan, seen), portion(progress, ONE_FIT * until, until, prefix="once more: "))
+    if names:
+        notes.append(
+            f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, which look "
+            "like another unit or place: correct them and clean again."
+        )
+    usable = np.where(without, np.nan, y)
+    again = _fit(job, np.where(hidden, np.nan, usable), portion(progress, ONE_FIT * until, until, prefix="once more: "))
     if not isinstance(again, SpaceTimeModel):
-        return model, quality, without
+        return Learned(model, quality, without)
     # a model that was misled accuses others as well
-    return again, _rechecked(quality, check(again, np.where(without, np.nan, y), times=times), misled), without
+    second = check(again, usable, times=times, rules=job.rules)
+    return Learned(again, _rechecked(quality, second, misled, corrected), without, corrected)
 
 
-def _rechecked(first: Quality, second: Quality, misled: list[int]) -> Quality:
-    """The second check, and of the stations that misled the first model what the first one says."""
+def _correctable(job: Job, quality: Quality) -> tuple[Suspect, ...]:
+    """Suspects whose readings are to be corrected: none where they are not a minority, which the others could put right."""
+    result = tuple(suspect for suspect in quality.suspects if suspect.corrected is not None) if job.rules.correct else ()
+    stations, live = len({suspect.station for suspect in result}), int(np.isfinite(job.y).any(axis=1).sum())
+    if 2 * stations <= live:
+        return result
+    job.note(f"Nothing is corrected: {stations} of {live} stations would be, and the others are too few to say what is right.")
+    return ()
+
+
+def corrections(suspects: Iterable[Suspect], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N, T) readings with those of some suspects corrected, and the standard deviation of the correction, else NaN."""
+    values, std = y.copy(), np.full(y.shape, np.nan)
+    for suspect in suspects:
+        if suspect.corrected is not None:
+            values[suspect.station, suspect.columns] = suspect.corrected
+            std[suspect.station, suspect.columns] = suspect.corrected_std
+    return values, std
+
+
+def _rechecked(first: Quality, second: Quality, misled: list[int], corrected: tuple[Suspect, ...]) -> Quality:
+    """The second check, and of the stations that misled the first model, or are corrected, what the first one says."""
     parts = {name: getattr(second, name).copy() for name in ("flags", "scores", "badness")}
     for name, values in parts.items():
         values[misled] = getattr(first, name)[misled]
-    suspects = [s for s in first.suspects if s.station in misled] + [s for s in second.suspects if s.station not in misled]
+    for suspect in corrected:
+        at = (suspect.station, suspect.columns)
+        parts["flags"][at] = np.maximum(parts["flags"][at], Flag.SUSPECT)
+    suspects = [s for s in first.suspects if s.station in misled]
+    suspects += [replace(s, evidence=f"{s.evidence} Corrected.") for s in corrected]
+    suspects += [s for s in second.suspects if s.station not in misled]
+    dismissed = {(s.station, s.kind): s for s in (*first.dismissed, *second.dismissed)}
     timings = {"total": first.timings["total"] + second.timings["total"]}
-    return replace(first, **parts, suspects=tuple(sorted(suspects, key=lambda s: -s.score)), timings=timings)
+    return replace(
+        first, **parts, suspects=tuple(sorted(suspects, key=lambda s: -s.score)), dismissed=tuple(dismissed.values()),
+        timings=timings,
+    )  # fmt: skip
 
 
 def portion(progress: ProgressCallback, begin: float, end: float, prefix: str = "") -> ProgressCallback:
@@ -226,49 +278,3 @@ def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel 
     sentences = [f"{note[0].upper()}{note[1:]}" for note in model.details.notes]
     notes += [sentence for sentence in sentences if sentence not in notes]
     return model
-
-
-def in_own_times(quality: Quality, readings: Readings) -> Quality:
-    """The quality with evidence in the table's own times, where these have a zone: all is computed in UTC."""
-    if readings.zone is None or readings.timestamps is None:
-        return quality
-    labels = dict(zip(map(time, readings.timestamps), readings.times, strict=True))
-
-    def own(evidence: str) -> str:
-        return DATE.sub(lambda date: labels.get(date[0], date[0]), evidence)
-
-    return replace(quality, suspects=tuple(replace(s, evidence=own(s.evidence)) for s in quality.suspects))
-
-
-def without_spikes(quality: Quality, bad: np.ndarray) -> Quality:
-    """The quality without the flags of single readings, (N, T) other ones ``bad``, and without suspects for these."""
-    flags = quality.flags.copy()
-    flags[~bad & (flags == Flag.BAD)] = Flag.GOOD
-    return replace(quality, flags=flags, suspects=tuple(s for s in quality.suspects if s.kind != "spikes"))
-
-
-def drift_errors(quality: Quality | None, shape: tuple[int, int]) -> np.ndarray:
-    """(N, T) how far a station that drifts, or has a wrong clock, is off during that time, 0 elsewhere.
-
-    The estimate there follows its readings. Whether they or the other stations are right, readings cannot tell.
-    """
-    result = np.zeros(shape)
-    if quality is None:
-        return result
-    for s in quality.suspects:
-        if np.isfinite(s.size) and s.kind in FOLLOWED:
-            during = (quality.times >= s.start) & (quality.times <= s.stop)
-            result[s.station, during] = np.maximum(result[s.station, during], s.size)
-    return result
-
-
-def drift_note(errors: np.ndarray) -> str | None:
-    """What they do to the estimate, in a sentence."""
-    stations = int(errors.any(axis=1).sum())
-    if not stations:
-        return None
-    what = "drifts or has a wrong clock" if stations == 1 else "drift or have a wrong clock"
-    return (
-        f"{plural(stations, 'station')} {what}: the estimate there follows the readings, and its band is as wide as they are "
-        "off. To have it from the other stations instead, remove these readings and clean again."
-    )

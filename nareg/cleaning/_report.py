@@ -39,6 +39,7 @@ DIGITS = 4
 TABLES = ("clean", "std", "flags")
 REPORT = "report.html"
 MODEL = "model.npz"
+CORRECTIONS = "corrections.csv"
 FORMATS = ("csv", "parquet", "netcdf")
 
 
@@ -86,6 +87,7 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
             }
             for s in suspects[:MAX_SUSPECTS]
         ],
+        "dismissed": events(cleaned.quality.dismissed) if cleaned.quality is not None else (),
         "more_suspects": max(len(suspects) - MAX_SUSPECTS, 0),
         "rows": list(table_of.head(MAX_STATIONS).iterrows()), "more_rows": max(len(table_of) - MAX_STATIONS, 0),
         "silence": silence(cleaned),
@@ -131,16 +133,16 @@ def _encoded(figure: Figure) -> str:
 
 def files(form: str) -> tuple[str, ...]:
     """Names of the files of one of :data:`FORMATS`."""
-    return (*(("clean.nc",) if form == "netcdf" else (f"{name}.{form}" for name in TABLES)), REPORT, MODEL)
+    return (*(("clean.nc",) if form == "netcdf" else (f"{name}.{form}" for name in TABLES)), CORRECTIONS, REPORT, MODEL)
 
 
 def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
     """Name of each of the :func:`files`, and the function that writes it; without a model there is no file of it."""
-    tables = _tables(cleaned, form) | {REPORT: partial(write, cleaned)}
+    tables = _tables(cleaned, form) | {CORRECTIONS: partial(_corrections, cleaned)} | {REPORT: partial(write, cleaned)}
     model = cleaned.model
     if model is None:
         return tables
-    whole = with_readings(model, cleaned.network.readings.values, cleaned.flags.to_numpy().T)
+    whole = with_readings(model, cleaned.readings, cleaned.flags.to_numpy().T)
     return tables | {MODEL: whole.save}
 
 
@@ -155,14 +157,24 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
     if form == "netcdf":
         return {"clean.nc": lambda path: _netcdf(path, cleaned)}
     if form == "parquet":
-        frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.flags), strict=False)
+        frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.written_flags), strict=False)
         return {name: partial(write_frame, frame=frame) for name, frame in frames}
     places = decimals(cleaned.std.to_numpy())
     return {
         "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
         "std.csv": lambda path: table(path, cleaned, np.round(cleaned.std.to_numpy(), places)),
-        "flags.csv": lambda path: table(path, cleaned, cleaned.flags.to_numpy()),
+        "flags.csv": lambda path: table(path, cleaned, cleaned.written_flags.to_numpy()),
     }
+
+
+def _corrections(cleaned: CleanedTables, path: Path) -> None:
+    """Write the corrected readings; without any, remove those of an earlier run."""
+    found = cleaned.corrections
+    if found.empty:
+        path.unlink(missing_ok=True)
+        return
+    places = decimals(cleaned.std.to_numpy())
+    write_rows(path, list(found.columns), found.round({"corrected": places, "std": places}).itertuples(index=False))
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

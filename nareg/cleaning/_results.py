@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 
+from nareg.cleaning._learn import corrections
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
-from nareg.quality import Flag, Quality
+from nareg.quality import KINDS, Flag, FlagScheme, Quality, Rules, Suspect
 from nareg.results import WeightDesign
 from nareg.spacetime import Bounds, Smoothed, SpaceTimeModel, SparseSpaceTimeModel, dataset_of
 
@@ -22,6 +24,36 @@ if TYPE_CHECKING:
 #: Where stations are not checked one by one, those with more than this share of bad readings are suspect, and those whose noise
 #: variance is so many times the median station's.
 SUSPECT, NOISY = 0.02, 6.0
+#: Kinds of faults whose readings are bad.
+BAD_KINDS = ("stuck", "unit", "level", "swapped", "spikes")
+
+
+def in_scheme(flags: pd.DataFrame, suspects: Iterable[Suspect], scheme: FlagScheme) -> pd.DataFrame:
+    """Flags (T, N) as codes, as 0 and 1, or as words with the kind of fault."""
+    codes = flags.to_numpy()
+    if scheme == "qartod":
+        return flags
+    if scheme == "binary":
+        return flags.isin((Flag.SUSPECT, Flag.BAD)).astype("int8")
+    words = np.full(codes.shape, "ok", dtype=object)
+    words[codes == Flag.UNKNOWN] = "not checked"
+    words[codes == Flag.SUSPECT] = "suspect"
+    words[codes == Flag.BAD] = "spikes outlier"
+    words[codes == Flag.MISSING] = "gap"
+    for s in sorted(suspects, key=lambda s: KINDS.index(s.kind), reverse=True):
+        own = codes[s.columns, s.station]
+        # a bad reading of a drifting sensor is bad for itself
+        for flag, word, kinds in ((Flag.SUSPECT, "suspect", KINDS), (Flag.BAD, "outlier", BAD_KINDS)):
+            if s.kind in kinds:
+                words[s.columns[own == flag], s.station] = f"{s.kind} {word}"
+    return flags.astype(object).mask(np.ones(codes.shape, dtype=bool), words)
+
+
+def written_in(cells: set[object], scheme: FlagScheme) -> bool:
+    """Whether cells of a table of flags can be of a scheme."""
+    if scheme == "labels":
+        return all(isinstance(cell, str) for cell in cells)
+    return cells <= (set(Flag) if scheme == "qartod" else {0, 1})
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +82,35 @@ class CleanedTables:
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
     kind: str = "number"
+    corrected: tuple[Suspect, ...] = field(default=(), repr=False)  # whose corrected readings are used
+    rules: Rules = field(default_factory=Rules, repr=False)
+
+    @property
+    def readings(self) -> np.ndarray:
+        """(N, T) readings that are used, corrected ones in the place of the others."""
+        return corrections(self.corrected, self.network.readings.values)[0]
+
+    @property
+    def corrections(self) -> pd.DataFrame:
+        """A row per reading of a sensor that drifts, is off or has a wrong unit, corrected, with the correction's ``std``."""
+        import pandas as pd
+
+        found = () if self.quality is None else self.quality.suspects
+        readings = self.network.readings
+        tables = [
+            pd.DataFrame({
+                "time": [readings.times[t] for t in s.columns], "station": s.name, "kind": s.kind,
+                "reading": readings.values[s.station, s.columns], "corrected": s.corrected, "std": s.corrected_std,
+            })
+            for s in (self.corrected or found) if s.corrected is not None
+        ]  # fmt: skip
+        columns = ["time", "station", "kind", "reading", "corrected", "std"]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+
+    @property
+    def written_flags(self) -> pd.DataFrame:
+        """The flags as the rules want them written."""
+        return in_scheme(self.flags, () if self.quality is None else self.quality.suspects, self.rules.flags)
 
     @property
     def suspects(self) -> tuple[str, ...]:

@@ -66,9 +66,9 @@ class _Tidy:
         for (name, cleaned), where in zip(results.items(), at, strict=True):
             places = decimals(cleaned.std.to_numpy())
             x, std = (np.round(frame.to_numpy(), places) for frame in (cleaned.x, cleaned.std))
-            parts = (cleaned.network.readings.values.T, x, std, cleaned.flags.to_numpy())
+            parts = (cleaned.network.readings.values.T, x, std, cleaned.written_flags.to_numpy())
             for end, values in zip(ENDS, parts, strict=True):
-                full = np.full(there.shape, np.nan)
+                full = np.full(there.shape, np.nan, dtype=np.result_type(values, float))
                 full[where] = values
                 columns[name + end] = full[there]
         t, s = np.nonzero(there)
@@ -78,7 +78,10 @@ class _Tidy:
 
 def _csv(tidy: _Tidy, path: Path) -> None:
     cells = [
-        ["" if value != value else int(value) if name.endswith(ENDS[-1]) else value for value in values.tolist()]
+        [
+            "" if value != value else int(value) if name.endswith(ENDS[-1]) and not isinstance(value, str) else value
+            for value in values.tolist()
+        ]
         for name, values in tidy.columns.items()
     ]
     write_rows(path, ["time", "station", *tidy.columns], zip(tidy.labels, tidy.stations, *cells, strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,14 +11,14 @@ import numpy as np
 
 from nareg.cleaning import _compare
 from nareg.cleaning._compare import Hidden, contradicted
-from nareg.cleaning._learn import Job, in_own_times, portion, without_spikes
+from nareg.cleaning._learn import Job, corrections, portion, stamps
 from nareg.cleaning._limits import failed, limits
 from nareg.cleaning._methods import EDGES, LINE, MEDIAN, MODEL, WEIGHT, EdgeWeights, Method, SpaceTimeMethod, simple_methods
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.errors import NaregError
-from nareg.io import readings_to_frame
-from nareg.quality import Flag, Quality, far_out
+from nareg.io import Readings, readings_to_frame
+from nareg.quality import Flag, Quality, Suspect, dismissals, far_out, time
 from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, stuck
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 #: Where the fit and the check of the readings end on the progress bar, simple methods, and edge weights; smoothing is the rest.
 FITTED, PREDICTED, COMPARED = 0.7, 0.8, 0.94
+#: A date, with or without a time of day, as evidence has it.
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
+#: Kinds of suspects whose readings the estimate follows.
+FOLLOWED = ("drift", "clock")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +45,11 @@ class Compared:
     ends: Bounds
 
 
-def screen(y: np.ndarray) -> np.ndarray:
-    """(N, T) True for absurd and stuck readings, unless all are."""
+def screen(y: np.ndarray, spared: Callable[[str], np.ndarray | bool] = lambda _: False) -> np.ndarray:
+    """(N, T) True for absurd and stuck readings, unless all are; but those that are ``spared`` from a kind of finding."""
     still = stuck(y.T)
-    screened = (still | far_out(y.T, still)).T
+    absurd = far_out(y.T, still).T & np.logical_not(spared("spikes"))
+    screened = absurd | (still.T & np.logical_not(spared("stuck")))
     if screened[np.isfinite(y)].all():
         screened[:] = False
     return screened
@@ -164,3 +171,68 @@ def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> t
 def frame(network: StationNetwork, values: np.ndarray) -> pd.DataFrame:
     table = readings_to_frame(replace(network.readings, values=values))
     return table.astype("int8") if values.dtype == np.int8 else table
+
+
+def in_own_times(quality: Quality, readings: Readings) -> Quality:
+    """The quality with evidence in the table's own times, where these have a zone: all is computed in UTC."""
+    if readings.zone is None or readings.timestamps is None:
+        return quality
+    labels = dict(zip(map(time, readings.timestamps), readings.times, strict=True))
+
+    def own(evidence: str) -> str:
+        return DATE.sub(lambda date: labels.get(date[0], date[0]), evidence)
+
+    suspects, dismissed = (
+        tuple(replace(s, evidence=own(s.evidence)) for s in group) for group in (quality.suspects, quality.dismissed)
+    )
+    return replace(quality, suspects=suspects, dismissed=dismissed)
+
+
+def without_spikes(quality: Quality, bad: np.ndarray) -> Quality:
+    """The quality without the flags of single readings, (N, T) other ones ``bad``, and without suspects for these."""
+    flags = quality.flags.copy()
+    flags[~bad & (flags == Flag.BAD)] = Flag.GOOD
+    return replace(quality, flags=flags, suspects=tuple(s for s in quality.suspects if s.kind != "spikes"))
+
+
+def sensor_errors(quality: Quality | None, corrected: Sequence[Suspect], y: np.ndarray) -> tuple[np.ndarray, str | None]:
+    """(N, T) how far a station that drifts, or has a wrong clock, is off during that time, 0 elsewhere; what it does, in words.
+
+    The estimate there follows its readings. Whether they or the other stations are right, readings cannot tell. Corrected
+    readings are off by what is not known of the correction.
+    """
+    result = np.zeros(y.shape)
+    if quality is None:
+        return result, None
+    done = {(s.station, s.kind, s.start) for s in corrected}
+    for s in quality.suspects:
+        if np.isfinite(s.size) and s.kind in FOLLOWED and (s.station, s.kind, s.start) not in done:
+            during = (quality.times >= s.start) & (quality.times <= s.stop)
+            result[s.station, during] = np.maximum(result[s.station, during], s.size)
+    stations = int(result.any(axis=1).sum())
+    what = "drifts or has a wrong clock" if stations == 1 else "drift or have a wrong clock"
+    sentence = (
+        f"{plural(stations, 'station')} {what}: the estimate there follows the readings, and its band is as wide as they are "
+        "off. To have it from the other stations instead, remove these readings and clean again."
+    )
+    return np.fmax(result, corrections(corrected, y)[1]), sentence if stations else None
+
+
+def rule_notes(job: Job, quality: Quality | None, corrected: Sequence[Suspect]) -> list[str]:
+    """What is to be said of dismissals and corrections."""
+    readings, notes = job.network.readings, []
+    dismissed = () if quality is None else quality.dismissed
+    for entry in dismissals(job.rules, readings.names, stamps(readings)):
+        if not any(
+            s.station == entry.station and entry.kind in (None, s.kind) and entry.during[s.columns].any() for s in dismissed
+        ):
+            notes.append(f"No finding matches the dismissal {entry.text!r}: check station, kind and times, or delete it.")
+    able = () if quality is None or corrected else tuple(s for s in quality.suspects if s.corrected is not None)
+    for suspect in corrected:
+        later = np.isfinite(job.y[suspect.station, suspect.columns[-1] + 1 :]).any()
+        end = " Its later readings are as they were: a correction is not extrapolated." if later else ""
+        notes.append(f"{suspect.name}, {suspect.kind}: {plural(suspect.columns.size, 'reading')} corrected.{end}")
+    if able and not job.rules.correct:
+        names = ", ".join(dict.fromkeys(s.name for s in able))
+        notes.append(f"Corrections of {names} are not applied: nareg clean --correct, or quality={{'correct': True}}, does it.")
+    return notes

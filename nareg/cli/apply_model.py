@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from nareg.cli import inputs
+from nareg.cli.clean import Judging
 from nareg.cli.inputs import Columns, Strict, errors, grouped, print_line, stage_bar
 
 
@@ -23,6 +24,7 @@ def apply(
     upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity.")] = None,
     *,
     columns: Columns,
+    judging: Judging,
     strict: Strict = False,
 ) -> None:
     """Clean tomorrow's readings with a learned model, and add them to its tables. Nothing is learned anew.
@@ -34,7 +36,7 @@ def apply(
 
     folder = model.parent if out is None else out
     files = inputs.in_folders(readings)
-    recipe = columns.of_one()
+    (recipe,) = judging.added([columns.of_one()])
     fitted = spacetime.load(model)
     if not folder.is_dir():
         inputs.folder(folder)
@@ -46,8 +48,9 @@ def apply(
         applied.append(folder)
     for note in applied.notes:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
-    for suspect in events(applied.suspects):
-        print_line(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
+    for word, found in (("suspect", applied.suspects), ("dismissed", applied.dismissed)):
+        for suspect in events(found):
+            print_line(f"{word} {suspect.name}, {suspect.kind}: {suspect.evidence}")
     times = applied.readings.times
     print_line(
         f"{len(times):,} times of {len(applied.readings.names):,} stations, {times[0]} to {times[-1]}, added in {folder}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,6 +62,38 @@ class DynamicsOption(StrEnum):
     full = "full"
 
 
+class FlagOption(StrEnum):
+    """What is written for the flags of readings."""
+
+    qartod = "qartod"
+    labels = "labels"
+    binary = "binary"
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What the user decides of findings."""
+
+    dismiss: Annotated[
+        list[str] | None, typer.Option(help="A finding that is no fault, such as 'Vernal: drift'; again for more.")
+    ] = None
+    flags: Annotated[
+        FlagOption | None, typer.Option(help="What is written for flags: QARTOD codes, words, or 1 for suspect and bad.")
+    ] = None
+
+    def added(self, recipes: list[Recipe]) -> list[Recipe]:
+        """Recipes with what options say beside the entries of ``[quality]``, or in their place."""
+        from nareg.quality import Rules
+
+        results = []
+        for recipe in recipes:
+            rules = Rules.of(recipe.quality)
+            flags = rules.flags if self.flags is None else self.flags.value
+            rules = replace(rules, dismiss=(*rules.dismiss, *(self.dismiss or ())), flags=flags)
+            results.append(replace(recipe, quality=asdict(rules)))
+        return results
+
+
 @dataclass(frozen=True)
 class CleanOptions:
     """What is known of the readings, and how the model is chosen."""
@@ -92,6 +124,9 @@ class CleanOptions:
     ] = DynamicsOption.auto
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7
     hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08
+    correct: Annotated[
+        bool, typer.Option("--correct", help="Use the corrected readings of sensors that drift or have a wrong unit.")
+    ] = False
     seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0
 
     @property
@@ -99,11 +134,13 @@ class CleanOptions:
         """Those that options name."""
         return [Path(value) for value in (self.noise, self.noise_std) if value is not None and inputs.is_file(value)]
 
-    def settings(self, network: StationNetwork) -> CleanSettings:
+    def settings(self, network: StationNetwork, recipe: Recipe) -> CleanSettings:
         """The settings for a network."""
         from nareg.cleaning import CleanSettings
         from nareg.cli.plausibility import noise_line
+        from nareg.quality import Rules
 
+        rules = Rules.of(recipe.quality)
         variance = inputs.noise_variance(self.noise, self.noise_std, network.readings.names, network.stations)
         if variance is not None:
             noise_line(variance, "given")
@@ -116,6 +153,7 @@ class CleanOptions:
             bounds=(self.lower, self.upper),
             kind=self.kind.value,
             rng=np.random.default_rng(self.seed),
+            quality=replace(rules, correct=rules.correct or self.correct),
         )
 
 
@@ -142,6 +180,7 @@ def clean(
     *,
     options: CleanOptions,
     columns: Columns,
+    judging: Judging,
     strict: Strict = False,
 ) -> None:
     """Denoise readings, fill their gaps and flag bad ones. No option is needed.
@@ -153,7 +192,7 @@ def clean(
 
     files, places = inputs.tables(stations, readings)
     tables: Tables = (files[0] if len(files) == 1 else files, places)
-    recipes = columns.recipes()
+    recipes = judging.added(columns.recipes())
     given = (stations, *files, *options.files, *columns.files)
 
     def clean_one(recipe: Recipe, folder: Path) -> Cleaned:
@@ -216,7 +255,7 @@ def _clean_one(
         network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
-        settings = options.settings(network)
+        settings = options.settings(network, recipe)
         if options.speed is not None and cleaning.directions(network, settings.kind, settings.unit):
             speeds = cleaning.read_known(tables[0], network.readings.names, strict, replace(recipe, value=options.speed))
             settings = replace(settings, kind=cleaning.Wind(speeds))

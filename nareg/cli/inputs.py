@@ -74,6 +74,8 @@ def print_suspects(quality: Quality, rest: str) -> None:
         print_line(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
     if len(suspects) > MAX_SUSPECTS:
         print_line(f"{len(suspects) - MAX_SUSPECTS} more suspects: see {rest}")
+    for suspect in events(quality.dismissed):
+        print_line(f"dismissed {suspect.name}, {suspect.kind}: {suspect.evidence}")
 
 
 class Center(StrEnum):

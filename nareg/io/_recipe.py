@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class Recipe:
         What to read of a database (SQLite), such as ``"select time, station, value from readings"``. Default: its only table.
     crs : str, optional
         Reference system of ``x`` and ``y``, such as ``"EPSG:28992"``. They become latitude and longitude (needs pyproj).
+    quality : mapping, optional
+        The table ``[quality]``: rules of the checks, as in :class:`nareg.quality.Rules`.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class Recipe:
     use_flags: bool | None = None
     query: str | None = None
     crs: str | None = None
+    quality: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -104,6 +107,9 @@ class Recipe:
             if field.name == "use_flags":
                 if value not in (None, True, False):
                     raise InputError(f"use_flags is {value!r}: pass true or false.")
+            elif field.name == "quality":
+                if value is not None and not isinstance(value, Mapping):
+                    raise InputError(f"quality is {value!r}: write a table [quality] with its entries.")
             elif field.name in ("station", "time", "covariates", "missing", "bad"):
                 names = (value,) if isinstance(value, str) else tuple(value)
                 if not all(isinstance(name, str) for name in names):
@@ -166,8 +172,14 @@ class Recipe:
             f"{field.name} = {json.dumps(value, ensure_ascii=False)}"
             + (f"  # {remarks[field.name]}" if field.name in remarks else "")
             for field in fields(self)
-            if (value := getattr(self, field.name)) not in (None, ())
+            if field.name != "quality" and (value := getattr(self, field.name)) not in (None, ())
         ]
+        if self.quality:
+            lines += [
+                "",
+                "[quality]",
+                *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in self.quality.items()),
+            ]
         with atomic_write(path) as handle:
             handle.write((TITLE + "\n".join(lines) + "\n").encode())
 

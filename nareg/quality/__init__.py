@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from nareg.quality._check import check, scores
 from nareg.quality._residuals import far_out as far_out
+from nareg.quality._results import KINDS as KINDS
 from nareg.quality._results import Flag, Quality, Suspect
 from nareg.quality._results import events as events
 from nareg.quality._results import time as time
+from nareg.quality._rules import FlagScheme as FlagScheme
+from nareg.quality._rules import Rules
+from nareg.quality._rules import dismissals as dismissals
+from nareg.quality._rules import muted as muted
 
-__all__ = ["Flag", "Quality", "Suspect", "check", "scores"]
+__all__ = ["Flag", "Quality", "Rules", "Suspect", "check", "scores"]

@@ -14,6 +14,7 @@ from nareg.quality import _single, _slow
 from nareg.quality._others import isolated, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Finding, Flag, Quality
+from nareg.quality._rules import Rules, judged, muted
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
 
 #: Tests that need no model, and those of single readings.
@@ -23,7 +24,9 @@ TESTS = (*SILENT, _single.spikes, _single.noisy)
 MODELS = (SpaceTimeModel, SparseSpaceTimeModel)
 
 
-def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> Quality:
+def check(
+    model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, rules: Rules | None = None
+) -> Quality:
     """Flag bad readings and list the faulty stations, each with its evidence.
 
     Parameters
@@ -34,6 +37,8 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
         NaN where missing. Default: the readings that the model was fitted to.
     times : (T,) array, optional
         Needed for readings at other times than those of the fit.
+    rules : Rules, optional
+        Which checks are made, and which findings are dismissed.
 
     Returns
     -------
@@ -89,13 +94,15 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     if not isinstance(model, SpaceTimeModel):
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
     started = perf_counter()
+    rules = Rules.of(rules)
     residuals = compute_residuals(model, readings, times)
     if residuals.intermittent:
         resting = [finding for test in (*SILENT, _single.spikes) for finding in test(residuals)]
-        quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), isolated(residuals))
+        quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), rules)
         return replace(quality, timings={"total": perf_counter() - started})
     seen = others(residuals)
-    findings = _slow.misplaced(residuals, seen)
+    misplaced = _slow.misplaced(residuals, seen)
+    findings, no_faults = judged(rules, misplaced, residuals.names, residuals.grid.values)
     if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
         stations = sorted({finding.station for finding in findings})
         findings += [finding for test in SILENT for finding in test(residuals) if finding.station in stations]
@@ -114,7 +121,7 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     usual = residuals.readings[np.isfinite(residuals.readings) & ~residuals.by_station(residuals.absurd)]
     widest = float(np.ptp(usual)) if usual.size else 0.0
     believable = [finding for finding in findings + slow if not finding.size > widest]
-    quality = _quality(residuals, believable, background, isolated(residuals))
+    quality = _quality(residuals, believable + no_faults, background, rules)
     return replace(quality, timings={"total": perf_counter() - started})
 
 
@@ -161,12 +168,15 @@ def scores(
     return check(model, readings, times=times).badness
 
 
-def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray, apart: np.ndarray) -> Quality:
-    there = np.isfinite(residuals.readings)
+def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray, rules: Rules) -> Quality:
+    there, apart = np.isfinite(residuals.readings), isolated(residuals)
+    names, times = residuals.names, residuals.grid.values
+    findings, dismissed = judged(rules, findings, names, times)
     scores = residuals.by_station(residuals.scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
     flags[residuals.by_station(residuals.spikes_beyond(_single.SUSPECT_SHARE * residuals.limit))] = Flag.SUSPECT
     flags[residuals.by_station(residuals.spiky | residuals.absurd)] = Flag.BAD
+    flags[muted(rules, names, times, "spikes") | (np.abs(scores) < rules.threshold)] = Flag.GOOD
     badness = np.fmax(_single.spike_scores(residuals), background)
     for finding in findings:
         at = (finding.station, finding.columns)
@@ -175,5 +185,8 @@ def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarr
     flags[(there.sum(axis=1) < FEWEST)[:, None] | (apart[:, None] & (flags == Flag.GOOD))] = Flag.UNKNOWN
     flags[~there] = Flag.MISSING
     badness[~there] = np.nan
-    suspects = sorted((finding.suspect(residuals.names, residuals.grid.values) for finding in findings), key=lambda s: -s.score)
-    return Quality(flags, np.where(there, scores, np.nan), badness, tuple(suspects), residuals.grid.values)
+    suspects, no_faults = (
+        tuple(sorted((finding.suspect(names, times) for finding in group), key=lambda s: -s.score))
+        for group in (findings, dismissed)
+    )
+    return Quality(flags, np.where(there, scores, np.nan), badness, suspects, times, no_faults)

@@ -9,7 +9,7 @@ shows in the pooled spread of these ratios, per width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -39,6 +39,8 @@ NEAR = 0.3
 SHORT = 16
 #: By chance it is so many times the model's.
 CHANCE = 1.1
+#: The course of an error has so many knots, and so many readings from one to the next.
+KNOTS, BETWEEN = 5, 8
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
@@ -135,10 +137,12 @@ def _own_spread(shapes: list[Scan], T: int, N: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Lasting(Fault):
-    """The clearest lasting error of a station."""
+    """The clearest lasting error of a station: its course from ``start`` up to ``stop``, and the standard deviation of that."""
 
     shape: str
     height: float
+    course: np.ndarray = field(compare=False)
+    std: np.ndarray = field(compare=False)
 
 
 class LastingErrors:
@@ -169,16 +173,36 @@ class LastingErrors:
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
         height = self._height(station, shape, start)
-        return Lasting(station, start, start + shape.width, float(self.peaks[station]), shape.name, height)
+        course = self._course(station, start, start + shape.width)
+        return Lasting(station, start, start + shape.width, float(self.peaks[station]), shape.name, height, *course)
 
     def _height(self, station: int, shape: Scan, start: int) -> float:
         """The height by least squares of whole residuals: the ratio caps them, and a jump is their largest."""
-        seen, T = self.seen, len(self.seen.white)
-        error = np.zeros(T)
-        error[start : start + shape.width] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
-        columns = np.column_stack([error, seen.slow, seen.residual[:, station]])
+        error = np.zeros((len(self.seen.white), 1))
+        error[start : start + shape.width, 0] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
+        shapes, residual = self._white(station, error)
+        return float(np.linalg.lstsq(shapes, residual, rcond=None)[0][0])
+
+    def _white(self, station: int, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Errors (T, n) beside what the fit took, and the station's residual, as white noise where there are readings."""
+        seen = self.seen
+        columns = np.column_stack([errors, seen.slow, seen.residual[:, station]])
         white = seen.whitener.of_series([station]).apply(columns)[seen.observed[:, station]]
-        return float(np.linalg.lstsq(white[:, :-1], white[:, -1], rcond=None)[0][0])
+        return white[:, :-1], white[:, -1]
+
+    def _course(self, station: int, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """The error in a span, lines between a few knots, by least squares, and its standard deviation."""
+        n = max(min(KNOTS, int(self.seen.observed[start:stop, station].sum()) // BETWEEN), 1)
+        lines = np.array(
+            [np.interp(np.arange(stop - start), np.linspace(0, stop - start - 1, n), unit) for unit in np.eye(n)]
+        ).T
+        errors = np.zeros((len(self.seen.white), n))
+        errors[start:stop] = lines
+        shapes, residual = self._white(station, errors)
+        heights = np.linalg.lstsq(shapes, residual, rcond=None)[0]
+        left = float(np.sum((residual - shapes @ heights) ** 2)) / max(residual.size - shapes.shape[1], 1)
+        covariance = max(left, 1.0) * np.linalg.pinv(shapes.T @ shapes)[:n, :n]
+        return lines @ heights[:n], np.sqrt(np.maximum(np.einsum("tk,kl,tl->t", lines, covariance, lines), 0.0))
 
     def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
         """The clearest error of every station that is suspect, the largest first."""

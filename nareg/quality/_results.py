@@ -51,6 +51,10 @@ class Suspect:
         One sentence.
     size : float
         How far a drifting station, or one with a wrong clock, is off, in the unit of the readings; NaN for other faults.
+    columns : int array
+        Which of the station's readings these are.
+    corrected, corrected_std : arrays or None
+        These readings without the error of the sensor, and the standard deviation of the correction; None where it has none.
     """
 
     station: int
@@ -61,6 +65,9 @@ class Suspect:
     stop: np.datetime64 | float
     evidence: str
     size: float = math.nan
+    columns: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int), repr=False, compare=False)
+    corrected: np.ndarray | None = field(default=None, repr=False, compare=False)
+    corrected_std: np.ndarray | None = field(default=None, repr=False, compare=False)
 
 
 def events(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
@@ -105,6 +112,8 @@ class Quality:
     suspects : tuple of Suspect
         Largest score first.
     times : (T,) array
+    dismissed : tuple of Suspect
+        Findings that the :class:`Rules` dismiss.
     timings : dict of seconds
         ``"total"``.
     """
@@ -114,6 +123,7 @@ class Quality:
     badness: np.ndarray
     suspects: tuple[Suspect, ...]
     times: np.ndarray
+    dismissed: tuple[Suspect, ...] = ()
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     def count(self, flag: Flag) -> int:
@@ -127,6 +137,7 @@ class Quality:
         if not self.suspects:
             lines.append("no suspect stations")
         lines += [f"  {suspect.name}, {suspect.kind}: {suspect.evidence}" for suspect in events(self.suspects)]
+        lines += [f"  dismissed {suspect.name}, {suspect.kind}: {suspect.evidence}" for suspect in events(self.dismissed)]
         return "\n".join(lines)
 
 
@@ -148,6 +159,8 @@ class Finding:
         Badness of each of these readings; default the score.
     size : float
         How far off they are, in the unit of the readings; NaN where that is not one number.
+    corrected, corrected_std : arrays or None
+        As in :class:`Suspect`.
     """
 
     station: int
@@ -158,11 +171,16 @@ class Finding:
     evidence: str
     level: np.ndarray | None = None
     size: float = math.nan
+    corrected: np.ndarray | None = None
+    corrected_std: np.ndarray | None = None
 
     def suspect(self, names: tuple[str, ...], times: np.ndarray) -> Suspect:
         """The finding with the station's name and dates, as a user gets it."""
         first, last = (times[self.columns[k]] for k in (0, -1))
-        return Suspect(self.station, names[self.station], self.kind, float(self.score), first, last, self.evidence, self.size)
+        return Suspect(
+            self.station, names[self.station], self.kind, float(self.score), first, last, self.evidence, self.size,
+            self.columns, self.corrected, self.corrected_std,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

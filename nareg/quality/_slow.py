@@ -10,7 +10,7 @@ import numpy as np
 
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting, tell
-from nareg.quality._level import Conversion, Response, conversions, responses
+from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, responses
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault, Finding, Flag, count, duration, number, span
@@ -153,17 +153,33 @@ def _columns(residuals: Residuals, station: int, fault: Fault | SwappedPair) -> 
 def _unit(residuals: Residuals, c: Conversion) -> Finding:
     columns, what = _columns(residuals, c.station, c)
     evidence = f"{what} are {c.ratio:.1f} standard deviations from the other stations, and fit them if they are {c.name}."
-    return Finding(c.station, "unit", c.ratio, columns, Flag.BAD, evidence)
+    factor, constant = next((factor, constant) for name, factor, constant in CONVERSIONS if name == c.name)
+    right = (residuals.readings[c.station, columns] - constant) / factor
+    return Finding(c.station, "unit", c.ratio, columns, Flag.BAD, evidence, corrected=right, corrected_std=np.zeros(right.size))
 
 
 def _level(residuals: Residuals, r: Response) -> Finding:
     columns, what = _columns(residuals, r.station, r)
-    model, values = residuals.model, residuals.readings[[r.station]][:, columns]
-    right = model.to_readings(model.to_unit(values) - r.level)  # the level that is off was read, so that it is taken away
+    values = residuals.readings[r.station, columns]
+    right, std = _undone(
+        residuals, r.station, columns, r.level, abs(r.level) / r.ratio
+    )  # the level that is off was read, so that it is taken away
     shift = float(np.median(np.abs(values - right)))
     follows = "" if np.isnan(r.slope) else f", and follow the other stations by a factor of {number(r.slope)}"
     evidence = f"Its {what} are off by {number(shift)}, {r.ratio:.1f} standard deviations of the stations' levels{follows}."
-    return Finding(r.station, "level", r.ratio, columns, Flag.BAD, evidence, size=shift)
+    finding = Finding(r.station, "level", r.ratio, columns, Flag.BAD, evidence, size=shift)
+    # what follows the others by another factor, as indoors, is no reading of the place
+    return finding if np.isfinite(r.slope) else replace(finding, corrected=right, corrected_std=std)
+
+
+def _undone(
+    residuals: Residuals, station: int, columns: np.ndarray, error: np.ndarray | float, std: np.ndarray | float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Readings of some columns without an error in the model's unit, and the standard deviation of the correction."""
+    model = residuals.model
+    unit = model.to_unit(residuals.readings[[station]][:, columns])
+    right, beyond = (model.to_readings(unit - part)[0] for part in (error, error + std))
+    return right, np.abs(right - beyond)
 
 
 def _shift(residuals: Residuals, station: int, rows: slice, height: float) -> float:
@@ -208,5 +224,8 @@ def _drift(residuals: Residuals, error: Lasting) -> Finding:
     size = f"{number(abs(shift))} {side} the prediction from the other stations"
     verb = "move to" if error.shape == "ramp" else "are"
     evidence = f"Its readings {verb} {size}, {when}: {error.ratio:.1f} standard deviations."
-    level = np.zeros(columns.size)
-    return Finding(error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, level, abs(shift))
+    rows = residuals.grid.rows[columns] - error.start
+    right, std = _undone(residuals, error.station, columns, error.course[rows], error.std[rows])
+    return Finding(
+        error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), abs(shift), right, std
+    )

@@ -51,6 +51,7 @@ OTHERS = {
         "io.Stations",
         "quality.Flag",
         "quality.Quality",
+        "quality.Rules",
         "quality.Suspect",
         "spacetime.SensorRanking",
         "spacetime.Smoothed",

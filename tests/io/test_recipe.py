@@ -27,6 +27,7 @@ NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_
 RECIPES = st.builds(
     Recipe, station=st.lists(NAMES, max_size=2), time=st.lists(NAMES, max_size=3), value=st.none() | NAMES,
     missing=st.lists(NAMES, max_size=3),
+    quality=st.none() | st.fixed_dictionaries({"dismiss": st.lists(NAMES, max_size=2), "correct": st.booleans()}),
 )  # fmt: skip
 
 
@@ -112,3 +113,13 @@ def test_columns_that_are_asked_for_come_with_the_stations(tmp_path):
     np.testing.assert_array_equal(both.covariates["coast"], [3.5, np.nan, 7.0])
     with pytest.raises(InputError, match="covariates is 'sea', but there is no such column"):
         io.read_stations(path, recipe=Recipe(covariates="sea"))
+
+
+def test_rules_of_the_checks_are_a_table_of_their_own(tmp_path):
+    path = write(tmp_path, "recipe.toml", 'value = "Temp"\n\n[quality]\ndismiss = ["A: drift"]\ncorrect = true\n')
+    recipe = Recipe.load(path)
+    assert recipe == Recipe(value="Temp", quality={"dismiss": ["A: drift"], "correct": True})
+    recipe.save(path)
+    assert path.read_text().endswith('\n[quality]\ndismiss = ["A: drift"]\ncorrect = true\n')
+    with pytest.raises(InputError, match=r"write a table \[quality\]"):
+        Recipe.load(write(tmp_path, "wrong.toml", 'quality = "strict"\n'))
