@@ -23,6 +23,10 @@ from numba.core import event
 #: but cost several where another process uses the cores: each call waits for a thread without a core. (``exact`` for 1,500
 #: nodes with two processes beside it on two cores: 13.4 s with a limit of 2^16, 2.8 s with this one.)
 SHARED = 2**20
+#: Only loops over ``prange`` have threads: an array expression inside one would be compiled for them, too.
+PRANGE = dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False) | {
+    "prange": True
+}
 
 
 class _Layer:
@@ -89,7 +93,7 @@ def serial(
     """
     if function is None:
         return functools.partial(serial, fastmath=fastmath, nogil=nogil)
-    compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath), nogil=nogil)(function)
+    compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath), nogil=nogil, no_cfunc_wrapper=True)(function)
     return compiled
 
 
@@ -111,7 +115,7 @@ def parallel(
     ``size`` computes from the arguments how many array elements the loop visits; by default all of theirs. ``fastmath``
     lists the floating-point transformations that LLVM may apply.
     """
-    compiled = numba.njit(parallel=True, cache=True, fastmath=set(fastmath))(function)
+    compiled = numba.njit(parallel=PRANGE, cache=True, fastmath=set(fastmath), no_cfunc_wrapper=True)(function)
 
     @functools.cache
     def in_this_thread() -> Callable[..., Any]:
@@ -119,24 +123,33 @@ def parallel(
         name = f"{function.__name__}_serial"
         copied = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
         copied.__qualname__, copied.__module__ = f"{function.__qualname__}_serial", function.__module__
-        alone: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(copied)
+        alone: Callable[..., Any] = serial(copied, fastmath=fastmath)
         return alone
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        if _Layer.forked:
+        elements = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
+        # a loop with threads takes three times as long to compile, but once it is there, it serves all
+        if _Layer.forked or (elements < SHARED and not compiled.signatures):
             return in_this_thread()(*arguments)
         threads = numba.get_num_threads()
-        if threads == 1:
-            return _Layer.run(compiled, arguments)
-        elements = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
-        if elements >= SHARED:
+        if threads == 1 or elements >= SHARED:
             return _Layer.run(compiled, arguments)
         numba.set_num_threads(1)
         try:
             return _Layer.run(compiled, arguments)
         finally:
             numba.set_num_threads(threads)
+
+    return call
+
+
+def summed(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop that returns partial sums: these are added in their order, by NumPy, whose sums Numba takes seconds to compile."""
+
+    @functools.wraps(loop)
+    def call(*arguments: Any) -> Any:
+        return loop(*arguments).sum(axis=0)
 
     return call
 
