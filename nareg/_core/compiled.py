@@ -97,13 +97,19 @@ def serial(
     return compiled
 
 
-def inner(function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = ()) -> Callable[..., Any]:
-    """A :func:`serial` loop that only others call: without an entry from Python, which takes a while to compile."""
+def inner(
+    function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = (), once: bool = False
+) -> Callable[..., Any]:
+    """A :func:`serial` loop that only others call: without an entry from Python, which takes a while to compile.
+
+    One that each of them calls at one place, ``once``, is compiled as a part of them, instead of alone and then again there.
+    """
     if function is None:
-        return functools.partial(inner, fastmath=fastmath)
+        return functools.partial(inner, fastmath=fastmath, once=once)
     compiled: Callable[..., Any] = numba.njit(
-        cache=True, fastmath=set(fastmath), no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )(function)
+        cache=True, fastmath=set(fastmath), no_cpython_wrapper=True, no_cfunc_wrapper=True,
+        inline="always" if once else "never",
+    )(function)  # fmt: skip
     return compiled
 
 
