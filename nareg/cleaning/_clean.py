@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
+from nareg._core.interrupts import interrupts_remembered
 from nareg.cleaning import _compare, _directions
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._kinds import Kind, directions
@@ -18,7 +19,7 @@ from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, 
 from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, screen
 from nareg.cleaning._words import number, plural
 from nareg.io import Recipe
-from nareg.progress import ProgressCallback
+from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, hide, intermittent
 
 #: What is said of an intermittent quantity.
@@ -121,8 +122,18 @@ def clean(
 
 def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that is in memory."""
-    marks = [perf_counter()]
-    job = Job.of(network, settings, progress)
+    with interrupts_remembered() as check:
+
+        def report(step: Progress) -> None:
+            check()
+            if progress is not None:
+                progress(step)
+
+        return _run(Job.of(network, settings, report))
+
+
+def _run(job: Job) -> Cleaned:
+    marks, network, settings = [perf_counter()], job.network, job.settings
     if directions(network, settings.kind, settings.unit):
         return _directions.run(job)
     screened = screen(job.y)
