@@ -138,3 +138,42 @@ def test_a_first_call_says_that_loops_are_compiled(tmp_path):
         for _ in range(2)
     ]
     assert [done.stderr.count("Loops are compiled") for done in runs] == [1, 0]
+
+
+def test_without_a_folder_for_them_loops_are_compiled_with_one_note():
+    """A read-only installation of a user without a home."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+    done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr.count("set NUMBA_CACHE_DIR") == 1
+
+
+SUMS = """
+import numpy as np
+from numba.core import event
+from nareg._solvers import kernels
+
+
+class Count(event.Listener):
+    n = 0
+
+    def on_start(self, event):
+        self.n += 1
+
+    def on_end(self, event):
+        pass
+
+
+count = Count()
+event.register("numba:compile", count)
+X, R, P, Q = np.ones((4, 50, 1))
+print(kernels.step_and_norms(X, R, P, Q, np.ones(50), np.full(1, 0.5)).ravel().tolist(), count.n)
+"""
+
+
+def test_sums_over_chunks_are_not_compiled(tmp_path):
+    """Numba's sum along an axis is a hundred functions, which a first solve would wait seconds for."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SUMS], capture_output=True, text=True, env=environment, check=True)
+    sums, count = done.stdout.split("] ")
+    assert sums == "[12.5, 12.5, 12.5"
+    assert int(count) < 20

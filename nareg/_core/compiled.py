@@ -84,6 +84,25 @@ class _Notice(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Notice())
 
 
+def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """``numba.njit`` without an entry from C, and with Numba's cache wherever there is a folder for it."""
+    options = {"no_cfunc_wrapper": True, **options}
+    try:
+        compiled: Callable[..., Any] = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither beside the code nor in the user's home
+        _note_without_cache()
+        compiled = numba.njit(**options)(function)
+    return compiled
+
+
+@functools.cache
+def _note_without_cache() -> None:
+    logging.getLogger("nareg").warning(
+        "Compiled loops cannot be kept, so that each start compiles them again: set NUMBA_CACHE_DIR to a folder that can be "
+        "written."
+    )
+
+
 def serial(
     function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = (), nogil: bool = False
 ) -> Callable[..., Any]:
@@ -93,8 +112,7 @@ def serial(
     """
     if function is None:
         return functools.partial(serial, fastmath=fastmath, nogil=nogil)
-    compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath), nogil=nogil, no_cfunc_wrapper=True)(function)
-    return compiled
+    return _jit(function, fastmath=set(fastmath), nogil=nogil)
 
 
 def inner(
@@ -106,11 +124,7 @@ def inner(
     """
     if function is None:
         return functools.partial(inner, fastmath=fastmath, once=once)
-    compiled: Callable[..., Any] = numba.njit(
-        cache=True, fastmath=set(fastmath), no_cpython_wrapper=True, no_cfunc_wrapper=True,
-        inline="always" if once else "never",
-    )(function)  # fmt: skip
-    return compiled
+    return _jit(function, fastmath=set(fastmath), no_cpython_wrapper=True, inline="always" if once else "never")
 
 
 def parallel(
@@ -121,7 +135,7 @@ def parallel(
     ``size`` computes from the arguments how many array elements the loop visits; by default all of theirs. ``fastmath``
     lists the floating-point transformations that LLVM may apply.
     """
-    compiled = numba.njit(parallel=PRANGE, cache=True, fastmath=set(fastmath), no_cfunc_wrapper=True)(function)
+    compiled: Any = _jit(function, parallel=PRANGE, fastmath=set(fastmath))
 
     @functools.cache
     def in_this_thread() -> Callable[..., Any]:
