@@ -15,6 +15,7 @@ from nareg import spacetime
 from nareg._core import checks
 from nareg.cleaning._kinds import Kind
 from nareg.cleaning._network import StationNetwork
+from nareg.cleaning._plan import EFFORTS, Effort
 from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings
@@ -54,6 +55,7 @@ class CleanSettings:
     bounds: tuple[float | None, float | None] = (None, None)
     kind: Kind = "auto"
     rng: np.random.Generator | None = None
+    effort: Effort = "normal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,7 @@ class Job:
     def of(cls, network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None) -> Job:
         share = checks.number("hidden", settings.hidden, low=0, high=0.5)
         rng = checks.generator(settings.rng)
+        checks.choice("effort", settings.effort, EFFORTS)
         if settings.unit is not None and not isinstance(settings.unit, str):
             raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
         noise = variances(settings.noise, network)
@@ -138,6 +141,12 @@ def learn(
     y, times, notes, progress = job.y, job.times, job.notes, job.report
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
+    if job.settings.effort == "fast":
+        notes.append(
+            "Effort is fast: the best of quick methods is used. No model is fitted, and no station is checked, so that only "
+            "stuck and absurd readings are flagged."
+        )
+        return None, None, without
     model = _fit(job, seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:
         return None, None, without

@@ -51,6 +51,13 @@ class KindOption(StrEnum):
     direction = "direction"
 
 
+class EffortOption(StrEnum):
+    """How much is tried."""
+
+    normal = "normal"
+    fast = "fast"
+
+
 class DynamicsOption(StrEnum):
     """Kinds of dynamics."""
 
@@ -92,6 +99,9 @@ class CleanOptions:
     ] = DynamicsOption.auto
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7
     hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08
+    effort: Annotated[
+        EffortOption, typer.Option(help="fast takes the best of three quick methods, without a model or a check of stations.")
+    ] = EffortOption.normal
     seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0
 
     @property
@@ -116,6 +126,7 @@ class CleanOptions:
             bounds=(self.lower, self.upper),
             kind=self.kind.value,
             rng=np.random.default_rng(self.seed),
+            effort=self.effort.value,
         )
 
 
