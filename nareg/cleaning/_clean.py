@@ -17,7 +17,7 @@ from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, drift_errors, d
 from nareg.cleaning._limits import own_estimates
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, Method, SpaceTimeMethod
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
-from nareg.cleaning._plan import Effort, plan
+from nareg.cleaning._plan import LEFT_OUT, Effort, plan
 from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, screen
 from nareg.cleaning._words import number, plural
 from nareg.io import Recipe
@@ -136,6 +136,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
                 progress(step)
 
         job = Job.of(network, settings, report)
+        job.note(LEFT_OUT if settings.effort == "fast" else None)
         parts = 2 if directions(network, settings.kind, settings.unit) else 1
         logging.getLogger("nareg").info(plan(job.y.shape[0], job.y.shape[1], settings.effort, parts))
         return _run(job)

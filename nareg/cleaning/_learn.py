@@ -142,10 +142,6 @@ def learn(
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
     if job.settings.effort == "fast":
-        notes.append(
-            "Effort is fast: the best of quick methods is used. No model is fitted, and no station is checked, so that only "
-            "stuck and absurd readings are flagged."
-        )
         return None, None, without
     model = _fit(job, seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:

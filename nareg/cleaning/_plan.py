@@ -18,6 +18,12 @@ ARRAYS: dict[Effort, int] = {"fast": 20, "normal": 400}
 #: Longer than so many seconds, it is said what would make it shorter.
 PATIENCE = 600
 
+#: What is said of little effort.
+LEFT_OUT = (
+    "Effort is fast: the best of quick methods is used. No model is fitted, and no station is checked, so that only stuck and "
+    "absurd readings are flagged."
+)
+
 
 def plan(n: int, n_times: int, effort: Effort, parts: int = 1) -> str:
     """The plan for so many stations and times in a sentence or two; directions have two ``parts``.
