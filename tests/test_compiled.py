@@ -138,3 +138,42 @@ def test_a_first_call_says_that_loops_are_compiled(tmp_path):
         for _ in range(2)
     ]
     assert [done.stderr.count("Loops are compiled") for done in runs] == [1, 0]
+
+
+def test_without_a_folder_for_them_loops_are_compiled_with_one_note():
+    """A read-only installation of a user without a home."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+    done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr.count("set NUMBA_CACHE_DIR") == 1
+
+
+SUMS = """
+import numpy as np
+from numba.core import event
+from nareg._solvers import kernels
+
+
+class Names(event.Listener):
+    names = []
+
+    def on_start(self, event):
+        self.names.append(event.data["dispatcher"].py_func.__name__)
+
+    def on_end(self, event):
+        pass
+
+
+event.register("numba:compile", Names())
+X, R, P, Q = np.ones((4, 50, 1))
+print(kernels.step_and_norms(X, R, P, Q, np.ones(50), np.full(1, 0.5)).ravel().tolist(), *Names.names)
+"""
+
+
+def test_small_arguments_compile_neither_threads_nor_sums(tmp_path):
+    """Numba's sum along an axis is a hundred functions, and threads triple the time: a first solve would wait for both."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SUMS], capture_output=True, text=True, env=environment, check=True)
+    sums, names = done.stdout.split("] ")
+    assert sums == "[12.5, 12.5, 12.5"
+    assert names.split()[0] == "step_and_norms_1_serial"
+    assert len(names.split()) < 20

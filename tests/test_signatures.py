@@ -14,7 +14,7 @@ import pytest
 LIMIT = 12
 #: What every design takes, the starts that only one has, and the rate of the rounds that compute the filter; what is known of
 #: readings, of the model, and of the checks.
-LONGER = {"nareg.clean": 14, "nareg.design.exact": 14, "nareg.design.blind": 13, "nareg.design.edge": 15}
+LONGER = {"nareg.clean": 15, "nareg.design.exact": 14, "nareg.design.blind": 13, "nareg.design.edge": 15}
 PARTS = (
     "nareg", "nareg.baselines", "nareg.datasets", "nareg.design",
     "nareg.design.programs", "nareg.errors", "nareg.estimators",

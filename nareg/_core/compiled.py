@@ -23,6 +23,10 @@ from numba.core import event
 #: but cost several where another process uses the cores: each call waits for a thread without a core. (``exact`` for 1,500
 #: nodes with two processes beside it on two cores: 13.4 s with a limit of 2^16, 2.8 s with this one.)
 SHARED = 2**20
+#: Only loops over ``prange`` have threads: an array expression inside one would be compiled for them, too.
+PRANGE = dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False) | {
+    "prange": True
+}
 
 
 class _Layer:
@@ -80,6 +84,25 @@ class _Notice(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Notice())
 
 
+def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """``numba.njit`` without an entry from C, and with Numba's cache wherever there is a folder for it."""
+    options = {"no_cfunc_wrapper": True, **options}
+    try:
+        compiled: Callable[..., Any] = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither beside the code nor in the user's home
+        _note_without_cache()
+        compiled = numba.njit(**options)(function)
+    return compiled
+
+
+@functools.cache
+def _note_without_cache() -> None:
+    logging.getLogger("nareg").warning(
+        "Compiled loops cannot be kept, so that each start compiles them again: set NUMBA_CACHE_DIR to a folder that can be "
+        "written."
+    )
+
+
 def serial(
     function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = (), nogil: bool = False
 ) -> Callable[..., Any]:
@@ -89,18 +112,19 @@ def serial(
     """
     if function is None:
         return functools.partial(serial, fastmath=fastmath, nogil=nogil)
-    compiled: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath), nogil=nogil)(function)
-    return compiled
+    return _jit(function, fastmath=set(fastmath), nogil=nogil)
 
 
-def inner(function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = ()) -> Callable[..., Any]:
-    """A :func:`serial` loop that only others call: without an entry from Python, which takes a while to compile."""
+def inner(
+    function: Callable[..., Any] | None = None, *, fastmath: Collection[str] = (), once: bool = False
+) -> Callable[..., Any]:
+    """A :func:`serial` loop that only others call: without an entry from Python, which takes a while to compile.
+
+    One that each of them calls at one place, ``once``, is compiled as a part of them, instead of alone and then again there.
+    """
     if function is None:
-        return functools.partial(inner, fastmath=fastmath)
-    compiled: Callable[..., Any] = numba.njit(
-        cache=True, fastmath=set(fastmath), no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )(function)
-    return compiled
+        return functools.partial(inner, fastmath=fastmath, once=once)
+    return _jit(function, fastmath=set(fastmath), no_cpython_wrapper=True, inline="always" if once else "never")
 
 
 def parallel(
@@ -111,7 +135,7 @@ def parallel(
     ``size`` computes from the arguments how many array elements the loop visits; by default all of theirs. ``fastmath``
     lists the floating-point transformations that LLVM may apply.
     """
-    compiled = numba.njit(parallel=True, cache=True, fastmath=set(fastmath))(function)
+    compiled: Any = _jit(function, parallel=PRANGE, fastmath=set(fastmath))
 
     @functools.cache
     def in_this_thread() -> Callable[..., Any]:
@@ -119,24 +143,33 @@ def parallel(
         name = f"{function.__name__}_serial"
         copied = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
         copied.__qualname__, copied.__module__ = f"{function.__qualname__}_serial", function.__module__
-        alone: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(copied)
+        alone: Callable[..., Any] = serial(copied, fastmath=fastmath)
         return alone
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        if _Layer.forked:
+        elements = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
+        # a loop with threads takes three times as long to compile, but once it is there, it serves all
+        if _Layer.forked or (elements < SHARED and not compiled.signatures):
             return in_this_thread()(*arguments)
         threads = numba.get_num_threads()
-        if threads == 1:
-            return _Layer.run(compiled, arguments)
-        elements = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
-        if elements >= SHARED:
+        if threads == 1 or elements >= SHARED:
             return _Layer.run(compiled, arguments)
         numba.set_num_threads(1)
         try:
             return _Layer.run(compiled, arguments)
         finally:
             numba.set_num_threads(threads)
+
+    return call
+
+
+def summed(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop that returns partial sums: these are added in their order, by NumPy, whose sums Numba takes seconds to compile."""
+
+    @functools.wraps(loop)
+    def call(*arguments: Any) -> Any:
+        return loop(*arguments).sum(axis=0)
 
     return call
 

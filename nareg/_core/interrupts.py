@@ -1,10 +1,10 @@
-"""Delay Ctrl-C and other signals until the data are consistent."""
+"""Delay Ctrl-C and other signals until the data are consistent, and lose none."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -31,6 +31,35 @@ def interrupts_deferred() -> Iterator[None]:
     finally:
         _restore(list(handlers.items()))
     _call([(handlers[number], number, frame) for number, frame in caught.items()])
+
+
+@contextmanager
+def interrupts_remembered() -> Iterator[Callable[[], None]]:
+    """Remember Ctrl-C in the block; what is yielded raises KeyboardInterrupt if there was one.
+
+    The exception that Ctrl-C raises is lost where a library written in C was calling Python back, as LLVM does while loops
+    are compiled. Such a computation goes on, and only a later question tells that it should not.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or usual is not signal.default_int_handler:
+        yield lambda: None
+        return
+    caught = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal caught
+        caught = True
+        signal.default_int_handler(number, frame)
+
+    def check() -> None:
+        if caught:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _restore(handlers: list[tuple[int, Any]]) -> None:

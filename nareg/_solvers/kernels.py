@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numba import prange, uintp
 
-from nareg._core.compiled import by_width
+from nareg._core.compiled import by_width, summed
 
 CHUNKS = 64
 
 
+@summed
 @by_width
 def product_and_dot(width):  # type: ignore[no-untyped-def]
     """``Q = K P``; returns the column-wise dot products of P and Q."""
@@ -22,7 +23,7 @@ def product_and_dot(width):  # type: ignore[no-untyped-def]
     def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def]
         n = P.shape[0]
         t_end = width or P.shape[1]
-        partial = np.zeros((CHUNKS, t_end))
+        partial = np.empty((CHUNKS, t_end))
         for chunk in prange(CHUNKS):
             row = np.empty(t_end)
             dots = np.zeros(t_end)
@@ -38,11 +39,12 @@ def product_and_dot(width):  # type: ignore[no-untyped-def]
                     dots[t] += row[t] * P[i, t]
             for t in range(t_end):
                 partial[chunk, t] = dots[t]
-        return partial.sum(axis=0)
+        return partial
 
     return product_and_dot
 
 
+@summed
 @by_width
 def norms(width):  # type: ignore[no-untyped-def]
     """``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
@@ -50,7 +52,7 @@ def norms(width):  # type: ignore[no-untyped-def]
     def norms(R, inverse_diagonal):  # type: ignore[no-untyped-def]
         n = R.shape[0]
         t_end = width or R.shape[1]
-        partial = np.zeros((CHUNKS, 3, t_end))
+        partial = np.empty((CHUNKS, 3, t_end))
         for chunk in prange(CHUNKS):
             sums = np.zeros((3, t_end))
             for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
@@ -60,12 +62,15 @@ def norms(width):  # type: ignore[no-untyped-def]
                     sums[0, t] += square * d
                     sums[1, t] += square
                     sums[2, t] += square * d * d
-            partial[chunk] = sums
-        return partial.sum(axis=0)
+            for k in range(3):
+                for t in range(t_end):
+                    partial[chunk, k, t] = sums[k, t]
+        return partial
 
     return norms
 
 
+@summed
 @by_width
 def step_and_norms(width):  # type: ignore[no-untyped-def]
     """``X += alpha P``, ``R -= alpha Q``; returns ``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
@@ -73,7 +78,7 @@ def step_and_norms(width):  # type: ignore[no-untyped-def]
     def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-untyped-def]
         n = X.shape[0]
         t_end = width or X.shape[1]
-        partial = np.zeros((CHUNKS, 3, t_end))
+        partial = np.empty((CHUNKS, 3, t_end))
         for chunk in prange(CHUNKS):
             sums = np.zeros((3, t_end))
             for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
@@ -85,8 +90,10 @@ def step_and_norms(width):  # type: ignore[no-untyped-def]
                     sums[0, t] += r * r * d
                     sums[1, t] += r * r
                     sums[2, t] += r * r * d * d
-            partial[chunk] = sums
-        return partial.sum(axis=0)
+            for k in range(3):
+                for t in range(t_end):
+                    partial[chunk, k, t] = sums[k, t]
+        return partial
 
     return step_and_norms
 
@@ -107,6 +114,7 @@ def new_direction(width):  # type: ignore[no-untyped-def]
     return new_direction
 
 
+@summed
 @by_width
 def relax(width):  # type: ignore[no-untyped-def]
     """One round of a stationary or Chebyshev iteration.
@@ -118,7 +126,7 @@ def relax(width):  # type: ignore[no-untyped-def]
     def relax(indptr, indices, data, inverse_diagonal, scale, B, X, before, alpha, beta):  # type: ignore[no-untyped-def]
         n = X.shape[0]
         t_end = width or X.shape[1]
-        partial = np.zeros((CHUNKS, 3, t_end))
+        partial = np.empty((CHUNKS, 3, t_end))
         for chunk in prange(CHUNKS):
             row = np.empty(t_end)
             sums = np.zeros((3, t_end))
@@ -136,7 +144,9 @@ def relax(width):  # type: ignore[no-untyped-def]
                     sums[1, t] += square
                     sums[2, t] += square * s * s
                     before[i, t] = X[i, t] + beta * (X[i, t] - before[i, t]) + d * row[t]
-            partial[chunk] = sums
-        return partial.sum(axis=0)
+            for k in range(3):
+                for t in range(t_end):
+                    partial[chunk, k, t] = sums[k, t]
+        return partial
 
     return relax

@@ -14,6 +14,7 @@ from nareg import spacetime
 from nareg._core import checks
 from nareg.cleaning._kinds import Kind
 from nareg.cleaning._network import StationNetwork
+from nareg.cleaning._plan import EFFORTS, Effort
 from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings
@@ -50,6 +51,7 @@ class CleanSettings:
     kind: Kind = "auto"
     rng: np.random.Generator | None = None
     quality: Rules | Mapping[str, Any] | None = None
+    effort: Effort = "normal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ class Job:
     def of(cls, network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None) -> Job:
         share = checks.number("hidden", settings.hidden, low=0, high=0.5)
         rng = checks.generator(settings.rng)
+        checks.choice("effort", settings.effort, EFFORTS)
         if settings.unit is not None and not isinstance(settings.unit, str):
             raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
         noise = variances(settings.noise, network)
@@ -155,6 +158,8 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> Learned:
     y, times, notes, progress = job.y, job.times, job.notes, job.report
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
+    if job.settings.effort == "fast":
+        return Learned(None, None, without)
     model = _fit(job, seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:
         return Learned(None, None, without)

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from nareg import baselines, design, filters
 from nareg.cleaning._compare import Hidden, spread
+from nareg.cleaning._plan import Effort
 from nareg.cleaning._simple import complete, last_reading, one_weight
 from nareg.cleaning._words import plural
 from nareg.errors import AmplificationWarning, NaregError, TooLargeError
@@ -32,6 +33,8 @@ MAX_KRIGED = 500
 LAST, LINE, MEDIAN, ROLLING, WEIGHT, KRIGING = (
     "last reading", "straight line in time", "neighbors' median", f"rolling mean of {WINDOW}", "one weight", "kriging"
 )  # fmt: skip
+#: Those of little effort.
+QUICK = (LINE, MEDIAN, ROLLING)
 #: Edges and stations together: 250 stations with seven neighbors have 1,300. The design takes two minutes there, and its time
 #: grows faster than the square.
 MOST_WEIGHTS = 1500
@@ -110,8 +113,8 @@ class SimpleMethod(Method):
         return x if np.isfinite(x).all() else complete(x, y, baselines.neighbor_median(self.graph, y))
 
 
-def simple_methods(graph: Graph, times: np.ndarray | None, rng: np.random.Generator) -> list[Method]:
-    """The simple methods for readings at some times."""
+def simple_methods(graph: Graph, times: np.ndarray | None, rng: np.random.Generator, effort: Effort) -> list[Method]:
+    """The simple methods for readings at some times; with effort "fast" only the quick ones."""
     functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         LAST: last_reading,
         LINE: lambda y: baselines.interpolate_in_time(y, times=times),
@@ -121,7 +124,7 @@ def simple_methods(graph: Graph, times: np.ndarray | None, rng: np.random.Genera
     }
     if graph.coordinates is not None and 1 < graph.n_nodes <= MAX_KRIGED:
         functions[KRIGING] = lambda y: baselines.kriging(graph, y, metric=graph.metric).x
-    return [SimpleMethod(name, graph, function) for name, function in functions.items()]
+    return [SimpleMethod(name, graph, functions[name]) for name in (QUICK if effort == "fast" else functions)]
 
 
 class EdgeWeights(Method):

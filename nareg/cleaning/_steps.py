@@ -69,7 +69,7 @@ def compare(
     fitted = [] if model is None else [_fitted(job, SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
     if chosen.any() or model is None:
         steps = np.linspace(FITTED + 0.02, PREDICTED, 8)
-        simple = simple_methods(graph, job.times, job.rng)
+        simple = simple_methods(graph, job.times, job.rng, job.settings.effort)
         fitted += [_fitted(job, method, step, PREDICTED, seen) for method, step in zip(simple, steps, strict=False)]
     methods = {method.name: method for method in fitted if method is not None}
     if quality is not None and MODEL in methods and LINE in methods:

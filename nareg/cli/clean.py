@@ -51,6 +51,13 @@ class KindOption(StrEnum):
     direction = "direction"
 
 
+class EffortOption(StrEnum):
+    """How much is tried."""
+
+    normal = "normal"
+    fast = "fast"
+
+
 class DynamicsOption(StrEnum):
     """Kinds of dynamics."""
 
@@ -127,6 +134,9 @@ class CleanOptions:
     correct: Annotated[
         bool, typer.Option("--correct", help="Use the corrected readings of sensors that drift or have a wrong unit.")
     ] = False
+    effort: Annotated[
+        EffortOption, typer.Option(help="fast takes the best of three quick methods, without a model or a check of stations.")
+    ] = EffortOption.normal
     seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0
 
     @property
@@ -154,6 +164,7 @@ class CleanOptions:
             kind=self.kind.value,
             rng=np.random.default_rng(self.seed),
             quality=replace(rules, correct=rules.correct or self.correct),
+            effort=self.effort.value,
         )
 
 

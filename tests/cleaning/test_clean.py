@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import re
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -341,3 +343,20 @@ def test_a_unit_other_than_the_one_of_the_table_is_noted(network, unit, noted):
     cleaned = nareg.clean(kelvin, unit=unit)
     assert any("readings in K, but unit is °C" in note for note in cleaned.notes) == noted
     assert cleaned.unit == ("K" if unit is None else unit)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_whose_exception_is_lost_ends_it_at_the_next_step(network):
+    """C code that calls Python back, as LLVM does while loops are compiled, drops what is raised there."""
+    seen = []
+
+    def progress(step):
+        seen.append(step.fraction)
+        if len(seen) == 2:
+            ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
+
+    usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        nareg.clean(*frames(network), progress=progress)
+    assert seen[-1] < 0.1
+    assert signal.getsignal(signal.SIGINT) is usual

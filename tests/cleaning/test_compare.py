@@ -79,7 +79,7 @@ def test_every_method_fills_every_cell(rng):
     network = nareg.datasets.simulated(12, 60, faults=("dead",), rng=rng)
     y = network.readings.copy()
     y[:, 10:12] = np.nan
-    methods = simple_methods(network.graph(4), network.times, rng)
+    methods = simple_methods(network.graph(4), network.times, rng, "normal")
     assert len(methods) == 6
     for method in methods:
         assert np.isfinite(method.estimate(y, lambda _: None)).all(), method.name

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from nareg._core.compiled import parallel
+from nareg._core.compiled import parallel, summed
 
 #: Parts that the rows are shared in.
 CHUNKS = 64
@@ -22,7 +22,8 @@ def neighbor_sums(indptr, indices, weights, V, out):  # type: ignore[no-untyped-
     for chunk in prange(CHUNKS):
         row = np.empty(columns, V.dtype)
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            row[:] = 0
+            for t in range(columns):
+                row[t] = 0
             if weights.size:
                 for e in range(indptr[i], indptr[i + 1]):
                     j, a = indices[e], V.dtype.type(weights[e])
@@ -33,7 +34,8 @@ def neighbor_sums(indptr, indices, weights, V, out):  # type: ignore[no-untyped-
                     j = indices[e]
                     for t in range(columns):
                         row[t] += V[j, t]
-            out[i] = row
+            for t in range(columns):
+                out[i, t] = row[t]
 
 
 @parallel
@@ -43,13 +45,15 @@ def neighbor_differences(indptr, indices, weights, V, first, out):  # type: igno
     for chunk in prange(CHUNKS):
         row = np.empty(columns)
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            row[:] = 0
+            for t in range(columns):
+                row[t] = 0
             for e in range(indptr[i], indptr[i + 1]):
                 j = indices[e]
                 a = float(weights[e]) if weights.size else 1.0
                 for t in range(columns):
                     row[t] += a * (V[first + i, t] - V[j, t])
-            out[i] = row
+            for t in range(columns):
+                out[i, t] = row[t]
 
 
 @parallel
@@ -67,6 +71,7 @@ def weighted_degrees(indptr, weights, out):  # type: ignore[no-untyped-def]
             out[i] = total
 
 
+@summed
 @parallel
 def finish_product(s, smallest, P, Q):  # type: ignore[no-untyped-def]
     """``Q = p - s (A P)`` in the place of the neighbor sums ``A P``, with ``P = s p``; returns the columns' ``p^T Q``.
@@ -74,27 +79,30 @@ def finish_product(s, smallest, P, Q):  # type: ignore[no-untyped-def]
     Nodes whose s is below ``smallest`` stay as they are.
     """
     n, columns = P.shape
-    partial = np.zeros((CHUNKS, columns))
+    partial = np.empty((CHUNKS, columns))
     for chunk in prange(CHUNKS):
         dots = np.zeros(columns)
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
             if abs(s[i]) < smallest:
-                Q[i] = 0
+                for t in range(columns):
+                    Q[i, t] = 0
                 continue
             for t in range(columns):
                 p = P[i, t] / s[i]
                 q = p - s[i] * Q[i, t]
                 Q[i, t] = q
                 dots[t] += p * q
-        partial[chunk] = dots
-    return partial.sum(axis=0)
+        for t in range(columns):
+            partial[chunk, t] = dots[t]
+    return partial
 
 
+@summed
 @parallel
 def step(U, R, P, Q, diagonal, alpha):  # type: ignore[no-untyped-def]
     """``U += alpha P``, ``R -= alpha Q``; returns the norms of :func:`norms`."""
     n, columns = R.shape
-    partial = np.zeros((CHUNKS, 3, columns))
+    partial = np.empty((CHUNKS, 3, columns))
     for chunk in prange(CHUNKS):
         sums = np.zeros((3, columns))
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
@@ -106,15 +114,18 @@ def step(U, R, P, Q, diagonal, alpha):  # type: ignore[no-untyped-def]
                 sums[0, t] += square
                 sums[1, t] += square * diagonal[i]
                 sums[2, t] += square / diagonal[i]
-        partial[chunk] = sums
-    return partial.sum(axis=0)
+        for k in range(3):
+            for t in range(columns):
+                partial[chunk, k, t] = sums[k, t]
+    return partial
 
 
+@summed
 @parallel
 def norms(R, diagonal):  # type: ignore[no-untyped-def]
     """Squared norms of each column, (3, B): of r, of ``D^1/2 r`` (the residual of K) and of ``D^-1/2 r`` (that over D)."""
     n, columns = R.shape
-    partial = np.zeros((CHUNKS, 3, columns))
+    partial = np.empty((CHUNKS, 3, columns))
     for chunk in prange(CHUNKS):
         sums = np.zeros((3, columns))
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
@@ -123,8 +134,10 @@ def norms(R, diagonal):  # type: ignore[no-untyped-def]
                 sums[0, t] += square
                 sums[1, t] += square * diagonal[i]
                 sums[2, t] += square / diagonal[i]
-        partial[chunk] = sums
-    return partial.sum(axis=0)
+        for k in range(3):
+            for t in range(columns):
+                partial[chunk, k, t] = sums[k, t]
+    return partial
 
 
 @parallel

@@ -11,7 +11,7 @@ all of them.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from nareg._core.compiled import parallel, serial
 
@@ -34,7 +34,7 @@ def pair_products(indptr, indices, A, B):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@serial
 def color_nodes(indptr, indices, order, tie, count):  # type: ignore[no-untyped-def]
     """A class for every node: the one met least among its neighbors (twice) and theirs (once), at most 200 a node."""
     n = indptr.size - 1
@@ -80,8 +80,10 @@ def edge_products(i, j, A, U):  # type: ignore[no-untyped-def]
 def rank_one_products(i, j, first, second):  # type: ignore[no-untyped-def]
     """``sum over pairs (V^T A V) o (V^T B V)``, lower triangle, v_k the difference of the unit vectors at the ends of k."""
     size = i.size
-    out = np.zeros((size, size))
+    out = np.empty((size, size))
     for k in prange(size):
+        for m in range(size):
+            out[k, m] = 0.0
         for pair in range(first.shape[0]):
             a = first[pair, i[k]] - first[pair, j[k]]
             b = second[pair, i[k]] - second[pair, j[k]]
@@ -94,8 +96,10 @@ def rank_one_products(i, j, first, second):  # type: ignore[no-untyped-def]
 def two_by_two_products(i, j, Z, own, sign):  # type: ignore[no-untyped-def]
     """``tr(Z E_k Z E_m)``, lower triangle: E_k is ``own`` at (i, i) and (j, j) and ``sign`` at (i, j) and (j, i)."""
     size = i.size
-    out = np.zeros((size, size))
+    out = np.empty((size, size))
     for k in prange(size):
+        for m in range(k + 1, size):
+            out[k, m] = 0.0
         first, second = Z[i[k]], Z[j[k]]
         for m in range(k + 1):
             a, b, c, d = first[i[m]], first[j[m]], second[i[m]], second[j[m]]

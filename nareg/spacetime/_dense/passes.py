@@ -94,7 +94,7 @@ def _product(A, B, out):  # type: ignore[no-untyped-def]
             k += 1
 
 
-@inner
+@inner(once=True)
 def _same(P, other):  # type: ignore[no-untyped-def]
     """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
     for i in range(P.shape[0]):
@@ -105,7 +105,7 @@ def _same(P, other):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@inner(once=True)
 def _repeats(system, t):  # type: ignore[no-untyped-def]
     """Whether a time has the gaps, noise and scale of the time before."""
     if system.scale[t] != system.scale[t - 1]:
@@ -117,7 +117,7 @@ def _repeats(system, t):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@inner(once=True)
 def _observed(system, t, stations):  # type: ignore[no-untyped-def]
     """How many stations read at a time; they come first in ``stations``."""
     count = 0
@@ -158,7 +158,7 @@ def _before(system, V, out):  # type: ignore[no-untyped-def]
             out[i, j] += V[n + i, j]
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-def]
     """Covariance of the next state."""
     n, m = system.Q.shape[0], P.shape[0]
@@ -178,7 +178,7 @@ def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-
             out[n + i, n + j] = P[i, j]
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untyped-def]
     """Correct a covariance by readings at stations, block by block; the log-determinant, or infinity if there is none."""
     B, m = inverses.shape[1], P.shape[0]
@@ -234,7 +234,7 @@ def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untype
     return log_determinant
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _correct_mean(system, means, stored, t, place, stations, z):  # type: ignore[no-untyped-def]
     """Correct means by the readings of time t; the log-likelihood."""
     m, B = z.shape[1], stored.inverses.shape[2]
@@ -317,7 +317,7 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
     return log_likelihood
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _mean_before(system, score):  # type: ignore[no-untyped-def]
     """Take the score to the state one time earlier."""
     (C, m), n = score.shape, system.Q.shape[0]
@@ -337,7 +337,7 @@ def _mean_before(system, score):  # type: ignore[no-untyped-def]
             score[c, j] = earlier[j]
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _score_readings(means, stored, t, place, stations, score):  # type: ignore[no-untyped-def]
     """Add the readings of time t to the score."""
     C, m = score.shape
@@ -354,7 +354,7 @@ def _score_readings(means, stored, t, place, stations, score):  # type: ignore[n
                 score[c, stations[start + a]] += u[a]
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _inform(gains, inverses, stations, information):  # type: ignore[no-untyped-def]
     """Add the readings of one time to the information."""
     B, m = inverses.shape[1], information.shape[0]
@@ -397,7 +397,7 @@ def _quadratic(Q, v):  # type: ignore[no-untyped-def]
     return total
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _variances(system, P, behind, smoothed, t, top, known, half):  # type: ignore[no-untyped-def]
     """Smoothed variances at time t, from the first columns ``top`` of P and the information ``behind`` it.
 
@@ -412,7 +412,7 @@ def _variances(system, P, behind, smoothed, t, top, known, half):  # type: ignor
             smoothed.var[t, i] -= top[k, i] * half[k, i]
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _covariances(P, smoothed, t, top, half, V):  # type: ignore[no-untyped-def]
     """Smoothed covariances (pN, N) at time t of the state with its field, and the variances of points."""
     n = V.shape[1]
@@ -426,7 +426,7 @@ def _covariances(P, smoothed, t, top, half, V):  # type: ignore[no-untyped-def]
         smoothed.point_variances[t, k] = _quadratic(V[:n], smoothed.W[k])
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _add(smoothed, V, known):  # type: ignore[no-untyped-def]
     """Add what waits to the sums, with its weights; and let a covariance and shared information wait."""
     (m, n), weights = V.shape, smoothed.weights

@@ -1,0 +1,51 @@
+"""What cleaning will do, and about how long that takes: said before it begins."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+from nareg._core.memory import room
+from nareg.cleaning._words import number, plural
+
+#: "fast" leaves out the space-time model and everything that needs it.
+Effort: TypeAlias = Literal["fast", "normal"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+#: Seconds of one core are ``SCALE N^STATIONS T^TIMES``, a third off at most for 9 x 500 to 140 x 365 and 36 x 8,759; without a
+#: model they grow with the readings. The least is for what is written.
+SCALE, STATIONS, TIMES, FAST, LEAST = 1e-3, 1.2, 0.72, 3e-6, 1.0
+#: Numbers per station and time that are in memory at once: 360 were for 5 x 40,000 and 420 for 20 x 8,760.
+ARRAYS: dict[Effort, int] = {"fast": 20, "normal": 400}
+#: Longer than so many seconds, it is said what would make it shorter.
+PATIENCE = 600
+
+#: What is said of little effort.
+LEFT_OUT = (
+    "Effort is fast: the best of quick methods is used. No model is fitted, and no station is checked, so that only stuck and "
+    "absurd readings are flagged."
+)
+
+
+def plan(n: int, n_times: int, effort: Effort, parts: int = 1) -> str:
+    """The plan for so many stations and times in a sentence or two; directions have two ``parts``.
+
+    Examples
+    --------
+    >>> plan(7, 2593, "normal")
+    '7 stations x 2,593 times: about 4 s.'
+    """
+    seconds = LEAST + parts * (FAST * n * n_times if effort == "fast" else SCALE * n**STATIONS * n_times**TIMES)
+    sentence = f"{plural(n, 'station')} x {plural(n_times, 'time')}: about {_span(seconds)}."
+    need, (free, limit) = 8.0 * ARRAYS[effort] * n * n_times, room()
+    if need > free:
+        sentence += f" That takes about {need / 2**30:.1f} GiB of memory, and {limit}."
+    if need > free or seconds > PATIENCE:
+        quicker = "" if effort == "fast" else ", or use effort fast, which fits no model"
+        sentence += f" Averages over longer steps, or a part of the stations or times, are quicker{quicker}."
+    return sentence
+
+
+def _span(seconds: float) -> str:
+    for unit, name in ((3600, "hours"), (60, "minutes")):
+        if seconds > 1.5 * unit:
+            return f"{number(seconds / unit, 2)} {name}"
+    return f"{round(seconds)} s"
