@@ -57,6 +57,8 @@ ROW_SECONDS = 5e-6, 2e-8, 6e-10
 FEWEST_ROWS, MOST_ROWS = 60, 4000
 #: Matrices are learned from so many rows per station, where a pass then takes no longer than so many seconds.
 ROWS_PER_STATION, LONG_SECONDS = 3, 2.0
+#: Forms of the dynamics are compared from so many steps per station on.
+STEPS_PER_STATION = 2
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MAX_STATIONS = 30
 #: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
@@ -126,6 +128,11 @@ def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
     rows, longer = _affordable(N, order, PASS_SECONDS), _affordable(N, order, LONG_SECONDS)
     enough = min(T, ROWS_PER_STATION * N)
     return _spread(y, enough if rows < enough <= longer else rows)
+
+
+def enough_for_matrices(y: np.ndarray, order: int) -> bool:
+    """Whether these windows have so many steps that hidden readings may choose between forms of the dynamics."""
+    return sum(part.stop - part.start - 1 for part in windows_of_matrices(y, order)) >= STEPS_PER_STATION * y.shape[1]
 
 
 def _affordable(N: int, order: int, seconds: float) -> int:
@@ -246,12 +253,14 @@ class _Learning:
             return result
 
         best = attempt(first_guess(few, part, part.families[0], 1, task.noise), ITERATIONS)
-        richer = attempt(second_order(best.parameters), WARM)
-        likelier = richer.objective > best.objective + ORDER_GAIN
-        if truth.size >= FEWEST_HIDDEN:
-            second = gain("second order", best, richer)
-            likelier = second.better or (likelier and second.value > 0)
-        best = richer if likelier else best
+        # matrices of the first order are worth more than a second order without them
+        if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
+            richer = attempt(second_order(best.parameters), WARM)
+            likelier = richer.objective > best.objective + ORDER_GAIN
+            if truth.size >= FEWEST_HIDDEN:
+                second = gain("second order", best, richer)
+                likelier = second.better or (likelier and second.value > 0)
+            best = richer if likelier else best
         for family in part.families[1:]:
             other = attempt(best.parameters.moved_to(family, part), WARM)
             # by more than a standard error: a smooth field with much noise looks like a rough one with little noise
@@ -302,7 +311,7 @@ class _Learning:
         passes = run_each(windows, start, parameters.noise)
         best, best_iterations, chosen = errors(passes), 0, None
         model: tuple[Dynamics, np.ndarray] = start, parameters.noise
-        if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * self.space.n):
+        if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < STEPS_PER_STATION * self.space.n):
             named = None if task.dynamics == "auto" or not steps else forms[0]
             return named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
         judge = Judge.of(best, silent_times(windows, masks))
