@@ -9,7 +9,7 @@ from scipy.special import pdtrc
 from nareg.graph import Graph
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, count, number, span, time
-from nareg.spacetime import MAD_TO_STD, steps, stuck_runs
+from nareg.spacetime import MAD_TO_STD, robust_spread, steps, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.
@@ -115,7 +115,8 @@ def spike_scores(residuals: Residuals) -> np.ndarray:
 
 def noisy(residuals: Residuals) -> list[Finding]:
     """Stations whose noise is far above the network's, of which stations with the same readings say nothing."""
-    std = np.sqrt(residuals.model.unit_noise) * residuals.spread
+    # noise that the residuals do not show is the fit's: lasting faults enlarge it
+    std = np.sqrt(residuals.model.unit_noise) * residuals.spread * np.minimum(robust_spread(residuals.scores), 1.0)
     seen = residuals.usable.sum(axis=0)
     live = (seen >= FEWEST) & ~_copies(residuals.readings, residuals.model.graph)
     if live.sum() < 3:

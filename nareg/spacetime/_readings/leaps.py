@@ -1,0 +1,79 @@
+"""Readings that leave those before and after at once: faults that show without a model.
+
+A quantity is calm at times and rough at others, so that a leap is measured by the steps around it. One that returns within a
+few readings is the sensor's: what a model with heavy-tailed steps takes for the field's. One that stays may be the field's, and
+has to be larger.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nareg.spacetime._readings.outliers import limit_of, shared
+from nareg.spacetime._readings.repeats import intermittent
+
+#: Steps on each side that a leap is measured by.
+AROUND = 12
+#: Readings that a leap which returns lasts, at most.
+LONGEST = 4
+#: Share of the largest leaps that may be faults, and say nothing of usual ones.
+FAULTS = 0.05
+#: A leap that stays is so many times as large as chance makes one.
+STAYS = 2.0
+
+
+def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(T, N) True for readings of leaps that return, and for the first reading after a leap that stays; never at rest."""
+    returns, stays = np.zeros((2, *y.shape))
+    if intermittent(y):
+        return returns > 0, stays > 0
+    sizes = np.full((2, *y.shape), np.nan)  # of single readings and of steps: what is usual
+    for i, column in enumerate(y.T):
+        rows = np.flatnonzero(np.isfinite(column))
+        if rows.size <= 2 * AROUND:
+            continue
+        values = column[rows]
+        steps = np.diff(values)
+        changes = np.abs(steps[steps != 0])
+        if changes.size == 0:
+            continue
+        total, floor = np.append(0.0, np.cumsum(np.abs(steps))), float(np.median(changes))
+        for width in range(LONGEST, -1, -1):
+            first = np.arange(1, values.size - width)
+            score = _leap(steps, first, width) / (_around(total, first, width) + floor)
+            if width == 0:
+                near = rows[first] - rows[first - 1] == 1  # after a gap the quantity may be anywhere
+                stays[rows[first], i] = np.where(near, score, 0.0)
+                sizes[1, rows[first], i] = stays[rows[first], i]
+                continue
+            for k in range(width):
+                at = (rows[first + k], i)
+                returns[at] = np.where(np.abs(score) > np.abs(returns[at]), score, returns[at])
+            sizes[0, rows[first], i] = score
+    back, stay = (_beyond(found, limit_of(size, FAULTS)) for found, size in ((returns, sizes[0]), (stays / STAYS, sizes[1])))
+    return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
+
+
+def _leap(steps: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
+    """Height over both sides of ``width`` readings from ``first`` on, 0 where these are on either side; the step for 0."""
+    up = steps[first - 1]
+    if width == 0:
+        return up
+    down = -steps[first + width - 1]
+    height: np.ndarray = np.where(np.sign(up) == np.sign(down), np.sign(up) * np.minimum(np.abs(up), np.abs(down)), 0.0)
+    return height
+
+
+def _around(total: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
+    """Mean size of the steps on both sides of a leap; ``total`` are their cumulative sums."""
+    last = total.size - 1
+    before, after = np.maximum(first - 1 - AROUND, 0), np.minimum(first + width + AROUND, last)
+    count = first - 1 - before + after - (first + width)
+    sums = total[first - 1] - total[before] + total[after] - total[np.minimum(first + width, last)]
+    mean: np.ndarray = sums / np.maximum(count, 1)
+    return mean
+
+
+def _beyond(scores: np.ndarray, limit: float) -> np.ndarray:
+    result: np.ndarray = (np.abs(scores) > limit) & ~shared(scores, limit)
+    return result
