@@ -24,6 +24,9 @@ FEWEST_AT_BOUND, TIMES_NEXT = 10, 2.0
 AT_LIMIT, BEYOND_LIMIT = 0.01, 0.1
 #: Values with less than this share of the readings at a limit are not beside it; it has so many times those of the next others.
 RARE, TIMES_INSIDE = 0.4, 1.5
+#: Of the values inside, this share is nearest to a bound: so many times as far from it as from the middle value, they are not
+#: beside it, unless within so many steps of the instrument.
+EDGE, APART, STEPS_APART = 0.05, 2.0, 4.0
 #: What lies so many times the range of nearly all values beyond it is an error, and no bound.
 BEYOND = 3.0
 #: A quantity with more than this share of its readings at a bound is intermittent.
@@ -88,8 +91,9 @@ def _is_atom(values: np.ndarray, counts: np.ndarray) -> bool:
     if values.size < 3 or counts[0] < max(FEWEST_AT_BOUND, TIMES_NEXT * counts[1:4].max()):
         return False
     inner = np.repeat(values[1:], np.minimum(counts[1:], 50))
-    first, last = np.quantile(inner, [0.01, 0.99])
-    return bool(abs(values[1] - values[0]) <= abs(last - first))
+    near, middle = np.quantile(np.abs(inner - values[0]), [EDGE, 0.5])
+    # a quantity comes near its bound; a mark for something else has nothing beside it
+    return bool(near <= max(APART * (middle - near), STEPS_APART * float(np.median(np.abs(np.diff(values[1:]))))))
 
 
 def detectable(y: np.ndarray) -> Bounds:
