@@ -115,8 +115,9 @@ def spike_scores(residuals: Residuals) -> np.ndarray:
 
 def noisy(residuals: Residuals) -> list[Finding]:
     """Stations whose noise is far above the network's, of which stations with the same readings say nothing."""
+    std = np.sqrt(residuals.model.unit_noise) * residuals.spread
     # noise that the residuals do not show is the fit's: lasting faults enlarge it
-    std = np.sqrt(residuals.model.unit_noise) * residuals.spread * np.minimum(robust_spread(residuals.scores), 1.0)
+    shown = std * np.minimum(robust_spread(residuals.scores), 1.0)
     seen = residuals.usable.sum(axis=0)
     live = (seen >= FEWEST) & ~_copies(residuals.readings, residuals.model.graph)
     if live.sum() < 3:
@@ -128,7 +129,8 @@ def noisy(residuals: Residuals) -> list[Finding]:
     # noise within a step of the instrument is nobody's fault
     visible = std * residuals.model.unit > (steps(residuals.readings) if residuals.model.transform.linear else 0.0)
     findings = []
-    for i in np.flatnonzero(live & visible & (z > NOISY_SPREADS) & (logs - center > np.log(NOISY))):
+    visible &= np.log(shown) - center > np.log(NOISY)
+    for i in np.flatnonzero(live & visible & (z > NOISY_SPREADS)):
         columns = np.flatnonzero(np.isfinite(residuals.readings[i]))
         here, usual = (value * residuals.model.unit for value in (std[i], float(np.exp(center))))
         what = "" if residuals.model.transform.linear else f" ({residuals.model.transform.name} of the readings)"

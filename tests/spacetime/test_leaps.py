@@ -67,3 +67,9 @@ def test_rain_does_not_leap():
 @pytest.mark.parametrize("y", [np.full((40, 2), 3.0), np.full((40, 2), np.nan), np.arange(20.0)[:, None]])
 def test_little_to_judge_by(y):
     assert not np.any(leaps(y))
+
+
+def test_a_healthy_reading_between_two_leaps_is_none(river):
+    y = river[0]
+    y[[240, 242], 0] += 2.0
+    assert np.flatnonzero(leaps(y)[0][230:250, 0]).tolist() == [10, 12]

@@ -40,7 +40,7 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         total, floor = np.append(0.0, np.cumsum(np.abs(steps))), float(np.median(changes))
         for width in range(LONGEST, -1, -1):
             first = np.arange(1, values.size - width)
-            score = _leap(steps, first, width) / (_around(total, first, width) + floor)
+            score = _leap(values, first, width) / (_around(total, first, width) + floor)
             if width == 0:
                 near = rows[first] - rows[first - 1] == 1  # after a gap the quantity may be anywhere
                 stays[rows[first], i] = np.where(near, score, 0.0)
@@ -54,13 +54,14 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
 
 
-def _leap(steps: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
-    """Height over both sides of ``width`` readings from ``first`` on, 0 where these are on either side; the step for 0."""
-    up = steps[first - 1]
+def _leap(values: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
+    """By how much all ``width`` readings from ``first`` on are above those on both sides, or below; the step for 0."""
+    before, after = values[first - 1], values[first + width]
     if width == 0:
-        return up
-    down = -steps[first + width - 1]
-    height: np.ndarray = np.where(np.sign(up) == np.sign(down), np.sign(up) * np.minimum(np.abs(up), np.abs(down)), 0.0)
+        return after - before
+    inside = np.stack([values[first + k] for k in range(width)])
+    above, below = inside.min(axis=0) - np.maximum(before, after), inside.max(axis=0) - np.minimum(before, after)
+    height: np.ndarray = np.maximum(above, 0.0) + np.minimum(below, 0.0)
     return height
 
 
