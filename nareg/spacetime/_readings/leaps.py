@@ -8,8 +8,9 @@ has to be larger.
 from __future__ import annotations
 
 import numpy as np
+from scipy.ndimage import median_filter
 
-from nareg.spacetime._readings.outliers import limit_of, shared
+from nareg.spacetime._readings.outliers import ABRUPT, limit_of, shared
 from nareg.spacetime._readings.repeats import intermittent
 
 #: Steps on each side that a leap is measured by.
@@ -37,10 +38,12 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         changes = np.abs(steps[steps != 0])
         if changes.size == 0:
             continue
+        apart = values - median_filter(values, AROUND + 1)
         total, floor = np.append(0.0, np.cumsum(np.abs(steps))), float(np.median(changes))
         for width in range(LONGEST, -1, -1):
             first = np.arange(1, values.size - width)
-            score = _leap(values, first, width) / (_around(total, first, width) + floor)
+            height = _leap(values, first, width)
+            score = height / (_around(total, first, width) + floor)
             if width == 0:
                 near = rows[first] - rows[first - 1] == 1  # after a gap the quantity may be anywhere
                 stays[rows[first], i] = np.where(near, score, 0.0)
@@ -48,7 +51,8 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                 continue
             for k in range(width):
                 at = (rows[first + k], i)
-                returns[at] = np.where(np.abs(score) > np.abs(returns[at]), score, returns[at])
+                off = np.sign(height) * apart[first + k] >= ABRUPT * np.abs(height)  # a reading between two leaps is not
+                returns[at] = np.where(off & (np.abs(score) > np.abs(returns[at])), score, returns[at])
             sizes[0, rows[first], i] = score
     back, stay = (_beyond(found, limit_of(size, FAULTS)) for found, size in ((returns, sizes[0]), (stays / STAYS, sizes[1])))
     return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
