@@ -73,3 +73,11 @@ def test_a_healthy_reading_between_two_leaps_is_none(river):
     y = river[0]
     y[[240, 242], 0] += 2.0
     assert np.flatnonzero(leaps(y)[0][230:250, 0]).tolist() == [10, 12]
+
+
+@pytest.mark.parametrize("times", [200, 600])
+def test_a_pump_that_goes_on_and_off_does_not_leap(times):
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.random((times, 6)) < 0.15, axis=0) % 2 * 360.0 + rng.normal(0, 3, (times, 6))
+    back, stays = leaps(y)
+    assert back.mean() + stays.mean() < 0.002

@@ -19,6 +19,8 @@ AROUND = 12
 LONGEST = 4
 #: Share of the largest leaps that may be faults, and say nothing of usual ones.
 FAULTS = 0.05
+#: Times from which on each station tells what is usual for it.
+LONG = 500
 #: A leap that stays is so many times as large as chance makes one.
 STAYS = 2.0
 
@@ -28,7 +30,6 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     returns, stays = np.zeros((2, *y.shape))
     if intermittent(y):
         return returns > 0, stays > 0
-    sizes = np.full((2, *y.shape), np.nan)  # of single readings and of steps: what is usual
     for i, column in enumerate(y.T):
         rows = np.flatnonzero(np.isfinite(column))
         if rows.size <= 2 * AROUND:
@@ -47,14 +48,12 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             if width == 0:
                 near = rows[first] - rows[first - 1] == 1  # after a gap the quantity may be anywhere
                 stays[rows[first], i] = np.where(near, score, 0.0)
-                sizes[1, rows[first], i] = stays[rows[first], i]
                 continue
             for k in range(width):
                 at = (rows[first + k], i)
                 off = np.sign(height) * apart[first + k] >= ABRUPT * np.abs(height)  # a reading between two leaps is not
                 returns[at] = np.where(off & (np.abs(score) > np.abs(returns[at])), score, returns[at])
-            sizes[0, rows[first], i] = score
-    back, stay = (_beyond(found, limit_of(size, FAULTS)) for found, size in ((returns, sizes[0]), (stays / STAYS, sizes[1])))
+    back, stay = _beyond(returns, y), _beyond(stays, y, STAYS)
     return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
 
 
@@ -79,6 +78,9 @@ def _around(total: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
     return mean
 
 
-def _beyond(scores: np.ndarray, limit: float) -> np.ndarray:
+def _beyond(scores: np.ndarray, y: np.ndarray, times: float = 1.0) -> np.ndarray:
+    """(T, N) True beyond ``times`` what is usual, which in a short record all stations tell together."""
+    usual = np.where(np.isfinite(y), scores, np.nan)
+    limit = times * limit_of(usual if len(y) >= LONG else usual.reshape(-1, 1), FAULTS)
     result: np.ndarray = (np.abs(scores) > limit) & ~shared(scores, limit)
     return result
