@@ -15,7 +15,7 @@ from nareg.quality._others import isolated, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Finding, Flag, Quality
 from nareg.quality._rules import Rules, judged, muted
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
+from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, leaps
 
 #: Tests that need no model, and those of single readings.
 SILENT = (_single.dead, _single.stuck)
@@ -54,6 +54,8 @@ def check(
     -----
     Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
     deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
+    So is, by the steps around it and without the model, a reading that leaps from those before and returns within four (4),
+    and the first one after a leap that stays (3).
     Readings that are stuck, in a wrong unit, of a wrong level, or clearly exchanged with another
     station's are bad. Those of a drifting or
     noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated (2), nor
@@ -175,6 +177,7 @@ def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarr
     scores = residuals.by_station(residuals.scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
     flags[residuals.by_station(residuals.spikes_beyond(_single.SUSPECT_SHARE * residuals.limit))] = Flag.SUSPECT
+    flags[leaps(np.where(residuals.by_station(residuals.frozen), np.nan, residuals.readings).T)[1].T] = Flag.SUSPECT
     flags[residuals.by_station(residuals.spiky | residuals.absurd)] = Flag.BAD
     flags[muted(rules, names, times, "spikes") | (np.abs(scores) < rules.threshold)] = Flag.GOOD
     badness = np.fmax(_single.spike_scores(residuals), background)

@@ -17,6 +17,7 @@ from nareg.spacetime import (
     absurd,
     heavy_tailed_pass,
     intermittent,
+    leaps,
     limit_of,
     on_grid,
     robust_spread,
@@ -44,7 +45,7 @@ class Residuals:
     y, offset : (rows, N) arrays
         Readings without mean and cycles, NaN where missing; mean and cycles.
     frozen, absurd : (rows, N) bool arrays
-        Readings in stuck runs; readings far outside of the station's range.
+        Readings in stuck runs; readings far outside of the station's range, or of leaps that return at once.
     bad : (rows, N) bool array
         Readings that the pass leaves out.
     done : Pass
@@ -144,9 +145,13 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
 
 
 def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:
-    """(T, N) True for absurd readings; where a station is ``still`` (stuck) for most of its readings, its others are judged."""
+    """(T, N) True for absurd readings and those of leaps that return at once.
+
+    Where a station is ``still`` (stuck) for most of its readings, its others are judged.
+    """
     mostly = 2 * still.sum(axis=0) > np.isfinite(y).sum(axis=0)
-    result: np.ndarray = absurd(np.where(still & mostly, np.nan, y))
+    judged = np.where(still & mostly, np.nan, y)
+    result: np.ndarray = absurd(judged) | leaps(judged)[0]
     return result
 
 

@@ -9,7 +9,7 @@ from scipy.special import pdtrc
 from nareg.graph import Graph
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, count, number, span, time
-from nareg.spacetime import MAD_TO_STD, steps, stuck_runs
+from nareg.spacetime import MAD_TO_STD, robust_spread, steps, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.
@@ -116,6 +116,8 @@ def spike_scores(residuals: Residuals) -> np.ndarray:
 def noisy(residuals: Residuals) -> list[Finding]:
     """Stations whose noise is far above the network's, of which stations with the same readings say nothing."""
     std = np.sqrt(residuals.model.unit_noise) * residuals.spread
+    # noise that the residuals do not show is the fit's: lasting faults enlarge it
+    shown = std * np.minimum(robust_spread(residuals.scores), 1.0)
     seen = residuals.usable.sum(axis=0)
     live = (seen >= FEWEST) & ~_copies(residuals.readings, residuals.model.graph)
     if live.sum() < 3:
@@ -127,7 +129,8 @@ def noisy(residuals: Residuals) -> list[Finding]:
     # noise within a step of the instrument is nobody's fault
     visible = std * residuals.model.unit > (steps(residuals.readings) if residuals.model.transform.linear else 0.0)
     findings = []
-    for i in np.flatnonzero(live & visible & (z > NOISY_SPREADS) & (logs - center > np.log(NOISY))):
+    visible &= np.log(shown) - center > np.log(NOISY)
+    for i in np.flatnonzero(live & visible & (z > NOISY_SPREADS)):
         columns = np.flatnonzero(np.isfinite(residuals.readings[i]))
         here, usual = (value * residuals.model.unit for value in (std[i], float(np.exp(center))))
         what = "" if residuals.model.transform.linear else f" ({residuals.model.transform.name} of the readings)"

@@ -353,3 +353,27 @@ def test_noise_within_a_step_of_the_instrument_is_no_fault(rng):
         model = known_model(np.round(readings, decimals), coordinates, noise=0.02)
         unit_noise = np.where(np.arange(N) == 4, 0.08**2, model.unit_noise)
         assert kinds(check(replace(model, unit_noise=unit_noise)), 4) == expected
+
+
+def test_noise_that_no_residual_shows_makes_no_noisy_station(rng):
+    """Lasting faults enlarge the noise of a fit."""
+    coordinates, readings = drawn(rng)
+    noise = np.where(np.arange(N) == 3, 2.1, 0.3)
+    assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == set()
+    readings[3] += rng.normal(0, 2.1, T)
+    assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == {"noisy"}
+
+
+def test_a_leap_that_returns_is_bad_and_one_that_stays_is_suspect(rng):
+    """Five sensors at 15 minutes in hundredths, and what a visit to one leaves: a reading in the air, a slow return."""
+    t = np.arange(1440)
+    steps = rng.standard_t(3, (5, t.size)) * 0.005 + rng.standard_t(3, t.size) * 0.01
+    readings = np.round(8.5 + 0.3 * np.sin(2 * np.pi * t / 96) + np.cumsum(steps, axis=1), 2)
+    readings[1, 700] += 1.0
+    readings[2, 900:960] += 0.6 * np.exp(-np.arange(60) / 20)
+    coordinates = np.column_stack([47 + rng.random(5), 2 + rng.random(5)])
+    graph = nareg.Graph.from_knn(coordinates, 4, metric="haversine")
+    flags = check(nareg.spacetime.fit(graph, readings, rng=rng)).flags
+    assert flags[1, 700] == Flag.BAD
+    assert flags[2, 900] == Flag.SUSPECT
+    assert (flags != Flag.GOOD).sum() < 20

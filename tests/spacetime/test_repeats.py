@@ -158,3 +158,34 @@ def test_whole_numbers_among_tenths_are_no_limits(rng):
     y = np.round(10 * (5 * field(rng))) / 10
     y[::3] = np.round(y[::3])
     assert detectable(y) == bounds(y)
+
+
+@pytest.fixture
+def slow(rng) -> np.ndarray:
+    """Daily waves every 15 minutes in hundredths; at the first station nights are flat, and move by another bit each night."""
+    t = np.arange(96 * 60)
+    nights = np.interp(t, np.arange(61) * 96, np.cumsum(rng.normal(0, 0.1, 61)))
+    y = 8.5 + 0.3 * np.sin(2 * np.pi * (t[:, None] / 96 + np.arange(N) / 50))
+    y[:, 0] = 8.5 + 0.6 * np.maximum(np.sin(2 * np.pi * t / 96), 0) ** 2 + nights
+    return np.round(y, 2)
+
+
+def test_a_slow_quantity_comes_to_rest_and_is_not_stuck(slow):
+    assert np.diff(np.flatnonzero(np.diff(slow[:, 0]) != 0)).max() >= 30
+    assert stuck(slow).mean() < 0.002
+
+
+def test_a_sensor_stuck_in_a_slow_quantity_is_long_or_has_to_catch_up(slow):
+    slow[500:700, 0] = slow[500, 0]
+    slow[1210:1250, 0] = slow[1210, 0]
+    assert stuck(slow)[501:700, 0].all()
+    assert stuck(slow)[1211:1250, 0].all()
+
+
+def test_a_mark_with_nothing_beside_it_is_no_bound(rng):
+    """Oxygen of 8 to 14 where two loggers write 0 for a sensor that is out, and one stray reading lies between."""
+    y = np.round(11 + field(rng), 2)
+    y[100:130, 0] = y[300:320, 1] = 0.0
+    y[99, 0] = 4.0
+    assert bounds(y).low == -np.inf
+    assert stuck(y)[101:130, 0].all()

@@ -28,6 +28,7 @@ from nareg.spacetime._readings import transforms as _transforms
 from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
+from nareg.spacetime._readings.leaps import leaps
 from nareg.spacetime._readings.outliers import absurd
 from nareg.spacetime._readings.repeats import intermittent, stuck
 from nareg.spacetime._readings.resolution import noise_floor
@@ -88,7 +89,7 @@ def fit(
         What is known of the stations beside their places, such as ``{"elevation": heights}``. Means and cycles follow those
         that lower the error at stations left out one at a time; ``covariate_lines`` says which. Dense engine only.
     robust : bool
-        Fit without stuck runs, absurd values and readings that all others contradict.
+        Fit without stuck runs, absurd values, leaps and readings that all others contradict.
     engine : {"auto", "dense", "sparse"}
         ``"dense"`` keeps covariances of all stations, at most 500. ``"sparse"`` serves larger networks: one autoregression, a
         Matern field on the graph, a noise variance per station. ``"auto"`` is dense up to 500 stations.
@@ -158,7 +159,7 @@ def fit(
         transform = None
     if variances is not None and transform is not None:
         raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
-    unusable = (absurd(y.T) | stuck(y.T)).T if robust else np.zeros(y.shape, dtype=bool)
+    unusable = (absurd(y.T) | leaps(y.T)[0] | stuck(y.T)).T if robust else np.zeros(y.shape, dtype=bool)
     usable = np.where(unusable, np.nan, y)
     beside = None if not covariates else Covariates.of(covariates, np.asarray(np.isfinite(usable).any(axis=1)))
     # where the quantity rests at a bound, what it does elsewhere is an outlier of every Gaussian model

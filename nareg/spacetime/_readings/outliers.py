@@ -79,12 +79,12 @@ def gross(scores: np.ndarray, least_spread: float = 0.0) -> np.ndarray:
     return spikes(scores, limit_of(scores))
 
 
-def limit_of(scores: np.ndarray) -> float:
+def limit_of(scores: np.ndarray, faults: float = 0.0) -> float:
     """From how many standard deviations on a reading is gross, in a network with these scores (T, N).
 
     Beyond its quantile :data:`TAIL` a station's scores follow a generalized Pareto law. Its moments tell which size chance
     exceeds once in :data:`EXCEEDED` records. The median station decides: spikes of some sensors raise no limit, a quantity
-    with heavy tails does.
+    with heavy tails does. The largest ones, of a share ``faults`` of the tail, are left out of its moments.
     """
     limits = []
     for column in np.abs(scores).T:
@@ -92,10 +92,11 @@ def limit_of(scores: np.ndarray) -> float:
         if (1 - TAIL) * sizes.size + 1 < FEWEST_IN_TAIL:
             continue
         threshold = float(np.quantile(sizes, TAIL))
-        excess = sizes[sizes > threshold] - threshold
+        excess = np.sort(sizes[sizes > threshold]) - threshold
         if excess.size < FEWEST_IN_TAIL:
             continue
-        mean, variance = float(excess.mean()), max(float(excess.var()), 1e-300)
+        usual = excess[: excess.size - int(faults * excess.size)]
+        mean, variance = float(usual.mean()), max(float(usual.var()), 1e-300)
         shape = float(np.clip((1 - mean**2 / variance) / 2, 0.0, HEAVIEST))
         expected = excess.size * EXCEEDED
         growth = np.log(expected) if shape < 1e-6 else (expected**shape - 1) / shape
@@ -110,7 +111,7 @@ def spikes(scores: np.ndarray, limit: float) -> np.ndarray:
     are out where those before and after it differ from its first and last by more than :data:`ABRUPT` of its height. What
     others show at that time, a step before or after, is the field's.
     """
-    result: np.ndarray = _abrupt(scores, limit) & ~_shared(scores, limit)
+    result: np.ndarray = _abrupt(scores, limit) & ~shared(scores, limit)
     return result
 
 
@@ -127,7 +128,7 @@ def _abrupt(scores: np.ndarray, limit: float) -> np.ndarray:
     return result
 
 
-def _shared(scores: np.ndarray, limit: float) -> np.ndarray:
+def shared(scores: np.ndarray, limit: float) -> np.ndarray:
     """(T, N) True where enough other stations have scores on the same side, beyond half of the limit, within a step."""
     result = np.zeros(scores.shape, dtype=bool)
     fewest = max(SHARED * (scores.shape[1] - 1), FEWEST_SHARED)
@@ -166,7 +167,7 @@ def absurd(y: np.ndarray) -> np.ndarray:
     scores /= np.fmax(spreads, float(np.median(positive)))
     codes = _codes(y, scores)
     limit = max(ABSURD, _usual(np.where(codes, np.nan, scores)))
-    return _abrupt(scores, limit) & (codes | ~_shared(np.where(codes, np.nan, scores), limit))
+    return _abrupt(scores, limit) & (codes | ~shared(np.where(codes, np.nan, scores), limit))
 
 
 def _codes(y: np.ndarray, scores: np.ndarray) -> np.ndarray:

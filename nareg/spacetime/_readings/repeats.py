@@ -24,6 +24,9 @@ FEWEST_AT_BOUND, TIMES_NEXT = 10, 2.0
 AT_LIMIT, BEYOND_LIMIT = 0.01, 0.1
 #: Values with less than this share of the readings at a limit are not beside it; it has so many times those of the next others.
 RARE, TIMES_INSIDE = 0.4, 1.5
+#: Of the values inside, this share is nearest to a bound: so many times as far from it as from the middle value, they are not
+#: beside it, unless within so many steps of the instrument.
+EDGE, APART, STEPS_APART = 0.05, 2.0, 4.0
 #: What lies so many times the range of nearly all values beyond it is an error, and no bound.
 BEYOND = 3.0
 #: A quantity with more than this share of its readings at a bound is intermittent.
@@ -34,6 +37,8 @@ RETURNS = 3
 CLASSES, TINY, FARTHEST = 6, 1e-3, 5.0
 #: A run says nothing where the others moved, in the station's own measure, by fewer than so many of its steps.
 MOVED = 2.0
+#: Runs longer than this share of a station's others are its long ones.
+LONG = 0.95
 #: Readings at a bound that the others' share counts for beside the station's own.
 PRIOR_READINGS = 10.0
 #: Runs that a station counts for in its own share of repeats beside the ones that it has.
@@ -86,8 +91,9 @@ def _is_atom(values: np.ndarray, counts: np.ndarray) -> bool:
     if values.size < 3 or counts[0] < max(FEWEST_AT_BOUND, TIMES_NEXT * counts[1:4].max()):
         return False
     inner = np.repeat(values[1:], np.minimum(counts[1:], 50))
-    first, last = np.quantile(inner, [0.01, 0.99])
-    return bool(abs(values[1] - values[0]) <= abs(last - first))
+    near, middle = np.quantile(np.abs(inner - values[0]), [EDGE, 0.5])
+    # a quantity comes near its bound; a mark for something else has nothing beside it
+    return bool(near <= max(APART * (middle - near), STEPS_APART * float(np.median(np.abs(np.diff(values[1:]))))))
 
 
 def detectable(y: np.ndarray) -> Bounds:
@@ -156,6 +162,7 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
         starts = np.flatnonzero(~odds.repeats[rows, i])
         runs += [odds.run(i, part) for part in np.split(rows, starts[1:]) if part.size > 1]
     limit = float(np.log(total / CHANCE))
+    resolution = steps(y.T)
     result = []
     for kind in (False, True):
         same_kind = [run for run in runs if odds.bound[run.rows[0], run.station] == kind]
@@ -163,7 +170,7 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
             if run.rows.size < SHORTEST_RUN or run.evidence <= limit:
                 continue
             evidence = run.evidence / _inflation([other for other in same_kind if other.station != run.station])
-            if evidence > limit and _others_moved(y, run):
+            if evidence > limit and _others_moved(y, run) and not _at_rest(y, run, same_kind, resolution):
                 result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
 
@@ -176,6 +183,25 @@ def _inflation(runs: list[RepeatedValue]) -> float:
     excess = np.sort([run.evidence * (1 - 1 / (run.rows.size - 1)) - 1 for run in runs if run.evidence > 1])
     usual = excess[: excess.size - excess.size // 20]  # without the longest, which may be faults
     return max(1.0, float(usual.mean())) if excess.size >= FEWEST_AT_BOUND else 1.0
+
+
+def _at_rest(y: np.ndarray, run: RepeatedValue, runs: list[RepeatedValue], resolution: np.ndarray) -> bool:
+    """Whether the quantity itself may have come to rest, as a slow one does where it turns.
+
+    It then goes on by one step of the instrument, where a sensor that was stuck has to catch up; and the station has other
+    long runs, beside which this one is not too long.
+    """
+    column = y[run.rows[-1] + 1 :, run.station]
+    after = column[np.isfinite(column)][:1]
+    if after.size == 0 or abs(after[0] - run.value) > 1.5 * resolution[run.station]:
+        return False
+    lengths = np.array([other.rows.size for other in runs if other.station == run.station and other is not run])
+    if lengths.size < FEWEST_AT_BOUND:
+        return False
+    long = float(np.quantile(lengths, LONG))
+    excess = lengths[lengths > long] - long
+    usual = float(np.median(excess)) / np.log(2) if excess.size else 0.0
+    return run.rows.size <= long + usual * np.log(max(excess.size, 1) / CHANCE)
 
 
 def stuck(y: np.ndarray) -> np.ndarray:

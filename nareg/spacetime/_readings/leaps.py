@@ -1,0 +1,86 @@
+"""Readings that leave those before and after at once: faults that show without a model.
+
+A quantity is calm at times and rough at others, so that a leap is measured by the steps around it. One that returns within a
+few readings is the sensor's: what a model with heavy-tailed steps takes for the field's. One that stays may be the field's, and
+has to be larger.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.ndimage import median_filter
+
+from nareg.spacetime._readings.outliers import ABRUPT, limit_of, shared
+from nareg.spacetime._readings.repeats import intermittent
+
+#: Steps on each side that a leap is measured by.
+AROUND = 12
+#: Readings that a leap which returns lasts, at most.
+LONGEST = 4
+#: Share of the largest leaps that may be faults, and say nothing of usual ones.
+FAULTS = 0.05
+#: Times from which on each station tells what is usual for it.
+LONG = 500
+#: A leap that stays is so many times as large as chance makes one.
+STAYS = 2.0
+
+
+def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(T, N) True for readings of leaps that return, and for the first reading after a leap that stays; never at rest."""
+    returns, stays = np.zeros((2, *y.shape))
+    if intermittent(y):
+        return returns > 0, stays > 0
+    for i, column in enumerate(y.T):
+        rows = np.flatnonzero(np.isfinite(column))
+        if rows.size <= 2 * AROUND:
+            continue
+        values = column[rows]
+        steps = np.diff(values)
+        changes = np.abs(steps[steps != 0])
+        if changes.size == 0:
+            continue
+        apart = values - median_filter(values, AROUND + 1)
+        total, floor = np.append(0.0, np.cumsum(np.abs(steps))), float(np.median(changes))
+        for width in range(LONGEST, -1, -1):
+            first = np.arange(1, values.size - width)
+            height = _leap(values, first, width)
+            score = height / (_around(total, first, width) + floor)
+            if width == 0:
+                near = rows[first] - rows[first - 1] == 1  # after a gap the quantity may be anywhere
+                stays[rows[first], i] = np.where(near, score, 0.0)
+                continue
+            for k in range(width):
+                at = (rows[first + k], i)
+                off = np.sign(height) * apart[first + k] >= ABRUPT * np.abs(height)  # a reading between two leaps is not
+                returns[at] = np.where(off & (np.abs(score) > np.abs(returns[at])), score, returns[at])
+    back, stay = _beyond(returns, y), _beyond(stays, y, STAYS)
+    return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
+
+
+def _leap(values: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
+    """By how much all ``width`` readings from ``first`` on are above those on both sides, or below; the step for 0."""
+    before, after = values[first - 1], values[first + width]
+    if width == 0:
+        return after - before
+    inside = np.stack([values[first + k] for k in range(width)])
+    above, below = inside.min(axis=0) - np.maximum(before, after), inside.max(axis=0) - np.minimum(before, after)
+    height: np.ndarray = np.maximum(above, 0.0) + np.minimum(below, 0.0)
+    return height
+
+
+def _around(total: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
+    """Mean size of the steps on both sides of a leap; ``total`` are their cumulative sums."""
+    last = total.size - 1
+    before, after = np.maximum(first - 1 - AROUND, 0), np.minimum(first + width + AROUND, last)
+    count = first - 1 - before + after - (first + width)
+    sums = total[first - 1] - total[before] + total[after] - total[np.minimum(first + width, last)]
+    mean: np.ndarray = sums / np.maximum(count, 1)
+    return mean
+
+
+def _beyond(scores: np.ndarray, y: np.ndarray, times: float = 1.0) -> np.ndarray:
+    """(T, N) True beyond ``times`` what is usual, which in a short record all stations tell together."""
+    usual = np.where(np.isfinite(y), scores, np.nan)
+    limit = times * limit_of(usual if len(y) >= LONG else usual.reshape(-1, 1), FAULTS)
+    result: np.ndarray = (np.abs(scores) > limit) & ~shared(scores, limit)
+    return result

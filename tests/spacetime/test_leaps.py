@@ -1,0 +1,83 @@
+"""Readings that leave those before and after at once."""
+
+import numpy as np
+import pytest
+
+from nareg.spacetime import leaps
+
+
+@pytest.fixture
+def river():
+    """Three sensors at 15 minutes in hundredths, half of the days rough: steps are ten times as large there."""
+    rng = np.random.default_rng(0)
+    t = np.arange(2880)
+    rough = (t // 96) % 2 == 1
+    noise = rng.normal(0, 0.01, (t.size, 3)) * np.where(rough, 10, 1)[:, None]
+    return np.round(10 + 2 * np.cos(2 * np.pi * t / 96)[:, None] + noise, 2), rough
+
+
+def test_nothing_leaps_in_calm_and_rough_weather(river):
+    back, stays = leaps(river[0])
+    assert back.sum() + stays.sum() <= 2
+
+
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_a_leap_that_returns_is_found_where_the_quantity_is_calm(river, length):
+    y, rough = river
+    calm, wild = 240, 144
+    assert not rough[calm]
+    assert rough[wild]
+    y[calm : calm + length, 0] += 1.0
+    y[wild : wild + length, 0] += 0.3
+    back, stays = leaps(y)
+    assert np.flatnonzero(back[:, 0])[:length].tolist() == list(range(calm, calm + length))
+    assert not back[130:160, 0].any()
+    assert not stays[230:260, 0].any()
+
+
+def test_a_leap_that_stays_marks_its_first_reading(river):
+    y = river[0]
+    y[240:, 0] += 2.5
+    back, stays = leaps(y)
+    assert np.flatnonzero(stays[:, 0]).tolist() == [240]
+    assert not back[230:250, 0].any()
+
+
+def test_what_other_stations_show_as_well_is_no_leap(river):
+    y = river[0]
+    y[240] -= 2.5
+    assert not leaps(y)[0][235:245].any()
+
+
+def test_after_a_gap_the_quantity_may_be_anywhere(river):
+    y = river[0]
+    y[230:240, 0] = np.nan
+    y[240:, 0] += 2.5
+    assert not leaps(y)[1][:, 0].any()
+
+
+def test_rain_does_not_leap():
+    rng = np.random.default_rng(1)
+    rain = np.where(rng.random((600, 4)) < 0.1, rng.gamma(1, 5, (600, 4)), 0.0)
+    back, stays = leaps(rain)
+    assert not back.any()
+    assert not stays.any()
+
+
+@pytest.mark.parametrize("y", [np.full((40, 2), 3.0), np.full((40, 2), np.nan), np.arange(20.0)[:, None]])
+def test_little_to_judge_by(y):
+    assert not np.any(leaps(y))
+
+
+def test_a_healthy_reading_between_two_leaps_is_none(river):
+    y = river[0]
+    y[[240, 242], 0] += 2.0
+    assert np.flatnonzero(leaps(y)[0][230:250, 0]).tolist() == [10, 12]
+
+
+@pytest.mark.parametrize("times", [200, 600])
+def test_a_pump_that_goes_on_and_off_does_not_leap(times):
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.random((times, 6)) < 0.15, axis=0) % 2 * 360.0 + rng.normal(0, 3, (times, 6))
+    back, stays = leaps(y)
+    assert back.mean() + stays.mean() < 0.002
