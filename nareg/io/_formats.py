@@ -17,8 +17,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._formats_radiation import read_reference_network, read_solar_laboratory, read_surfrad
 from nareg.io._formats_web import read_case_counts, read_records, read_water_services
-from nareg.io._notes import count, listed
-from nareg.io._tidy import as_numbers, tidy
+from nareg.io._notes import as_numbers, count, listed, tidy
 
 if TYPE_CHECKING:
     import pandas as pd

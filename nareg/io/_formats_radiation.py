@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nareg.io._notes import count
-from nareg.io._tidy import as_numbers, tidy
+from nareg.io._notes import as_numbers, count, tidy
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,11 +1,15 @@
-"""Guesses about a table: collected as sentences, or refused."""
+"""Guesses about a table: collected as sentences, or refused; and tables that carry such sentences."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nareg.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: How many names a sentence lists.
 LISTED = 3
@@ -75,3 +79,24 @@ def verb(number: int) -> str:
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """``1 column``, ``2 columns``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def tidy(
+    table: dict[str, Any], units: dict[str, str], *notes: str, failed: Mapping[str, int] | None = None, why: str = ""
+) -> pd.DataFrame:
+    """A frame with what is known of its columns; so many readings of some have ``failed`` and are empty, and ``why``."""
+    import pandas as pd
+
+    lost = {name: number for name, number in (failed or {}).items() if number}
+    number = sum(lost.values())
+    said = f"{count(number, 'reading')} {why} {verb(number)} left out" if number else ""
+    frame = pd.DataFrame(table)
+    known = {name: unit for name, unit in units.items() if name in frame}
+    frame.attrs = {"units": known, "failed": lost, "notes": [note for note in (said, *notes) if note]}
+    return frame
+
+
+def as_numbers(cells: Any) -> Any:
+    import pandas as pd
+
+    return pd.to_numeric(cells, errors="coerce")
