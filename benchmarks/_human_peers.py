@@ -77,8 +77,8 @@ def hydro_methods() -> dict[str, Method]:
         _, residuals, predictions = modeling_utilities.build_arima_model(frame["observed"], *p.pdq, summary=False)
         threshold = anomaly_utilities.set_dynamic_threshold(residuals[0], p.window_sz, p.alpha, p.threshold_min)
         threshold.index = residuals.index
-        found = anomaly_utilities.detect_anomalies(frame["observed"], predictions, residuals, threshold, summary=False)
-        return (found["anomaly"] | frame["anomaly"]).to_numpy(dtype=bool)
+        anomalies = anomaly_utilities.detect_anomalies(frame["observed"], predictions, residuals, threshold, summary=False)
+        return (anomalies["anomaly"] | frame["anomaly"]).to_numpy(dtype=bool)
 
     return {"pyhydroqc": arima}
 

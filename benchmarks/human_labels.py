@@ -223,12 +223,12 @@ def tables(counts: list[str]) -> dict[str, list[str]]:
 
 def score(counts: pd.Series) -> str:
     """F1, with precision and recall; a dash where nothing is labeled."""
-    found, extra, missed = (int(counts[name]) for name in ("found", "extra", "missed"))
-    if found + missed == 0:
+    right, extra, missed = (int(counts[name]) for name in ("found", "extra", "missed"))
+    if right + missed == 0:
         return f"— ({extra} extra)"
-    precision = found / (found + extra) if found + extra else float("nan")
-    f1 = 2 * found / (2 * found + extra + missed)
-    return f"{f1:.2f} ({'—' if np.isnan(precision) else f'{precision:.2f}'}, {found / (found + missed):.2f})"
+    precision = right / (right + extra) if right + extra else float("nan")
+    f1 = 2 * right / (2 * right + extra + missed)
+    return f"{f1:.2f} ({'—' if np.isnan(precision) else f'{precision:.2f}'}, {right / (right + missed):.2f})"
 
 
 if __name__ == "__main__":

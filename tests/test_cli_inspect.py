@@ -107,3 +107,12 @@ def test_two_quantities_are_cleaned_into_two_folders_and_one_that_fails_stops_no
     assert {path.name for path in (tmp_path / "all").iterdir()} == {"Temperatuur", "Vochtigheid", "clean.csv", "report.html"}
     refused = run("clean", *tables, "--value", "Temperatuur", "--value", "Temperatuur")
     assert "names a quantity twice" in refused.output
+
+
+@pytest.mark.parametrize("entry", ['dismis = ["x"]', 'checks = ["spike"]', 'correct = "yes"'])
+@pytest.mark.parametrize("command", ["inspect", "design"])
+def test_rules_of_a_recipe_that_cannot_be_are_refused_by_every_command(files, tmp_path, command, entry):
+    (tmp_path / "r.toml").write_text(f"[quality]\n{entry}\n")
+    done = run(command, files / "meta.csv", files / "data.csv", "--recipe", tmp_path / "r.toml", "--out", tmp_path / "x.npz")
+    assert done.exit_code == 2 or "quality" in str(done.exception)
+    assert not (tmp_path / "x.npz").exists()

@@ -15,7 +15,7 @@ from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, decimals
 from nareg.cleaning._results import in_scheme, written_in
-from nareg.cleaning._steps import screen
+from nareg.cleaning._steps import screen, sensor_errors
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
@@ -156,6 +156,7 @@ def apply(
     report(Progress("reading", fraction=0.0))
     table = read_known(readings, names, strict, recipe)
     table, notes = _new(table, model)
+    _refuse_unlike(table.values, model.readings)
     y = np.concatenate([np.where(model.excluded, np.nan, model.readings), table.values], axis=1)
     assert table.timestamps is not None
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
@@ -168,11 +169,13 @@ def apply(
     dismissed: tuple[Suspect, ...] = ()
     flags = np.full(y.shape, Flag.UNKNOWN, dtype=np.int8)
     flags[:, part][bad] = Flag.BAD
+    quality, begin = None, new.start - part.start
     if isinstance(model, SpaceTimeModel):
         report(Progress("checking readings", fraction=0.2))
         quality = check(model, y[:, part], times=times[part], rules=rules)
+        if rules.threshold > 0:
+            bad &= quality.flags == Flag.BAD
         flags[:, part] = np.where(bad, Flag.BAD, quality.flags)
-        begin = new.start - part.start
         suspects, dismissed = (
             tuple(replace(s, columns=s.columns[s.columns >= begin] - begin) for s in group if s.stop >= times[new][0])
             for group in (quality.suspects, quality.dismissed)
@@ -184,6 +187,11 @@ def apply(
         suspects = tuple(replace(s, corrected=None, corrected_std=None) for s in suspects)
     flags[np.isnan(y)] = Flag.MISSING
     good = np.where(flags == Flag.BAD, np.nan, y)
+    drift = np.zeros(table.values.shape)
+    if quality is not None:
+        errors, said = sensor_errors(quality, (), y[:, part])
+        drift = errors[:, begin:]
+        notes += [said] if said and drift.any() else []
     report(Progress("smoothing", fraction=0.7))
     first = part.start if _forgets(model, good, times, new.start) else 0
     smoothed = model.smooth(good[:, first:], times=times[first:])
@@ -191,10 +199,23 @@ def apply(
     own = own_estimates(good, ends)[:, new]
     x = np.where(own, good[:, new], ends.clip(smoothed.x[:, new.start - first :]))
     report(Progress("done", fraction=1.0))
-    results = (x, smoothed.std[:, new.start - first :], flags[:, new])
+    results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
     frames = [io.readings_to_frame(replace(table, values=values)) for values in results]
-    said = (*table.notes, *notes)
-    return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, said, table, dismissed, rules)
+    notes = [*table.notes, *notes]
+    return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, tuple(notes), table, dismissed, rules)
+
+
+def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:
+    """Refuse readings most of which are further from all earlier ones than these are from each other."""
+    if not (np.isfinite(new).any() and np.isfinite(old).any()):
+        return
+    low, high = np.nanmin(old), np.nanmax(old)
+    far = (new < 2 * low - high) | (new > 2 * high - low)
+    if high > low and 2 * far.sum() > np.isfinite(new).sum():
+        raise InputError(
+            f"readings are mostly far from the model's: {np.nanmin(new):g} to {np.nanmax(new):g}, and it learned {low:g} to "
+            f"{high:g}: check the unit, or clean all anew."
+        )
 
 
 def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times: np.ndarray, new: int) -> bool:

@@ -180,6 +180,9 @@ def _run(job: Job) -> Cleaned:
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))
     edges = compared.methods.get(EDGES)
+    if corrected and model is not None:  # new readings come after those of the sensor, not after corrected ones
+        own_readings = np.where(np.isfinite(model.readings), network.readings.values, np.nan)
+        model = replace(model, readings=own_readings)
     result = Cleaned(
         x=frame(network, final), std=frame(network, std := np.hypot(std, drift)), flags=frame(network, compared.flags),
         model=model, edges=edges.design if isinstance(edges, EdgeWeights) else None, quality=compared.quality, errors=errors,

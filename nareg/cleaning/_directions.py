@@ -75,6 +75,7 @@ def run(job: Job) -> Cleaned:
     network, settings, y = job.network, replace(job.settings, unit=job.settings.unit or "degrees"), job.y
     signed = bool(np.nanmin(y) < 0)
     job.note(SAID if settings.kind == "auto" else None)
+    job.note("Directions are not corrected." if job.rules.correct else None)
     parts = components(y)
     if isinstance(settings.kind, Wind):
         length = settings.kind.lengths(network)
@@ -105,8 +106,8 @@ def run(job: Job) -> Cleaned:
             job.note(f"The part to the {what}: {note}")
     judged = [half.compared.quality for half in halves if half.compared.quality is not None]
     dismissed = tuple(s for quality in judged for s in quality.dismissed)
-    found = replace(judged[0], suspects=(), dismissed=dismissed) if judged else None
-    job.notes.extend(rule_notes(job, found, ()))
+    shown = replace(judged[0], suspects=(), dismissed=dismissed) if judged else None
+    job.notes.extend(rule_notes(job, shown, ()))
     gaps = 100 * float(np.isnan(y).mean())
     vectors = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [

@@ -134,7 +134,7 @@ def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
     return checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
 
 
-class Learned(NamedTuple):
+class LearnedNetwork(NamedTuple):
     """What is learned of a network.
 
     Attributes
@@ -153,22 +153,22 @@ class Learned(NamedTuple):
     corrected: tuple[Suspect, ...] = ()
 
 
-def learn(job: Job, hidden: np.ndarray, until: float) -> Learned:
+def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit."""
     y, times, notes, progress = job.y, job.times, job.notes, job.report
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
     if job.settings.effort == "fast":
-        return Learned(None, None, without)
+        return LearnedNetwork(None, None, without)
     model = _fit(job, seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:
-        return Learned(None, None, without)
+        return LearnedNetwork(None, None, without)
     if isinstance(model, SparseSpaceTimeModel):
         notes.append(
             "In a network of this size only readings that all others contradict are flagged. Stations with many of them, or "
             "with much noise, are suspect. Drifts and wrong units are looked for among at most 500 stations."
         )
-        return Learned(model, None, model.excluded & ~job.spared("spikes"))
+        return LearnedNetwork(model, None, model.excluded & ~job.spared("spikes"))
     progress(Progress("checking readings", fraction=ONE_FIT * until))
     quality = check(model, y, times=times, rules=job.rules)
     corrected = _correctable(job, quality)
@@ -177,7 +177,7 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> Learned:
     misled = sorted({suspect.station for suspect in quality.suspects if suspect.kind in LASTING} - right)
     without[misled] = quality.flags[misled] == Flag.BAD
     if not without.any() and not corrected:
-        return Learned(model, quality, without)
+        return LearnedNetwork(model, quality, without)
     names = [job.network.readings.names[i] for i in misled]
     if names:
         notes.append(
@@ -187,10 +187,10 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> Learned:
     usable = np.where(without, np.nan, y)
     again = _fit(job, np.where(hidden, np.nan, usable), portion(progress, ONE_FIT * until, until, prefix="once more: "))
     if not isinstance(again, SpaceTimeModel):
-        return Learned(model, quality, without)
+        return LearnedNetwork(model, quality, without)
     # a model that was misled accuses others as well
     second = check(again, usable, times=times, rules=job.rules)
-    return Learned(again, _rechecked(quality, second, misled, corrected), without, corrected)
+    return LearnedNetwork(again, _rechecked(quality, second, misled, corrected), without, corrected)
 
 
 def _correctable(job: Job, quality: Quality) -> tuple[Suspect, ...]:
@@ -224,7 +224,7 @@ def _rechecked(first: Quality, second: Quality, misled: list[int], corrected: tu
     suspects = [s for s in first.suspects if s.station in misled]
     suspects += [replace(s, evidence=f"{s.evidence} Corrected.") for s in corrected]
     suspects += [s for s in second.suspects if s.station not in misled]
-    dismissed = {(s.station, s.kind): s for s in (*first.dismissed, *second.dismissed)}
+    dismissed = {(s.station, s.kind, s.start): s for s in (*first.dismissed, *second.dismissed)}
     timings = {"total": first.timings["total"] + second.timings["total"]}
     return replace(
         first, **parts, suspects=tuple(sorted(suspects, key=lambda s: -s.score)), dismissed=tuple(dismissed.values()),

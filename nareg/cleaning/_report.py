@@ -169,12 +169,12 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
 
 def _corrections(cleaned: CleanedTables, path: Path) -> None:
     """Write the corrected readings; without any, remove those of an earlier run."""
-    found = cleaned.corrections
-    if found.empty:
+    table = cleaned.corrections
+    if table.empty:
         path.unlink(missing_ok=True)
         return
     places = decimals(cleaned.std.to_numpy())
-    write_rows(path, list(found.columns), found.round({"corrected": places, "std": places}).itertuples(index=False))
+    write_rows(path, list(table.columns), table.round({"corrected": places, "std": places}).itertuples(index=False))
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

@@ -28,8 +28,8 @@ SUSPECT, NOISY = 0.02, 6.0
 BAD_KINDS = ("stuck", "unit", "level", "swapped", "spikes")
 
 
-def in_scheme(flags: pd.DataFrame, suspects: Iterable[Suspect], scheme: FlagScheme) -> pd.DataFrame:
-    """Flags (T, N) as codes, as 0 and 1, or as words with the kind of fault."""
+def in_scheme(flags: pd.DataFrame, suspects: Iterable[Suspect] | None, scheme: FlagScheme) -> pd.DataFrame:
+    """Flags (T, N) as codes, as 0 and 1, or as words with the kind of fault, where one was looked for."""
     codes = flags.to_numpy()
     if scheme == "qartod":
         return flags
@@ -38,9 +38,9 @@ def in_scheme(flags: pd.DataFrame, suspects: Iterable[Suspect], scheme: FlagSche
     words = np.full(codes.shape, "ok", dtype=object)
     words[codes == Flag.UNKNOWN] = "not checked"
     words[codes == Flag.SUSPECT] = "suspect"
-    words[codes == Flag.BAD] = "spikes outlier"
+    words[codes == Flag.BAD] = "outlier" if suspects is None else "spikes outlier"
     words[codes == Flag.MISSING] = "gap"
-    for s in sorted(suspects, key=lambda s: KINDS.index(s.kind), reverse=True):
+    for s in sorted(suspects or (), key=lambda s: KINDS.index(s.kind), reverse=True):
         own = codes[s.columns, s.station]
         # a bad reading of a drifting sensor is bad for itself
         for flag, word, kinds in ((Flag.SUSPECT, "suspect", KINDS), (Flag.BAD, "outlier", BAD_KINDS)):
@@ -95,14 +95,14 @@ class CleanedTables:
         """A row per reading of a sensor that drifts, is off or has a wrong unit, corrected, with the correction's ``std``."""
         import pandas as pd
 
-        found = () if self.quality is None else self.quality.suspects
+        suspects = () if self.quality is None else self.quality.suspects
         readings = self.network.readings
         tables = [
             pd.DataFrame({
                 "time": [readings.times[t] for t in s.columns], "station": s.name, "kind": s.kind,
                 "reading": readings.values[s.station, s.columns], "corrected": s.corrected, "std": s.corrected_std,
             })
-            for s in (self.corrected or found) if s.corrected is not None
+            for s in (self.corrected or suspects) if s.corrected is not None
         ]  # fmt: skip
         columns = ["time", "station", "kind", "reading", "corrected", "std"]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
@@ -110,7 +110,7 @@ class CleanedTables:
     @property
     def written_flags(self) -> pd.DataFrame:
         """The flags as the rules want them written."""
-        return in_scheme(self.flags, () if self.quality is None else self.quality.suspects, self.rules.flags)
+        return in_scheme(self.flags, None if self.quality is None else self.quality.suspects, self.rules.flags)
 
     @property
     def suspects(self) -> tuple[str, ...]:

@@ -220,14 +220,16 @@ def sensor_errors(quality: Quality | None, corrected: Sequence[Suspect], y: np.n
 
 def rule_notes(job: Job, quality: Quality | None, corrected: Sequence[Suspect]) -> list[str]:
     """What is to be said of dismissals and corrections."""
-    readings, notes = job.network.readings, []
-    dismissed = () if quality is None else quality.dismissed
+    readings, notes = job.network.readings, list[str]()
+    if quality is None:  # nothing was looked for beyond readings that are spared without a word
+        return notes
+    dismissed = quality.dismissed
     for entry in dismissals(job.rules, readings.names, stamps(readings)):
         if not any(
             s.station == entry.station and entry.kind in (None, s.kind) and entry.during[s.columns].any() for s in dismissed
         ):
             notes.append(f"No finding matches the dismissal {entry.text!r}: check station, kind and times, or delete it.")
-    able = () if quality is None or corrected else tuple(s for s in quality.suspects if s.corrected is not None)
+    able = () if corrected else tuple(s for s in quality.suspects if s.corrected is not None)
     for suspect in corrected:
         later = np.isfinite(job.y[suspect.station, suspect.columns[-1] + 1 :]).any()
         end = " Its later readings are as they were: a correction is not extrapolated." if later else ""

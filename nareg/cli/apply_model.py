@@ -48,8 +48,8 @@ def apply(
         applied.append(folder)
     for note in applied.notes:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
-    for word, found in (("suspect", applied.suspects), ("dismissed", applied.dismissed)):
-        for suspect in events(found):
+    for word, suspects in (("suspect", applied.suspects), ("dismissed", applied.dismissed)):
+        for suspect in events(suspects):
             print_line(f"{word} {suspect.name}, {suspect.kind}: {suspect.evidence}")
     times = applied.readings.times
     print_line(

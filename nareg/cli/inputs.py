@@ -363,6 +363,7 @@ class Columns:
     def recipes(self) -> list[Recipe]:
         """A recipe per quantity that is named, or one: with what options say in the place of the file's entries."""
         from nareg.io import Recipe
+        from nareg.quality import Rules
 
         said = {
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
@@ -375,6 +376,8 @@ class Columns:
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         given = {name: value for name, value in said.items() if value not in (None, (), "")}
         one = replace(of_file, **given)  # type: ignore[arg-type]
+        if one.quality is not None:
+            Rules.of(one.quality)  # raises for what it does not know
         return [replace(one, value=value) for value in self.value] if self.value else [one]
 
     def of_one(self) -> Recipe:

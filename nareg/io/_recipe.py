@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,24 +99,24 @@ class Recipe:
     use_flags: bool | None = None
     query: str | None = None
     crs: str | None = None
-    quality: Mapping[str, Any] | None = None
+    quality: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "use_flags":
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name == "use_flags":
                 if value not in (None, True, False):
                     raise InputError(f"use_flags is {value!r}: pass true or false.")
-            elif field.name == "quality":
+            elif entry.name == "quality":
                 if value is not None and not isinstance(value, Mapping):
                     raise InputError(f"quality is {value!r}: write a table [quality] with its entries.")
-            elif field.name in ("station", "time", "covariates", "missing", "bad"):
+            elif entry.name in ("station", "time", "covariates", "missing", "bad"):
                 names = (value,) if isinstance(value, str) else tuple(value)
                 if not all(isinstance(name, str) for name in names):
-                    raise InputError(f"{field.name} is {value!r}: pass names in quotes.")
-                object.__setattr__(self, field.name, names)
+                    raise InputError(f"{entry.name} is {value!r}: pass names in quotes.")
+                object.__setattr__(self, entry.name, names)
             elif value is not None and not isinstance(value, str):
-                raise InputError(f"{field.name} is {value!r}: pass the name of a column, or another text in quotes.")
+                raise InputError(f"{entry.name} is {value!r}: pass the name of a column, or another text in quotes.")
         if self.decimal not in (None, ".", ","):
             raise InputError(f"decimal is {self.decimal!r}: pass ',' or '.'.")
         if self.bad and self.use_flags is False:
@@ -148,7 +148,7 @@ class Recipe:
             raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path} is no recipe (TOML): {error}.") from None
-        known = [field.name for field in fields(cls)]
+        known = [entry.name for entry in fields(cls)]
         for name in entries:
             if name not in known:
                 raise InputError(f"{path}: {name!r} is no entry of a recipe: it may have {', '.join(known)}.")
@@ -169,10 +169,10 @@ class Recipe:
         """
         remarks = comments or {}
         lines = [
-            f"{field.name} = {json.dumps(value, ensure_ascii=False)}"
-            + (f"  # {remarks[field.name]}" if field.name in remarks else "")
-            for field in fields(self)
-            if field.name != "quality" and (value := getattr(self, field.name)) not in (None, ())
+            f"{entry.name} = {json.dumps(value, ensure_ascii=False)}"
+            + (f"  # {remarks[entry.name]}" if entry.name in remarks else "")
+            for entry in fields(self)
+            if entry.name != "quality" and (value := getattr(self, entry.name)) not in (None, ())
         ]
         if self.quality:
             lines += [

@@ -118,10 +118,10 @@ def dismissals(rules: Rules, names: Sequence[str], times: np.ndarray) -> list[Di
     """What the rules dismiss in a network with these stations and times."""
     result = []
     for text in rules.dismiss:
-        name = max((n for n in names if text.strip() == n or text.strip().startswith(f"{n}:")), key=len, default=None)
+        name = max((n for n in names if re.match(rf"\s*{re.escape(n)}\s*(:|$)", text)), key=len, default=None)
         if name is None:
             raise InputError(f"quality.dismiss has {text!r}, but no station has that name: pass 'STATION' or 'STATION: KIND'.")
-        rest = text.strip()[len(name) :].lstrip(":").strip()
+        rest = text.strip()[len(name) :].lstrip().removeprefix(":").strip()
         parts = DISMISSAL.fullmatch(rest)
         kind = None if parts is None else parts["kind"]
         if parts is None or kind not in (None, *KINDS):
@@ -135,12 +135,16 @@ def dismissals(rules: Rules, names: Sequence[str], times: np.ndarray) -> list[Di
         if parts["stop"]:
             stop = _time(parts["stop"], times, text)
             during &= times < stop + 1 if times.dtype.kind == "M" else times <= stop  # a day or a minute lasts to its end
+            if parts["start"] and not _time(parts["start"], times, text) <= stop:
+                raise InputError(f"quality.dismiss has {text!r}, which ends before it begins: exchange the times.")
         result.append(Dismissal(text, list(names).index(name), kind, during))
     return result
 
 
 def _time(text: str, times: np.ndarray, entry: str) -> Any:
     try:
+        if text.strip()[0] not in "0123456789-+.":  # "now" is another time tomorrow, and "NaT" none
+            raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # numpy takes an offset away, as it should
             return np.datetime64(text.strip()) if times.dtype.kind == "M" else float(text)

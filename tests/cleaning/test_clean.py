@@ -7,6 +7,7 @@ import pickle
 import re
 import signal
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -346,7 +347,7 @@ def test_a_unit_other_than_the_one_of_the_table_is_noted(network, unit, noted):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_ctrl_c_whose_exception_is_lost_ends_it_at_the_next_step(network):
+def test_ctrl_c_whose_exception_is_lost_ends_it_at_the_next_step(network, request):
     """C code that calls Python back, as LLVM does while loops are compiled, drops what is raised there."""
     seen = []
 
@@ -355,7 +356,8 @@ def test_ctrl_c_whose_exception_is_lost_ends_it_at_the_next_step(network):
         if len(seen) == 2:
             ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
 
-    usual = signal.getsignal(signal.SIGINT)
+    usual = signal.default_int_handler  # which a process in the background of a shell does not have
+    request.addfinalizer(partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, usual)))
     with pytest.raises(KeyboardInterrupt):
         nareg.clean(*frames(network), progress=progress)
     assert seen[-1] < 0.1

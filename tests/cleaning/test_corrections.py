@@ -179,3 +179,58 @@ def test_directions_take_the_rules_too(network, places):
     assert cleaned.corrections.empty
     assert any(note.startswith("No finding matches the dismissal 'S03: drift'") for note in cleaned.notes)
     assert not any("S02: stuck" in note for note in cleaned.notes)
+
+
+def test_tomorrow_of_a_sensor_that_still_drifts_has_a_wide_band(network, places):
+    """Corrected or not, the model goes on from the sensor's own readings: corrected ones would end in a step."""
+    readings = network.readings.copy()
+    readings[3, 200:] += np.append(np.linspace(0, 8, 150), np.full(50, 8.0))
+    whole = pd.DataFrame(readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
+    past, new = whole[:376], whole[376:]
+    for rules in (None, {"correct": True}):
+        cleaned = nareg.clean(past, places, quality=rules)
+        assert bool(cleaned.corrected) == (rules is not None)
+        applied = nareg.cleaning.apply(cleaned.model, new)
+        assert [(s.name, s.kind) for s in applied.suspects] == [(DRIFTING, "drift")]
+        errors = np.abs(applied.x[DRIFTING] - network.truth[3, 376:])
+        assert (errors < 2 * applied.std[DRIFTING]).mean() > 0.9
+        assert rms(applied.std["S04"]) < 1.0
+        assert any("drifts" in note for note in applied.notes)
+
+
+def test_tomorrow_in_another_unit_is_refused(network, places):
+    whole = pd.DataFrame(network.readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
+    model = nareg.clean(whole[:376], places).model
+    with pytest.raises(InputError, match=r"mostly far from the model's.*check the unit"):
+        nareg.cleaning.apply(model, 1.8 * whole[376:] + 32)
+
+
+def test_without_a_check_bad_readings_are_outliers_of_no_kind_and_dismissals_are_not_doubted(network, places):
+    readings = network.readings.copy()
+    readings[4, 100:160] = 8.0
+    readings[5, 200:260] = 9.0
+    table = pd.DataFrame(readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
+    cleaned = nareg.clean(table, places, effort="fast", quality={"dismiss": "S05: stuck", "flags": "labels"})
+    labels = cleaned.written_flags
+    assert (labels["S04"].iloc[110:150] == "outlier").all()
+    assert (labels["S05"].iloc[210:250] != "outlier").all()
+    assert not any("No finding matches" in note for note in cleaned.notes)
+
+
+def test_two_dismissed_findings_of_one_kind_are_both_listed(network, places):
+    readings = network.readings.copy()
+    readings[4, 50:110] = 8.0
+    readings[4, 200:260] = 9.0
+    readings[5] = 1.8 * readings[5] + 32  # so that the model is fitted again
+    table = pd.DataFrame(readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
+    cleaned = nareg.clean(table, places, quality={"dismiss": "S04: stuck"})
+    assert [(s.name, s.kind) for s in cleaned.quality.dismissed] == [("S04", "stuck")] * 2
+
+
+def test_tomorrow_keeps_the_threshold(network, places):
+    whole = pd.DataFrame(network.readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
+    model = nareg.clean(whole[:340], places).model
+    whole.iloc[345:385, 4] = whole.iloc[345, 4]
+    flags = nareg.cleaning.apply(model, whole[340:], recipe=Recipe(quality={"threshold": 1000.0})).flags
+    assert not (flags["S04"].iloc[5:45] == 4).any()
+    assert hash(Recipe(quality={"threshold": 1000.0})) == hash(Recipe(quality={"threshold": 5.0}))

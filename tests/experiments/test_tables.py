@@ -17,6 +17,7 @@ from experiments import (
     _main,
     _nodes,
     _pages,
+    _record,
     _tables,
     gnn_adaptive,
     gnn_filters,
@@ -195,7 +196,8 @@ def test_the_pages_include_every_part_and_no_other(tmp_path):
     parts = _tables.parts(figures, result)
     marks = included("gnn.md") + included("gnn-reproduction.md")
     assert len(marks) == len(set(marks))
-    assert set(marks) == {*parts, *_main.GNN, "overview-gnn"}
+    of_scripts = _record.read()["gnn"]["tables"]
+    assert set(marks) == {*parts, *_main.GNN, "overview-gnn", *of_scripts}
     empty = {name: text.count("not run") for name, text in parts.items() if "not run" in text}
     assert empty == {"rows-table": 18}  # the control is run at the largest noise only
     assert not any("nan" in text or "diverge" in text for text in parts.values())

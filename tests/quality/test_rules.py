@@ -108,3 +108,21 @@ def test_a_dismissal_that_cannot_be_understood_says_what_to_pass(entry, said):
 def test_a_table_of_rules_with_errors_names_the_entry(table, said):
     with pytest.raises(InputError, match=said):
         Rules.of(table)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("A: drift from 2025-01-05 to 2025-01-03", "ends before it begins"),
+        ("A: drift from NaT", "is no time"),
+        ("A: drift from now", "is no time"),
+    ],
+)
+def test_times_of_a_dismissal_that_cannot_be_are_refused(entry, words):
+    with pytest.raises(InputError, match=words):
+        dismissals(Rules(dismiss=entry), ["A", "B"], DAYS)
+
+
+def test_a_space_may_stand_before_the_colon():
+    (entry,) = dismissals(Rules(dismiss=" A : drift"), ["A", "A2"], DAYS)
+    assert (entry.station, entry.kind) == (0, "drift")

@@ -319,3 +319,12 @@ def test_heavy_tails_begin_where_the_dynamics_were_chosen(rng, monkeypatch):
     assert "Student t" in model.details.chosen
     assert begun[0] == (None, False)
     assert begun[1] == (4.0, True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_long_station_has_no_reading_beside_a_hidden_one(seed):
+    """Windows are a part of the record, and no hidden reading has others at its time to confirm a choice by."""
+    rng = np.random.default_rng(seed)
+    y = lfilter([1.0], [1.0, -0.9], rng.standard_normal((1, 4500))) + 0.5 * rng.standard_normal((1, 4500))
+    model = nareg.spacetime.fit(nareg.Graph(np.zeros((1, 1))), y, rng=rng)
+    assert abs(np.sqrt(model.noise[0]) - 0.5) < 0.3

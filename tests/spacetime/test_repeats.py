@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nareg
 from nareg.spacetime._readings.repeats import at_bound, bounds, detectable, intermittent, stuck, stuck_runs
 
 N, T = 8, 600
@@ -189,3 +190,10 @@ def test_a_mark_with_nothing_beside_it_is_no_bound(rng):
     y[99, 0] = 4.0
     assert bounds(y).low == -np.inf
     assert stuck(y)[101:130, 0].all()
+
+
+def test_two_stuck_stations_do_not_hide_each_other():
+    network = nareg.datasets.simulated(12, 400, faults=(), rng=np.random.default_rng(0))
+    readings = network.readings.copy()
+    readings[4, 100:160], readings[5, 200:260] = 8.0, 9.0
+    assert stuck(readings.T).sum(axis=0).tolist() == [0, 0, 0, 0, 60, 60, 0, 0, 0, 0, 0, 0]

@@ -322,7 +322,7 @@ class _Learning:
         def confirmed(refinement: Refinement, challenger: tuple[Dynamics, np.ndarray]) -> bool:
             """Whether it also predicts the hidden readings of the whole record better, where windows are a part."""
             nonlocal whole
-            if whole is None or whole[0] is None:
+            if whole is None or whole[0] is None or not beside.any():
                 return True
             other = self.held_out(refinement, *challenger)
             assert other[0] is not None

@@ -32,6 +32,8 @@ PERIODS = {"day": DAY, "year": YEAR}
 #: A cycle is looked for when the readings span at least so many periods and have so many steps per period.
 FEWEST_PERIODS = {"day": 1.9, "year": 0.9}
 FEWEST_STEPS = 6
+#: A record of this share of a year shows the yearly cycle whole.
+WHOLE = 0.95
 #: Least distance between such a wave and a cycle's harmonic, in periods per record: closer ones the record cannot tell apart.
 APART = 0.75
 #: Harmonics per cycle, where there are enough steps per period.
@@ -70,8 +72,9 @@ class Cycles:
         return self._waves(seconds, self.names)
 
     def slow(self, seconds: np.ndarray) -> np.ndarray:
-        """Those of mean and yearly cycle alone."""
-        return self._waves(seconds, [name for name in self.names if name == "year"])
+        """Those of the mean, and of the yearly cycle over a year: in a part of one it looks like a drift."""
+        yearly = np.ptp(seconds) >= WHOLE * YEAR if seconds.size else False
+        return self._waves(seconds, [name for name in self.names if name == "year" and yearly])
 
     def _waves(self, seconds: np.ndarray, names: Sequence[str]) -> np.ndarray:
         columns = [np.ones_like(seconds)]

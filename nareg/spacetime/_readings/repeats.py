@@ -181,7 +181,7 @@ def _inflation(runs: list[RepeatedValue]) -> float:
     It would then be exponential, in steps of the evidence of one repeat: with a mean excess of 1 at most over 1 and a step.
     """
     excess = np.sort([run.evidence * (1 - 1 / (run.rows.size - 1)) - 1 for run in runs if run.evidence > 1])
-    usual = excess[: excess.size - excess.size // 20]  # without the longest, which may be faults
+    usual = excess[: excess.size - max(1, excess.size // 20)]  # without the longest, which may be faults
     return max(1.0, float(usual.mean())) if excess.size >= FEWEST_AT_BOUND else 1.0
 
 
