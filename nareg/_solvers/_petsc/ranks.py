@@ -58,8 +58,8 @@ def together(comm: Any) -> Iterator[None]:
     except BaseException as error:
         if comm.size == 1:
             raise
-        traceback.print_exc()
-        print(f"rank {comm.rank} of {comm.size} failed ({type(error).__name__}: {error}); all ranks stop.", file=sys.stderr)
+        end = f"rank {comm.rank} of {comm.size} failed ({type(error).__name__}: {error}); all ranks stop.\n"
+        sys.stderr.write(traceback.format_exc() + end)  # at once: mpiexec may take no second part after the abort
         sys.stderr.flush()
         comm.Abort(1)
 
