@@ -327,7 +327,8 @@ class _Learning:
             other = self.held_out(refinement, *challenger)
             assert other[0] is not None
             old, new = whole[0].errors[beside], other[0].errors[beside]
-            better = improvement(old, new, robust_scale(old))[0] > 0
+            gain, error = improvement(old, new, robust_scale(old))
+            better = gain > error
             whole = other if better else whole
             return better
 
