@@ -20,7 +20,7 @@ from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Rules, Suspect, check, dismissals, muted
+from nareg.quality import Flag, Rules, Suspect, check, muted
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
@@ -163,7 +163,6 @@ def apply(
     new = slice(model.readings.shape[1], None)
     part = slice(max(new.start - BEFORE, 0), None)
     rules = Rules.of(None if recipe is None else recipe.quality)
-    dismissals(rules, names, times)  # raises for unknown stations
     bad = screen(y[:, part], partial(muted, rules, names, times[part]))
     suspects: tuple[Suspect, ...] = ()
     dismissed: tuple[Suspect, ...] = ()

@@ -91,9 +91,9 @@ def spikes(residuals: Residuals) -> list[Finding]:
         off = residuals.gaps[i, columns]
         sigma = sizes[i, columns]
         reach = _range(sigma.min(), sigma.max())
-        verb = "is" if columns.size == 1 else "are"
+        verb, whose = ("is", "its") if columns.size == 1 else ("are", "their")
         evidence = (
-            f"{count(columns.size, 'reading')} {verb} {reach} standard deviations from their prediction by neighbors and "
+            f"{count(columns.size, 'reading')} {verb} {reach} standard deviations from {whose} prediction by neighbors and "
             f"nearby times, off by {_range(np.abs(off).min(), np.abs(off).max())}."
         )
         findings.append(Finding(int(i), "spikes", largest, columns, Flag.BAD, evidence, sigma))
