@@ -18,6 +18,7 @@ from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import NETCDF, UNKNOWN, Readings, Recipe, Stations, is_xarray
+from nareg.spacetime import absurd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,6 +194,7 @@ def _unplaced(table: Readings, neighbors: int, why: InputError) -> StationNetwor
 
 def learned_graph(y: np.ndarray, names: Sequence[str], neighbors: int) -> Graph:
     """The graph of stations whose readings (N, T), NaN where missing, go up and down together, whatever level and scale."""
+    y = np.where(absurd(y.T).T, np.nan, y)  # one of them would leave a station without neighbors
     n, seen = len(y), np.isfinite(y)
     counts = np.maximum(seen.sum(axis=1, keepdims=True), 1)
     apart = np.where(seen, y - np.where(seen, y, 0.0).sum(axis=1, keepdims=True) / counts, 0.0)

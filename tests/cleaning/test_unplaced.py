@@ -37,6 +37,16 @@ def test_neighbors_are_stations_that_vary_together(rng):
     assert any("go up and down together" in note for note in network.notes)
 
 
+def test_an_absurd_reading_leaves_no_station_without_neighbors(simulated):
+    """One of 9999 made the rest of its station's readings look constant."""
+    readings = simulated[0].copy()
+    readings.iloc[100, 1] = np.nan
+    expected = assemble(readings).graph.adjacency.toarray()
+    readings.iloc[100, 1] = 9999.0
+    np.testing.assert_array_equal(assemble(readings).graph.adjacency.toarray(), expected)
+    assert (expected[1] > 0).any()
+
+
 @pytest.mark.slow
 def test_estimates_are_nearly_as_good_as_with_places(simulated):
     readings, places, truth = simulated
