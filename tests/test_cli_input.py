@@ -325,3 +325,13 @@ def test_one_of_two_quantities_is_designed_for_and_filtered(tmp_path, rng):
     assert done.returncode == 0, done.stderr
     estimate = io.read_readings(tmp_path / "x.csv").values
     assert abs(estimate.mean() - values["pressure"].mean()) < 1e-6
+
+
+def test_columns_are_not_named_for_a_folder_of_a_graph(tmp_path):
+    nareg.graphs.grid((2, 2)).save(tmp_path / "g.graph")
+    np.save(tmp_path / "y.npy", np.ones((4, 2)))
+    np.save(tmp_path / "w.npy", np.ones(4))
+    common = ("denoise", "g.graph", "y.npy", "--weights", "w.npy", "--out", "x.npy")
+    refused = run(*common, "--value", "pressure", cwd=tmp_path)
+    assert refused.returncode == 2 and "options of columns are for tables" in refused.stderr
+    assert run(*common, cwd=tmp_path).returncode == 0

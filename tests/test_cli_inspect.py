@@ -56,7 +56,7 @@ def test_it_says_what_is_understood_and_writes_a_recipe_that_clean_takes(files, 
 
 def test_several_quantities_and_no_choice_name_the_option(files):
     seen = run("inspect", files / "meta.csv", files / "data.csv", "--missing", "n.b.")
-    assert "clean one of them by --value, such as --value 'Temperatuur'" in seen.output
+    assert "nareg clean cleans each; name some by --value, such as --value 'Temperatuur'" in seen.output
     columns = ("--missing", "n.b.", "--station-column", "Meetpunt", "--time-column", "Datum", "--time-column", "Tijd")
     refused = run("clean", files / "meta.csv", files / "data.csv", *columns, "--strict")
     assert refused.exit_code == 2

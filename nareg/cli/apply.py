@@ -181,6 +181,8 @@ def denoise(
     """
     with one_speaks(backend) as first:
         if are_on_disk(files.stations, files.readings):
+            if columns != Columns():
+                raise InputError("options of columns are for tables, but the readings are an .npy file: omit them.")
             denoise_on_disk(files.stations, files.readings, files.weights, out, backend, partition)
             return
         with checking(backend):

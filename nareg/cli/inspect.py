@@ -52,7 +52,7 @@ def inspect(
         if len(seen.counts) == 1 or not counts.all_used:
             print_line(f"{name}: {counts.sentence()}")
     if len(seen.quantities) > 1:
-        print_line(f"clean one of them by --value, such as --value {str(seen.quantities.index[0])!r}")
+        print_line(f"nareg clean cleans each; name some by --value, such as --value {str(seen.quantities.index[0])!r}")
     if out is not None:
         seen.recipe.save(out)
         print_line(f"written: {out}")

@@ -49,7 +49,7 @@ CALENDAR = (
 )
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
-VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp", "resultmeasure")
+VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "resultmeasure")
 UNIT = ("unit", "units", "einheit")
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",

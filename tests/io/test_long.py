@@ -8,6 +8,7 @@ import pytest
 
 from nareg import io
 from nareg.errors import InputError
+from nareg.io import SeveralQuantities
 from tests.helpers import little_memory
 
 
@@ -56,14 +57,16 @@ def test_numbers_as_names_and_columns_beside(tmp_path):
 
 
 def test_of_several_numbers_the_one_named_value_or_none(tmp_path):
-    text = "time,station,temperature,humidity\n2024-01-01,A,1,50\n"
+    text = "time,station,value,humidity\n2024-01-01,A,1,50\n"
     table = read(tmp_path, text)
     np.testing.assert_array_equal(table.values, [[1]])
-    assert "the readings are in column 'temperature'; left out: 'humidity'" in table.notes[0]
+    assert "the readings are in column 'value'; left out: 'humidity'" in table.notes[0]
     with pytest.raises(InputError, match="keep the columns time, station and value"):
         read(tmp_path, text, strict=True)
-    with pytest.raises(InputError, match="must have one column of readings, not 2 \\('pressure', 'humidity'\\): name the one"):
-        read(tmp_path, text.replace("temperature", "pressure"))
+    # a temperature is one quantity beside the other: none of two is left out
+    for name in ("pressure", "temperature", "temp"):
+        with pytest.raises(SeveralQuantities, match=f"one column of readings, not 2 \\('{name}', 'humidity'\\): name the one"):
+            read(tmp_path, text.replace("value", name))
 
 
 def test_a_column_of_texts_may_hold_the_stations(tmp_path):
