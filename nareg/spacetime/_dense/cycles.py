@@ -23,6 +23,7 @@ from nareg.spacetime._readings.cycles import (
     shrunk_cycles,
 )  # fmt: skip
 from nareg.spacetime._readings.holdout import station_order
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import JITTER, Space
 
 #: Shares of a coefficient's variance that every station may have for itself, a sensor on a wall or in a hollow. On a graph,
@@ -34,11 +35,11 @@ SLOPES = (0.0, 0.03, 0.3, 3.0)
 
 def fit(
     y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Space, wanted: str | tuple[str, ...],
-    covariates: Covariates | None = None,
+    covariates: Covariates | None = None, series: Series | None = None,
 ) -> Cycles:  # fmt: skip
-    """Means and cycles of readings (T, N), NaN where missing, which follow covariates that help."""
+    """Means and cycles of readings (T, N), NaN where missing, which follow covariates and series that help."""
     shrinkage = DenseShrinkage(space, station_order(y), None if covariates is None else covariates.standard)
-    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS, covariates=covariates)
+    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS, covariates=covariates, series=series)
 
 
 @dataclass(frozen=True, eq=False)

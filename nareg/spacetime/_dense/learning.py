@@ -46,6 +46,7 @@ from nareg.spacetime._readings.holdout import (
     station_order,
 )  # fmt: skip
 from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_spread
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 
@@ -100,10 +101,11 @@ class DenseLearner:
         return np.arange(len(y)), self.space
 
     def cycles(
-        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None
-    ) -> Cycles:
-        """Means and cycles of readings (T, N) on a grid, by the covariates that help."""
-        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.space, wanted, covariates)
+        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None,
+        series: Series | None = None,
+    ) -> Cycles:  # fmt: skip
+        """Means and cycles of readings (T, N) on a grid, by the covariates and series that help."""
+        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.space, wanted, covariates, series)
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -31,6 +32,7 @@ from nareg.spacetime._readings.transforms import Transform
 
 #: The kind of stream that a kind of model starts.
 StreamType = TypeVar("StreamType")
+ModelType = TypeVar("ModelType", bound="BaseModel[Any]")
 #: Readings beyond this, or all below its inverse, have squares that overflow or vanish.
 LARGEST_READING = 1e100
 
@@ -104,12 +106,17 @@ def _grid_of(model: BaseModel[Any], times: ArrayLike | None, n_times: int) -> Ti
     """The grid of other times, with the model's step."""
     if times is None:
         raise InputError(f"readings has {n_times} columns but the fit had {model.readings.shape[1]}: pass times as well.")
+    return _times.on_steps(_times_of_kind(model, times, n_times), model.grid.step)
+
+
+def _times_of_kind(model: BaseModel[Any], times: ArrayLike, n_times: int) -> np.ndarray:
+    """Checked times, dates or numbers as the model's are."""
     values = _times.checked(times, n_times)
     if (values.dtype.kind == "M") != model.grid.dated:
         raise InputError(
             f"times are {'dates' if values.dtype.kind == 'M' else 'numbers'}, the model's are not: pass the same kind."
         )
-    return _times.on_steps(values, model.grid.step)
+    return values
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,8 +165,26 @@ class BaseModel(ABC, Generic[StreamType]):
     @property
     def covariate_lines(self) -> tuple[str, ...]:
         """What each covariate does, in a line; none without covariates."""
-        regression = self.cycles.regression
-        return () if regression is None else regression.lines(self.unit if self.transform.linear else None)
+        unit, cycles = self.unit if self.transform.linear else None, self.cycles
+        of_stations = () if cycles.regression is None else cycles.regression.lines(unit)
+        series = cycles.series
+        return of_stations if series is None else (*of_stations, *series.lines(cycles.level[-series.used.sum() :], unit))
+
+    def with_covariates(self: ModelType, covariates: Mapping[str, ArrayLike], times: ArrayLike) -> ModelType:
+        """The model with values at further times of what all stations share, such as a forecast of the weather.
+
+        Parameters
+        ----------
+        covariates : mapping from names to (S,) arrays
+            Those over time that were given to the fit.
+        times : (S,) array
+            Increasing, of the kind of the model's.
+        """
+        if self.cycles.series is None:
+            raise InputError("covariates are given, but the model follows none over time: omit them.")
+        values = _times_of_kind(self, times, np.size(times))
+        series = self.cycles.series.continued(covariates, self.grid.seconds_of(self.grid.row_of(values)))
+        return replace(self, cycles=replace(self.cycles, series=series))
 
     def summary(self) -> str:
         """Size, choices, noise, likelihood and status, in a few lines."""

@@ -32,6 +32,7 @@ from nareg.spacetime._readings.leaps import leaps
 from nareg.spacetime._readings.outliers import absurd
 from nareg.spacetime._readings.repeats import intermittent, stuck
 from nareg.spacetime._readings.resolution import noise_floor
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 from nareg.spacetime._readings.transforms import Transform, TransformLike
@@ -85,9 +86,11 @@ def fit(
         likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and hardly fall below zero.
     cycles : "auto", None or sequence of {"day", "year"}
         Smooth cycles to remove before the fit and to add back afterwards.
-    covariates : mapping from names to (N,) arrays, optional
-        What is known of the stations beside their places, such as ``{"elevation": heights}``. Means and cycles follow those
-        that lower the error at stations left out one at a time; ``covariate_lines`` says which. Dense engine only.
+    covariates : mapping from names to (N,) or (1, T) arrays, optional
+        What is known of the stations beside their places, such as ``{"elevation": heights}``: means and cycles follow those
+        that lower the error at stations left out one at a time. And what all share over time, (1, T), such as a reanalysis:
+        it is followed where it lowers the error in stretches of time left out. ``covariate_lines`` says which. The sparse
+        engine has those over time alone.
     robust : bool
         Fit without stuck runs, absurd values, leaps and readings that all others contradict.
     engine : {"auto", "dense", "sparse"}
@@ -143,10 +146,11 @@ def fit(
             f"dynamics is {dynamics!r}, but the sparse engine, for more than {LARGEST} stations, has one autoregression: pass "
             "'auto' or 'scalar'."
         )
-    if sparse and covariates:
+    of_stations, over_time = checked_covariates(covariates)
+    if sparse and of_stations:
         raise InputError(
-            f"covariates are given, but the sparse engine, for more than {LARGEST} stations, has none: omit them, or pass at "
-            f"most {LARGEST} stations."
+            f"covariates has {next(iter(of_stations))!r}, but the sparse engine, for more than {LARGEST} stations, has none of "
+            f"stations: omit it, or pass at most {LARGEST} stations."
         )
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
@@ -161,12 +165,13 @@ def fit(
         raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
     unusable = (absurd(y.T) | leaps(y.T)[0] | stuck(y.T)).T if robust else np.zeros(y.shape, dtype=bool)
     usable = np.where(unusable, np.nan, y)
-    beside = None if not covariates else Covariates.of(covariates, np.asarray(np.isfinite(usable).any(axis=1)))
+    beside = None if not of_stations else Covariates.of(of_stations, np.asarray(np.isfinite(usable).any(axis=1)))
+    series = None if not over_time else Series.of(over_time, grid.seconds[grid.rows])
     # where the quantity rests at a bound, what it does elsewhere is an outlier of every Gaussian model
     task, clock = LearningTask(dynamics, variances, robust and not intermittent(usable.T), generator), StageClock(progress)
     with (_sparse if sparse else _dense).open_learner(graph, grid.length) as learner:
         law = chosen_transform(transform, usable, grid, learner, wanted)
-        rows, unit, seasonal = _prepared(usable, grid, law, lambda rows: learner.cycles(rows, grid, wanted, beside))
+        rows, unit, seasonal = _prepared(usable, grid, law, lambda rows: learner.cycles(rows, grid, wanted, beside, series))
         least = noise_floor(usable, rows, law, unit, graph.adjacency)
         learned = learner.learn(rows, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), clock)
     notes = remarks(y, unusable, rows, learned, graph, fixed_noise=variances is not None)
@@ -211,6 +216,20 @@ def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
             "squared unit of the readings (check its unit), or omit it."
         )
     return variances
+
+
+def checked_covariates(given: Mapping[str, ArrayLike] | None) -> tuple[dict[str, ArrayLike], dict[str, ArrayLike]]:
+    """Covariates of the stations, and those that they share over time, (1, T)."""
+    if given is not None and not hasattr(given, "keys"):
+        raise InputError(
+            f"covariates is a {type(given).__name__}: pass a mapping from names to one value per station, such as "
+            "{'elevation': heights}, or to (1, T) values over time."
+        )
+    of_stations: dict[str, ArrayLike] = {}
+    over_time: dict[str, ArrayLike] = {}
+    for name, values in (given or {}).items():
+        (over_time if np.ndim(values) == 2 and np.shape(values)[0] == 1 else of_stations)[name] = values
+    return of_stations, over_time
 
 
 def checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:

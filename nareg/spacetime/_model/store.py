@@ -21,6 +21,7 @@ from nareg.spacetime._readings import times as _times
 from nareg.spacetime._readings import transforms as _transforms
 from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import PERIODS, Cycles
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.times import TimeGrid
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]
     if c.regression is not None:
         facts["covariates"] = c.regression.covariates.names
         arrays |= {f"covariate_{name}": value for name, value in c.regression.arrays().items()}
+    if c.series is not None:
+        facts["series"] = c.series.names
+        arrays |= {f"series_{name}": value for name, value in c.series.arrays().items()}
     if model.graph.coordinates is not None:
         arrays["coordinates"] = model.graph.coordinates
     if model.noise_error is not None:
@@ -91,7 +95,8 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
     need(tuple(a["shape"]) == (n, n), "its sizes contradict each other")
     need(len(names) == len(harmonics) <= len(PERIODS) and set(names) <= set(PERIODS), f"its cycles are {names}")
     need(all(1 <= count <= 2 for count in harmonics), f"its harmonics are {harmonics}")
-    K = 1 + 2 * sum(harmonics)
+    series = _series(a, tuple(facts.get("series", ())))
+    K = 1 + 2 * sum(harmonics) + (0 if series is None else int(series.used.sum()))
     floats = {
         "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
         "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
@@ -119,7 +124,7 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         "graph": graph, "transform": _transforms.restore(facts["transform"], shift, low), "unit": unit,
         "cycles": Cycles(
             names, harmonics, a["level"], a["common"], a["ranges"], a["dual"], a["variance"], a["spread"], a["errors"],
-            _regression(a, tuple(facts.get("covariates", ())), n, K), a.get("own"),
+            _regression(a, tuple(facts.get("covariates", ())), n, K), a.get("own"), series,
         ),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
@@ -137,6 +142,17 @@ def _regression(a: dict[str, np.ndarray], names: tuple[str, ...], n: int, K: int
     need((parts["scale"] > 0).all() and (parts["variances"] >= 0).all(), "its covariates have no valid scale or variance")
     covariates = Covariates(names, parts["values"], parts["center"], parts["scale"])
     return Regression(covariates, parts["slopes"], parts["variances"], parts["gains"])
+
+
+def _series(a: dict[str, np.ndarray], names: tuple[str, ...]) -> Series | None:
+    if not names:
+        return None
+    S, C = a["series_seconds"].size, len(names)
+    shapes = {"seconds": (S,), "values": (S, C), "center": (C,), "scale": (C,), "gains": (C,)}
+    parts = {name: array(a, f"series_{name}", shape)[f"series_{name}"] for name, shape in shapes.items()}
+    rises = S > 1 and (np.diff(parts["seconds"]) > 0).all()
+    need(rises and (parts["scale"] > 0).all() and (parts["gains"] >= 0).all(), "its series have no valid times or scale")
+    return Series(names, **parts)
 
 
 def _details(facts: dict[str, Any]) -> FitDetails:

@@ -38,11 +38,6 @@ class Covariates:
     @classmethod
     def of(cls, given: Mapping[str, ArrayLike], reads: np.ndarray) -> Covariates:
         """Checked covariates of N stations, of which some have readings, ``reads`` (N,)."""
-        if not hasattr(given, "keys"):
-            raise InputError(
-                f"covariates is a {type(given).__name__}: pass a mapping from names to one value per station, such as "
-                "{'elevation': heights}."
-            )
         names = tuple(map(str, given.keys()))
         values = np.empty((reads.size, len(names)))
         for column, name in zip(values.T, given.keys(), strict=True):

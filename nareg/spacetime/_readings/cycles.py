@@ -25,6 +25,7 @@ from nareg.spacetime._readings.cycle_errors import (
     shown_errors,
     unit_errors,
 )  # fmt: skip
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
@@ -57,7 +58,7 @@ class Cycles:
 
     names: tuple[str, ...]  # cycles, of "day" and "year"
     harmonics: tuple[int, ...]
-    level: np.ndarray  # (K, N) coefficients: mean, then cosine and sine of every harmonic of every cycle
+    level: np.ndarray  # (K, N) coefficients: mean, then cosine and sine of every harmonic of every cycle, then of every series
     common: np.ndarray  # (K,) the network's own coefficient
     ranges: np.ndarray  # (K,) range of the coefficient's field in the unit of the distances; 0: all stations share one
     dual: np.ndarray  # (K, N): coefficient at a place = common + correlation with the stations @ dual
@@ -66,13 +67,14 @@ class Cycles:
     errors: np.ndarray  # (K, N, J) draws of the coefficients' errors, with their correlation between stations
     regression: Regression | None = None  # on what is known of the stations beside their places
     own: np.ndarray | None = None  # (K,) share of the field's variance that every station has for itself; None: 0
+    series: Series | None = None  # what all stations share over time
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
         return self._waves(seconds, self.names)
 
     def slow(self, seconds: np.ndarray) -> np.ndarray:
-        """Those of the mean, and of the yearly cycle over a year: in a part of one it looks like a drift."""
+        """Those of the mean, of series, and of the yearly cycle over a year: in a part of one it looks like a drift."""
         yearly = np.ptp(seconds) >= WHOLE * YEAR if seconds.size else False
         return self._waves(seconds, [name for name in self.names if name == "year" and yearly])
 
@@ -80,6 +82,8 @@ class Cycles:
         columns = [np.ones_like(seconds)]
         for name in names:
             columns += waves(seconds, PERIODS[name], range(1, self.harmonics[self.names.index(name)] + 1))
+        if self.series is not None:
+            columns += list(self.series.at(seconds).T)
         return np.column_stack(columns)
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
@@ -256,26 +260,32 @@ def find(
 
 def shrunk_cycles(
     y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, wanted: str | tuple[str, ...], shrinkage: Shrinkage, *,
-    draws: int, covariates: Covariates | None = None,
+    draws: int, covariates: Covariates | None = None, series: Series | None = None,
 ) -> Cycles:  # fmt: skip
     """Means and cycles of readings (T, N), NaN where missing, with so many draws of their errors.
 
-    They follow those of the ``covariates``, by which the shrinkage may have slopes, that help.
+    They follow those of the ``covariates``, by which the shrinkage may have slopes, and of the ``series`` that help.
     """
     names, harmonics = find(seconds, step, dated, wanted)
-    B = none(names, harmonics).basis(seconds)
+    plain = none(names, harmonics).basis(seconds)
+    if series is not None:
+        series = series.chosen(y, seconds, plain)
+    B = replace(none(names, harmonics), series=series).basis(seconds)
     coefficients, spreads, power, controls = least_squares(
         y, np.column_stack([B, control_waves(seconds, step, names)]), B.shape[1]
     )
+    powers = np.full(B.shape[1], power)
+    if series is not None and series.used.any():
+        powers[plain.shape[1] :] = series.powers(y - B @ coefficients, seconds, plain)
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
     controls /= np.sqrt(power or 1.0)
     unit = unit_errors(controls, y, rng, draws)
     model = shrinkage.error_model(shown_errors(controls, y).T, comparable_stations(controls, np.isfinite(y).sum(axis=0)))
     gains: dict[int, float] = {}
     if covariates is not None:
-        shrinkage, gains = shrinkage.choose(coefficients, spreads * power, model, B.T @ B / len(B))
+        shrinkage, gains = shrinkage.choose(coefficients, spreads * powers[:, None], model, B.T @ B / len(B))
     parts = [
-        shrinkage(b, spread * power, model, of_coefficient(unit, k).T, rng)
+        shrinkage(b, spread * powers[k], model, of_coefficient(unit, k).T, rng)
         for k, (b, spread) in enumerate(zip(coefficients, spreads, strict=True))
     ]
     level, common, reach, variance, spread, errors = (
@@ -288,7 +298,7 @@ def shrunk_cycles(
         slopes, priors = (np.array([getattr(part, name) for part in parts]) for name in ("slopes", "slope_variances"))
         regression = Regression(covariates, slopes, priors, np.array([gains.get(c, 0.0) for c in range(len(covariates.names))]))
     own = np.array([part.own for part in parts])
-    return Cycles(names, harmonics, level, common, reach, dual, variance, spread, errors, regression, own)
+    return Cycles(names, harmonics, level, common, reach, dual, variance, spread, errors, regression, own, series)
 
 
 def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations: int = 0) -> Cycles:

@@ -15,6 +15,7 @@ from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.holdout import HeldOut
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 
@@ -109,9 +110,10 @@ class Learner(Protocol):
         ...
 
     def cycles(
-        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None
-    ) -> Cycles:
-        """Means and cycles of readings (T, N) on a grid, by the covariates that help."""
+        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None,
+        series: Series | None = None,
+    ) -> Cycles:  # fmt: skip
+        """Means and cycles of readings (T, N) on a grid, by the covariates and series that help."""
         ...
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:

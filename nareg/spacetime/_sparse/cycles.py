@@ -36,6 +36,7 @@ from nareg.spacetime._readings.cycles import (
     Shrunk,
     shrunk_cycles,
 )
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._sparse.field import FieldFamily, GraphField, neighborhood
 
 
@@ -258,11 +259,12 @@ DRAWS = 2
 
 
 def fit(
-    y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: FieldFamily, wanted: str | tuple[str, ...]
-) -> Cycles:
-    """Means and cycles of readings (T, N), NaN where missing. ``family`` is the field that coefficients are shrunk by.
+    y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: FieldFamily, wanted: str | tuple[str, ...],
+    series: Series | None = None,
+) -> Cycles:  # fmt: skip
+    """Means and cycles of readings (T, N), NaN where missing, which follow series that help. ``family`` is the field that coefficients are shrunk by.
 
     A place without a station has the network's own level: no dense correlation is stored.
     """
     shrinkage = SparseShrinkage(family, np.isfinite(y).sum(axis=0))
-    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS)
+    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS, series=series)

@@ -21,6 +21,7 @@ from nareg.spacetime._dense.parametric import first_guess, maximize
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
 from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, HeldOut, hide, improvement, robust_scale
 from nareg.spacetime._readings.outliers import deletion_scores, gross
@@ -73,11 +74,12 @@ class SparseLearner:
         return stations, Space.of(self.graph.subgraph(stations))
 
     def cycles(
-        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None
-    ) -> Cycles:
-        """Means and cycles of readings (T, N) on a grid. This engine has no covariates."""
+        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None,
+        series: Series | None = None,
+    ) -> Cycles:  # fmt: skip
+        """Means and cycles of readings (T, N) on a grid, by the series that help. This engine has no covariates."""
         assert covariates is None
-        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.families[2], wanted)
+        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.families[2], wanted, series)
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
