@@ -333,5 +333,6 @@ def test_columns_are_not_named_for_a_folder_of_a_graph(tmp_path):
     np.save(tmp_path / "w.npy", np.ones(4))
     common = ("denoise", "g.graph", "y.npy", "--weights", "w.npy", "--out", "x.npy")
     refused = run(*common, "--value", "pressure", cwd=tmp_path)
-    assert refused.returncode == 2 and "options of columns are for tables" in refused.stderr
+    assert refused.returncode == 2
+    assert "options of columns are for tables" in refused.stderr
     assert run(*common, cwd=tmp_path).returncode == 0

@@ -15,6 +15,7 @@ from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, decimals
 from nareg.cleaning._results import in_scheme, written_in
+from nareg.cleaning._series import read_series
 from nareg.cleaning._steps import screen, sensor_errors
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
@@ -157,8 +158,10 @@ def apply(
     table = read_known(readings, names, strict, recipe)
     table, notes = _new(table, model)
     _refuse_unlike(table.values, model.readings)
-    y = np.concatenate([np.where(model.excluded, np.nan, model.readings), table.values], axis=1)
     assert table.timestamps is not None
+    if shared := read_series(() if recipe is None else recipe.series, table, recipe):
+        model = model.with_covariates(shared, table.timestamps)
+    y = np.concatenate([np.where(model.excluded, np.nan, model.readings), table.values], axis=1)
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)
     part = slice(max(new.start - BEFORE, 0), None)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Rules
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, hide, intermittent
 
+#: Columns of the table of stations by name, and tables of series, or their paths.
+CovariatesLike: TypeAlias = "str | ReadingsLike | Sequence[str | ReadingsLike]"
 #: What is said of an intermittent quantity.
 RESTING = (
     "The quantity rests at a bound in much of the record, where it does not scatter, so that noise cannot be told from its own "
@@ -37,7 +39,7 @@ def clean(
     readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False,
     noise: NoiseLike = None, transform: TransformLike = "auto", dynamics: DynamicsName = "auto", hidden: float = 0.08,
     unit: str | None = None, bounds: tuple[float | None, float | None] = (None, None), kind: Kind = "auto",
-    covariates: str | Sequence[str] = (), quality: Rules | Mapping[str, Any] | None = None, effort: Effort = "normal",
+    covariates: CovariatesLike = (), quality: Rules | Mapping[str, Any] | None = None, effort: Effort = "normal",
     rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
 ) -> Cleaned:  # fmt: skip
     """Denoise the readings of a sensor network, fill their gaps and flag bad ones. No option is needed.
@@ -72,9 +74,11 @@ def clean(
         What the quantity is. Directions, in degrees, are cleaned as unit vectors, and errors and bands go around the circle.
         "auto" recognizes them by their name, their unit, or how they cross north, with a note. With
         :class:`nareg.cleaning.Wind` the vectors are as long as the speed.
-    covariates : name or sequence of names
+    covariates : name, table, or sequence of names and tables
         Columns of ``stations``, such as the distance from the coast, that means and daily and yearly cycles may follow. They
-        do where that lowers the error at stations left out one at a time. The altitude need not be named.
+        do where that lowers the error at stations left out one at a time. The altitude need not be named. And tables, or
+        their paths, with a time and a column per series that all stations share, such as a reanalysis; they are followed where
+        that lowers the error in stretches of time left out.
     quality : nareg.quality.Rules or mapping, optional
         Which checks are made, which findings are no faults, and whether sensors that drift, are off or have a wrong unit are
         corrected, such as ``{"dismiss": ["Vernal: drift"], "correct": True}``.
@@ -124,8 +128,10 @@ def clean(
     >>> bool(error < 0.6 * network.noise)
     True
     """
-    named = (covariates,) if isinstance(covariates, str) else tuple(covariates)
-    network = assemble(readings, stations, strict=strict, recipe=Recipe(covariates=named))
+    each = list(covariates) if isinstance(covariates, (list, tuple)) else [covariates]
+    named = tuple(one for one in each if isinstance(one, str))
+    series = [one for one in each if not isinstance(one, str)]
+    network = assemble(readings, stations, strict=strict, recipe=Recipe(covariates=named), series=series)
     unit = network.readings.unit if unit is None else unit
     settings = CleanSettings(noise, transform, dynamics, hidden, unit, bounds, kind, rng, quality, effort)
     return run(network, settings, progress)

@@ -246,13 +246,14 @@ def _stations(names: list[str]) -> str:
 
 
 def _covariates(job: Job) -> Mapping[str, np.ndarray]:
-    """What means and cycles may follow: nothing, with a note, in a network too large for it."""
+    """What means and cycles may follow: nothing of the stations, with a note, in a network too large for it."""
     covariates = job.network.covariates
-    if not covariates or job.network.graph.n_nodes <= spacetime.LARGEST:
+    of_stations = [name for name, values in covariates.items() if values.ndim == 1]
+    if not of_stations or job.network.graph.n_nodes <= spacetime.LARGEST:
         return covariates
-    sentence = f"In a network of this size the estimate does not follow {', '.join(covariates)}."
+    sentence = f"In a network of this size the estimate does not follow {', '.join(of_stations)}."
     job.note(sentence if sentence not in job.notes else None)
-    return {}
+    return {name: values for name, values in covariates.items() if values.ndim > 1}
 
 
 def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:

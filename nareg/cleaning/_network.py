@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from nareg import graphs, io
 from nareg._core import checks
 from nareg.baselines import interpolate_in_time
+from nareg.cleaning._series import read_series
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -49,8 +50,9 @@ class StationNetwork:
         All names of the station table, those without readings too.
     notes : tuple of str
         What was guessed or left out.
-    covariates : mapping from names to (N,) arrays
-        What means and cycles of the graph's stations may follow: the station table's altitude, and columns that were named.
+    covariates : mapping from names to (N,) or (1, T) arrays
+        What means and cycles of the graph's stations may follow: the station table's altitude, and columns that were named;
+        and series that all stations share over time.
     quantity : tuple of str
         Names that the quantity has: of its column, its file.
     """
@@ -65,9 +67,17 @@ class StationNetwork:
 
 def assemble(
     readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS,
-    recipe: Recipe | None = None,
+    recipe: Recipe | None = None, series: Sequence[ReadingsLike] = (),
 ) -> StationNetwork:  # fmt: skip
-    """Read both tables and join each station with its nearest neighbors."""
+    """Read both tables, and those of series, and join each station with its nearest neighbors."""
+    network = _assembled(readings, stations, strict, neighbors, recipe)
+    shared = read_series((*series, *(() if recipe is None else recipe.series)), network.readings, recipe)
+    return replace(network, covariates={**network.covariates, **shared}) if shared else network
+
+
+def _assembled(
+    readings: ReadingsLike, stations: StationsLike, strict: bool, neighbors: int, recipe: Recipe | None
+) -> StationNetwork:
     neighbors = checks.integer("neighbors", neighbors, low=1)
     step = None if recipe is None else recipe.step
     if strict and step is None:

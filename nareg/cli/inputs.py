@@ -322,6 +322,10 @@ class Columns:
         list[str] | None,
         typer.Option(help="Column of the stations that means and cycles may follow, such as a distance; again for more."),
     ] = None
+    series: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="Table of what all stations share over time, such as a reanalysis; again for more."),
+    ] = None
     missing: Annotated[
         list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")
     ] = None
@@ -358,7 +362,7 @@ class Columns:
     @property
     def files(self) -> list[Path]:
         """Those that options name."""
-        return [] if self.recipe_file is None else [self.recipe_file]
+        return [*(self.series or ()), *([] if self.recipe_file is None else [self.recipe_file])]
 
     def recipes(self) -> list[Recipe]:
         """A recipe per quantity that is named, or one: with what options say in the place of the file's entries."""
@@ -368,7 +372,7 @@ class Columns:
         said = {
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
-            "covariates": tuple(self.covariate or ()),
+            "covariates": tuple(self.covariate or ()), "series": tuple(map(str, self.series or ())),
             "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
             "start": self.start, "decimal": self.decimal, "flag": self.flag_column, "bad": tuple(self.bad or ()),
             "use_flags": self.use_flags, "query": self.query, "crs": self.crs,

@@ -45,6 +45,8 @@ class Recipe:
         Columns of the positions. Coordinates in the plane are ``x`` and ``y`` of the table.
     covariates : tuple of str
         Further columns of the table of stations, such as distances from the coast, that means and cycles may follow.
+    series : tuple of str
+        Files of what all stations share over time, such as a reanalysis: a time and a column per series.
     missing : tuple of str
         Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
     zone : str, optional
@@ -89,6 +91,7 @@ class Recipe:
     longitude: str | None = None
     altitude: str | None = None
     covariates: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     zone: str | None = None
     step: str | None = None
@@ -110,7 +113,7 @@ class Recipe:
             elif entry.name == "quality":
                 if value is not None and not isinstance(value, Mapping):
                     raise InputError(f"quality is {value!r}: write a table [quality] with its entries.")
-            elif entry.name in ("station", "time", "covariates", "missing", "bad"):
+            elif entry.name in ("station", "time", "covariates", "series", "missing", "bad"):
                 names = (value,) if isinstance(value, str) else tuple(value)
                 if not all(isinstance(name, str) for name in names):
                     raise InputError(f"{entry.name} is {value!r}: pass names in quotes.")

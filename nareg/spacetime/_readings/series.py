@@ -59,8 +59,8 @@ class Series:
         if seconds.size and self.used.any() and (seconds.min() < known[0] - slack or seconds.max() > known[-1] + slack):
             name = self.names[int(np.argmax(self.used))]
             raise InputError(
-                f"covariates: {name!r}, which the estimate follows, has no value at some of these times: pass its values there, "
-                "as --with, or to with_covariates of the model."
+                f"covariates: {name!r}, which the estimate follows, has no value at some of these times: pass its values "
+                "there, as --with, or to with_covariates of the model."
             )
         at = [np.interp(seconds, known, column) for column in self.values.T]
         standard: np.ndarray = (np.column_stack(at) - self.center) / self.scale
@@ -147,7 +147,7 @@ def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
     """Values (T,) of a series that was given as (1, T) or (T,), gaps between them filled by straight lines."""
     values = checks.floats(f"covariates[{name!r}]", given, ndim=(1, 2), finite=False).astype(float).ravel()
     if values.size != seconds.size:
-        raise InputError(f"covariates[{name!r}] has {values.size} values, but there are {seconds.size} times: pass one per time.")
+        raise InputError(f"covariates[{name!r}] has {values.size} values for {seconds.size} times: pass one per time.")
     known = np.isfinite(values)
     if np.isinf(values).any() or known.sum() < 2 or not (known[0] and known[-1]):
         raise InputError(

@@ -262,7 +262,9 @@ def fit(
     y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: FieldFamily, wanted: str | tuple[str, ...],
     series: Series | None = None,
 ) -> Cycles:  # fmt: skip
-    """Means and cycles of readings (T, N), NaN where missing, which follow series that help. ``family`` is the field that coefficients are shrunk by.
+    """Means and cycles of readings (T, N), NaN where missing, which follow series that help.
+
+    ``family`` is the field that coefficients are shrunk by.
 
     A place without a station has the network's own level: no dense correlation is stored.
     """

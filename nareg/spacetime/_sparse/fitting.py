@@ -21,10 +21,10 @@ from nareg.spacetime._dense.parametric import first_guess, maximize
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
 from nareg.spacetime._readings.cycles import Cycles
-from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, HeldOut, hide, improvement, robust_scale
 from nareg.spacetime._readings.outliers import deletion_scores, gross
+from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 from nareg.spacetime._sparse import cycles as _cycles

@@ -1,0 +1,56 @@
+"""Tables of what all stations share over time, such as a reanalysis: ``nareg clean --with``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nareg import io
+from nareg.errors import InputError
+from nareg.io import Readings, Recipe, SeveralQuantities
+
+#: Columns that are series at most: more are stations.
+MOST = 20
+
+
+def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | None) -> dict[str, np.ndarray]:
+    """Series (1, T) at the times of readings, by straight lines between their own, from tables with a column for each."""
+    found: dict[str, np.ndarray] = {}
+    for source in sources:
+        named = str(source) if isinstance(source, (str, os.PathLike)) else "the table of series"
+        table = _table(source, recipe)
+        own, times = table.timestamps, readings.timestamps
+        if own is None or times is None or own.dtype.kind != times.dtype.kind:
+            raise InputError(f"{named} and the readings have times of two kinds: give both dates, or both numbers.")
+        same = sorted(set(table.names) & set(readings.names))
+        if same or len(table.names) > MOST:
+            raise InputError(
+                f"{named} has {f'the station {same[0]!r}' if same else f'{len(table.names)} columns'}: a series is one column "
+                f"that all stations share, and at most {MOST} can be followed. Add further stations to the readings."
+            )
+        own, times = own.astype(float), times.astype(float)
+        slack = float(np.median(np.diff(own))) / 2 if len(own) > 1 else 0.0
+        for name, row in zip(table.names, table.values, strict=True):
+            known = np.flatnonzero(np.isfinite(row))
+            if name in found:
+                raise InputError(f"{named}: there is another series {name!r}: rename one.")
+            if not known.size or times[0] < own[known[0]] - slack or times[-1] > own[known[-1]] + slack:
+                there = f"from {table.times[known[0]]} to {table.times[known[-1]]}" if known.size else "at no time"
+                raise InputError(
+                    f"{named}: {name!r} has values {there}, and the readings go from {readings.times[0]} to "
+                    f"{readings.times[-1]}: pass one for all their times."
+                )
+            found[name] = np.interp(times, own[known], row[known])[None]
+    return found
+
+
+def _table(source: Any, recipe: Recipe | None) -> Readings:
+    own = Recipe() if recipe is None else Recipe(missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
+    read = io.read_readings if isinstance(source, (str, os.PathLike)) else io.readings_from_frame
+    try:
+        return read(source, recipe=own)
+    except SeveralQuantities as several:  # of one place
+        return read(source, several.names, recipe=own)

@@ -1,0 +1,88 @@
+"""`nareg clean --with`: tables of what all stations share over time, beside readings with a gap of the whole network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import nareg
+from nareg.cleaning import assemble
+from nareg.cli import app
+from nareg.errors import InputError
+from nareg.io import Recipe
+
+HOURS, SILENT = 480, slice(200, 230)
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """Readings, places, two series of another cadence, and the truth."""
+    rng = np.random.default_rng(5)
+    network = nareg.datasets.simulated(8, HOURS, faults=(), rng=rng)
+    shared = np.convolve(rng.standard_normal(HOURS + 40), np.ones(41) / 6.4, mode="valid")
+    truth = network.truth + 3 * shared
+    index = pd.date_range("2024-05-01", periods=HOURS, freq="h", name="time")
+    readings = pd.DataFrame((network.readings + 3 * shared).T, index, network.names)
+    readings.iloc[SILENT] = np.nan
+    places = pd.DataFrame(network.coordinates, index=network.names, columns=["latitude", "longitude"])
+    series = pd.DataFrame({"t2m": 280 + 2 * shared, "pressure": 1000 + rng.standard_normal(HOURS).cumsum()}, index)
+    return readings, places, series.iloc[[*range(0, HOURS, 2), HOURS - 1]], truth
+
+
+def gap_error(cleaned: nareg.Cleaned, truth: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((cleaned.x.to_numpy()[SILENT] - truth.T[SILENT]) ** 2)))
+
+
+def test_a_gap_of_the_whole_network_follows_a_series(tables):
+    readings, places, series, truth = tables
+    alone, followed = (nareg.clean(readings, places, covariates=given) for given in ((), series))
+    assert gap_error(followed, truth) < 0.6 * gap_error(alone, truth)
+    texts = [text for name, text in followed.reasons if name == "covariates"]
+    assert texts[0].startswith("estimates follow t2m, 1.")
+    assert texts[1].startswith("pressure is not used")
+
+
+def test_files_of_series_at_the_terminal_and_tomorrow(tables, tmp_path):
+    readings, places, series, truth = tables
+    until = readings.index[400]
+    readings[:400].to_csv(tmp_path / "readings.csv")
+    readings[400:].to_csv(tmp_path / "tomorrow.csv")
+    places.rename_axis("station").to_csv(tmp_path / "stations.csv")
+    series.rename_axis("when")[: until + pd.Timedelta("1h")].to_csv(tmp_path / "era.csv")
+    series.rename_axis("when")[until - pd.Timedelta("2h") :].to_csv(tmp_path / "later.csv")
+    runner, out = CliRunner(), tmp_path / "out"
+    common = [str(tmp_path / "stations.csv"), str(tmp_path / "readings.csv"), "--out", str(out)]
+    done = runner.invoke(app, ["clean", *common, "--with", str(tmp_path / "era.csv")])
+    assert done.exit_code == 0, done.output
+    assert "covariates: estimates follow t2m" in done.output
+    tomorrow = ["apply", str(out / "model.npz"), str(tmp_path / "tomorrow.csv")]
+    refused = runner.invoke(app, tomorrow)
+    assert isinstance(refused.exception, InputError) or "has no value at some of these times" in refused.output
+    assert runner.invoke(app, [*tomorrow, "--with", str(tmp_path / "later.csv")]).exit_code == 0
+    written = pd.read_csv(out / "clean.csv", index_col=0).to_numpy()
+    assert written.shape == (HOURS, 8)
+    assert np.sqrt(np.mean((written[400:] - truth.T[400:]) ** 2)) < 0.5
+    recipe = Recipe(series=(str(tmp_path / "era.csv"),))
+    recipe.save(tmp_path / "recipe.toml")
+    assert Recipe.load(tmp_path / "recipe.toml") == recipe
+    assert set(assemble(tmp_path / "readings.csv", tmp_path / "stations.csv", recipe=recipe).covariates) == {"t2m", "pressure"}
+
+
+def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
+    readings, places, series, _ = tables
+
+    def refused(table: pd.DataFrame, *more: pd.DataFrame) -> str:
+        with pytest.raises(InputError) as error:
+            nareg.clean(readings, places, covariates=[table, *more])
+        return str(error.value)
+
+    assert "'t2m' has values from 2024-05-11" in refused(series["2024-05-11":])
+    assert "pass one for all their times" in refused(series[:"2024-05-11"])
+    assert f"has the station {readings.columns[0]!r}" in refused(readings[[readings.columns[0]]])
+    many = pd.DataFrame(np.ones((len(series), 21)), series.index, [f"c{i}" for i in range(21)])
+    assert "has 21 columns: a series is one column that all stations share" in refused(many)
+    assert "there is another series 't2m': rename one" in refused(series, series)
+    assert "times of two kinds" in refused(series.reset_index(drop=True).rename_axis("time"))
+    assert "'t2m' has values at no time" in refused(series.assign(t2m=np.nan))
