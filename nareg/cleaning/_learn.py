@@ -245,17 +245,6 @@ def _stations(names: list[str]) -> str:
     return ("station " if len(names) == 1 else "stations ") + some + (f" and {n_others} more" if n_others > 0 else "")
 
 
-def _covariates(job: Job) -> Mapping[str, np.ndarray]:
-    """What means and cycles may follow: nothing of the stations, with a note, in a network too large for it."""
-    covariates = job.network.covariates
-    of_stations = [name for name, values in covariates.items() if values.ndim == 1]
-    if not of_stations or job.network.graph.n_nodes <= spacetime.LARGEST:
-        return covariates
-    sentence = f"In a network of this size the estimate does not follow {', '.join(of_stations)}."
-    job.note(sentence if sentence not in job.notes else None)
-    return {name: values for name, values in covariates.items() if values.ndim > 1}
-
-
 def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:
     """The space-time model, or None with a note that says why there is none."""
     notes = job.notes
@@ -275,7 +264,7 @@ def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel 
             warnings.simplefilter("ignore", DegenerateFitWarning)  # it is one of the model's notes
             model = spacetime.fit(
                 job.network.graph, y, times=job.times, noise="estimate" if job.noise is None else job.noise,
-                dynamics=job.settings.dynamics, transform=job.settings.transform, covariates=_covariates(job),
+                dynamics=job.settings.dynamics, transform=job.settings.transform, covariates=job.network.covariates,
                 rng=job.rng, progress=progress,
             )  # fmt: skip
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:

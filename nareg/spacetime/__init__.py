@@ -14,7 +14,6 @@ from nareg.spacetime._dense.smoother import heavy_tailed_pass as heavy_tailed_pa
 from nareg.spacetime._dense.smoother import run as run
 from nareg.spacetime._model.base import on_grid as on_grid
 from nareg.spacetime._model.dense import SpaceTimeModel
-from nareg.spacetime._model.fit import LARGEST as LARGEST
 from nareg.spacetime._model.fit import checked_cycles as checked_cycles
 from nareg.spacetime._model.fit import fit
 from nareg.spacetime._model.loading import load, load_stream

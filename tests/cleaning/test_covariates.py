@@ -101,12 +101,13 @@ def test_wrong_names_and_empty_cells(rng):
             nareg.clean(readings, stations, covariates=names)
 
 
-def test_in_a_large_network_a_note_says_that_they_are_not_followed(rng, monkeypatch):
-    readings, places, _ = tables(rng, -0.0065)
-    monkeypatch.setattr("nareg.spacetime.LARGEST", N - 1)
+def test_in_a_large_network_the_altitude_is_followed_too(rng, monkeypatch):
+    readings, places, truth = tables(rng, -0.0065)
+    monkeypatch.setattr("nareg.spacetime._model.fit.LARGEST", N - 1)
     cleaned = nareg.clean(readings, places, dynamics="scalar")
-    assert "In a network of this size the estimate does not follow altitude." in cleaned.notes
-    assert not any(name == "covariates" for name, _ in cleaned.reasons)
+    assert isinstance(cleaned.model, nareg.spacetime.SparseSpaceTimeModel)
+    assert np.abs(cleaned.x["S11"].to_numpy() - truth[-1]).mean() < 2.5
+    assert any(name == "covariates" and text.startswith("means and cycles follow altitude") for name, text in cleaned.reasons)
 
 
 def test_the_command_takes_covariates(rng, tmp_path):

@@ -175,6 +175,20 @@ def test_a_saved_model_has_its_covariates(case, tmp_path):
     np.testing.assert_array_equal(result.std, expected.std)
 
 
+def test_the_sparse_engine_follows_what_helps_and_fills_in_a_silent_summit():
+    graph, heights, truth, y = network(1, 60)
+    top = np.argsort(heights)[-4:]
+    y[top] = np.nan
+    given = {"height": heights, "number": np.random.default_rng(0).standard_normal(60)}
+    flat, model = (nareg.spacetime.fit(graph, y, times=TIMES, engine="sparse", covariates=each) for each in (None, given))
+    assert model.cycles.follows == ("height",)
+    assert model.covariate_lines[0].startswith("means and cycles follow height, by -6.")
+    errors = [np.sqrt(np.mean((m.smooth().x - truth)[top] ** 2)) for m in (flat, model)]
+    assert errors[1] < 0.3 * errors[0]
+    smoothed = model.smooth()
+    assert np.mean(np.abs(smoothed.x - truth)[top] < 1.645 * smoothed.std[top]) > 0.7
+
+
 def test_wrong_covariates(case):
     model, heights, _ = case
     graph, y, n = model.graph, model.readings, model.n_nodes
@@ -192,10 +206,6 @@ def test_wrong_covariates(case):
         (lambda: model.interpolate_at(hidden(model), covariates={"heigth": 1.0}), "names 'heigth', but the model has 'height'"),
         (lambda: model.interpolate_at(hidden(model), covariates={"height": [1.0]}), r"shape \(1,\)"),
         (lambda: model.extended(hidden(model)), "covariates lacks 'height'"),
-        (
-            lambda: nareg.spacetime.fit(graph, y, times=TIMES, engine="sparse", covariates={"height": heights[:n]}),
-            "covariates are given, but the sparse engine",
-        ),
     ):
         with pytest.raises(InputError, match=message):
             act()

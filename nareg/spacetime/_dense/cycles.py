@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from nareg.spacetime._readings.covariates import FEWEST_STATIONS, Covariates, helpful
+from nareg.spacetime._readings.covariates import FEWEST_STATIONS, Covariates, helpful, likeliest_slopes
 from nareg.spacetime._readings.cycle_errors import DRAWS
 from nareg.spacetime._readings.cycles import (
     FEWEST_TOGETHER,
@@ -29,8 +29,6 @@ from nareg.spacetime._readings.space import JITTER, Space
 #: Shares of a coefficient's variance that every station may have for itself, a sensor on a wall or in a hollow. On a graph,
 #: where the sparse engine says the same, none.
 STATIONS_OWN = (0.0, 0.1, 0.4, 0.8)
-#: Prior variances that a slope may have, as shares of the coefficients' own variance.
-SLOPES = (0.0, 0.03, 0.3, 3.0)
 
 
 def fit(
@@ -201,16 +199,8 @@ class NoisyCoefficient:
     def likeliest(self, some: Sequence[int]) -> tuple[float, float, float, np.ndarray]:
         """Reach, own share and variance of the field, and prior variances of slopes by ``some`` covariates: the likeliest."""
         best, result = np.inf, (0.0, 0.0, 0.0, np.zeros(len(some)))
-        rows = [0, 1, *(2 + c for c in some)]
         for reach, own, signal, determinant, products in self._fields:
-            G, priors = products[np.ix_(rows, rows)], np.zeros(len(some))
-            score = _score(G, priors)
-            for c in range(len(some)):
-                for share in SLOPES[1:]:
-                    tried = priors.copy()
-                    tried[c] = share * self.total
-                    if (new := _score(G, tried)) < score:
-                        score, priors = new, tried
+            score, priors = likeliest_slopes(products, some, self.total)
             if determinant + score < best:
                 best, result = determinant + score, (reach, own, signal, priors)
         return result
@@ -229,18 +219,6 @@ class NoisyCoefficient:
         inverse -= np.outer(ones, ones) / ones.sum()  # the common value is estimated
         errors[self.known] = (inverse @ self.values) / inverse.diagonal()
         return errors
-
-
-def _score(G: np.ndarray, priors: np.ndarray) -> float:
-    """Twice the negative log-likelihood, without the field's determinant, from products (2 + C, 2 + C) in its inverse."""
-    used = np.flatnonzero(priors)
-    inner, score = G[:2, :2], 0.0
-    if used.size:
-        cross = G[:2, 2 + used]
-        M = np.diag(1 / priors[used]) + G[np.ix_(2 + used, 2 + used)]
-        inner = inner - cross @ np.linalg.solve(M, cross.T)
-        score = float(np.linalg.slogdet(M)[1] + np.log(priors[used]).sum())
-    return score + float(inner[1, 1] - inner[0, 1] ** 2 / inner[0, 0] + np.log(inner[0, 0]))
 
 
 def _symmetric_root(whole: np.ndarray) -> np.ndarray:

@@ -89,8 +89,7 @@ def fit(
     covariates : mapping from names to (N,) or (1, T) arrays, optional
         What is known of the stations beside their places, such as ``{"elevation": heights}``: means and cycles follow those
         that lower the error at stations left out one at a time. And what all share over time, (1, T), such as a reanalysis:
-        it is followed where it lowers the error in stretches of time left out. ``covariate_lines`` says which. The sparse
-        engine has those over time alone.
+        it is followed where it lowers the error in stretches of time left out. ``covariate_lines`` says which.
     robust : bool
         Fit without stuck runs, absurd values, leaps and readings that all others contradict.
     engine : {"auto", "dense", "sparse"}
@@ -147,11 +146,6 @@ def fit(
             "'auto' or 'scalar'."
         )
     of_stations, over_time = checked_covariates(covariates)
-    if sparse and of_stations:
-        raise InputError(
-            f"covariates has {next(iter(of_stations))!r}, but the sparse engine, for more than {LARGEST} stations, has none of "
-            f"stations: omit it, or pass at most {LARGEST} stations."
-        )
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))

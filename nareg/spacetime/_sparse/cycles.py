@@ -14,6 +14,7 @@ Their covariance ``S = sum_b diag(load_b) C_b diag(load_b) + V`` is never formed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -25,6 +26,7 @@ from nareg._solvers.factorization import superlu
 from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
+from nareg.spacetime._readings.covariates import FEWEST_STATIONS, Covariates, helpful, likeliest_slopes
 from nareg.spacetime._readings.cycles import (
     FEWEST_TOGETHER,
     LARGEST_EDGES,
@@ -117,6 +119,8 @@ class Sum:
 REACHES = tuple(LARGEST_EDGES * share for share in RANGES)
 #: Stations whose coefficients choose among fields.
 STATIONS = 3_000
+#: Parts of the stations, each of which is left out once to judge covariates.
+FOLDS = 10
 
 
 class Fields:
@@ -157,27 +161,32 @@ class ErrorField:
 
 
 class SparseShrinkage:
-    """Shrinks towards fields of a family. A large network's are chosen where stations have most readings, ``counts`` (N,)."""
+    """Shrinks towards fields of a family, and slopes by ``z`` (N, C), covariates of mean 0 and variance 1, of which ``some``.
 
-    def __init__(self, family: FieldFamily, counts: np.ndarray) -> None:
+    A large network's are chosen where stations have most readings, ``counts`` (N,).
+    """
+
+    def __init__(self, family: FieldFamily, counts: np.ndarray, z: np.ndarray | None = None) -> None:
         self.fields = Fields(family)
-        self.some: np.ndarray | None = None
+        self.z = np.empty((family.n, 0)) if z is None else z
+        self.some: tuple[int, ...] = ()
+        self.part: np.ndarray | None = None
         if family.n > STATIONS:
-            self.some = neighborhood(family.L, counts, STATIONS)
-            self.few = Fields(family.of(self.some))
+            self.part = neighborhood(family.L, counts, STATIONS)
+            self.few = Fields(family.of(self.part))
 
-    def _choosing(self, able: np.ndarray) -> tuple[Fields, slice | np.ndarray]:
+    def choosing(self, able: np.ndarray) -> tuple[Fields, slice | np.ndarray]:
         """Fields and stations by which to choose among fields, where some of all stations are ``able`` (N,) to."""
-        if self.some is None or able[self.some].sum() < FEWEST_TOGETHER:
+        if self.part is None or able[self.part].sum() < FEWEST_TOGETHER:
             return self.fields, slice(None)
-        return self.few, self.some
+        return self.few, self.part
 
     def error_model(self, unit: np.ndarray, comparable: np.ndarray) -> ErrorField:
         """Reach, size and own share of errors ``unit`` (N, J) of variance about one, of largest likelihood."""
         able = comparable & unit.any(axis=1)
         if able.sum() < FEWEST_TOGETHER:
             return ErrorField(0.0, 1.0, 1.0, np.zeros(able.size, dtype=bool))
-        fields, stations = self._choosing(able)
+        fields, stations = self.choosing(able)
         seen = able[stations].astype(float)
         u, count = unit[stations] * seen[:, None], int(seen.sum())
         best, result = np.inf, ErrorField(0.0, 1.0, 1.0, able)
@@ -193,65 +202,138 @@ class SparseShrinkage:
     def choose(
         self, coefficients: np.ndarray, errors: np.ndarray, error_model: ErrorField, weights: np.ndarray
     ) -> tuple[SparseShrinkage, dict[int, float]]:
-        """The same: this engine has no slopes."""
-        return self, {}
+        """The same with the covariates that help, and what each gains, as :func:`helpful` has it."""
+        noisy = [SparseCoefficient(self, b, v, error_model) for b, v in zip(coefficients, errors, strict=True)]
+        if min(int(c.known.sum()) for c in noisy) < FEWEST_STATIONS:
+            return self, {}
+        gains = helpful(lambda some: np.array([c.left_out(some) for c in noisy]), weights, self.z.shape[1])
+        chosen = copy(self)
+        chosen.some = tuple(gains)
+        return chosen, gains
 
     def __call__(
         self, b: np.ndarray, error: np.ndarray, error_model: ErrorField, unit: np.ndarray, rng: np.random.Generator
     ) -> Shrunk:
-        """By the likeliest field. ``b`` (N,) are NaN where nothing is known, ``error`` (N,) their errors' variances.
+        """By the likeliest field and slopes. ``b`` (N,) are NaN where nothing is known, ``error`` (N,) their errors' variances.
 
         Draws are the errors of fields of this kind that were found from coefficients with errors ``unit`` (N, J) times their
         size.
         """
-        n, known = b.size, np.isfinite(b)
+        n, C = b.size, self.z.shape[1]
+        slopes, variances = np.zeros(C), np.zeros(C)
+        coefficient = SparseCoefficient(self, b, error, error_model)
+        known, v, center = coefficient.known, coefficient.errors, coefficient.center
         if not known.any():
-            return Shrunk(np.zeros(n), 0.0, np.zeros(n), np.zeros(unit.shape))
-        floor = 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300)
-        v = np.where(known, np.maximum(np.where(known, error, 1.0), floor), 1.0)
-        # a station that knows next to nothing of its coefficient sets neither the scale of the errors nor that of the field
-        trust, typical = known / v, float(np.median(v[known]))
-        center = float(trust @ np.where(known, b, 0.0) / trust.sum())
-        z = np.where(known, b - center, 0.0)
-        total = float(trust @ z**2 / trust.sum())
-        if known.sum() < FEWEST_TOGETHER or total == 0:
-            spread = np.where(known, v, 1 / trust.sum())
-            return Shrunk(center + z, center, spread, unit * np.sqrt(spread)[:, None])
-        sizes = [share / (1 - share) * typical for share in SHARES[:-1]] + [max(total, 30 * typical)]
-        reach, variance = self._likeliest(z, v, known & (v <= UNSURE * typical), error_model, sizes)
-        signal = self.fields.part(reach, variance)
+            return Shrunk(np.zeros(n), 0.0, np.zeros(n), np.zeros(unit.shape), slopes=slopes, slope_variances=variances)
+        if coefficient.trivial:
+            spread = np.where(known, v, 1 / coefficient.trust.sum())
+            errors = unit * np.sqrt(spread)[:, None]
+            return Shrunk(
+                center + coefficient.values, center, spread, errors, slopes=slopes, slope_variances=variances
+            )  # fmt: skip
+        reach, variance, variances[list(self.some)] = coefficient.likeliest(self.some)
+        signal, used = self.fields.part(reach, variance), np.flatnonzero(variances)
         noise, own = error_model.times(v, self.fields, slice(None))
         model = self.fields.sum(signal + noise, known / own)
         drawn = np.zeros(unit.shape)
         for part in signal:
             drawn = np.sqrt(variance) * part.spatial.factor.solve(part.spatial.root_noise((unit.shape[1],), rng))
-        read = np.column_stack([np.ones(n), z, drawn + np.sqrt(v)[:, None] * unit])
-        by = model.solve(read).sum(axis=0)
-        middle = by[1:] / by[0]  # the network's own, of the coefficients and of every draw
+        if used.size:
+            drawn += (self.z[:, used] * np.sqrt(variances[used])) @ rng.standard_normal((used.size, unit.shape[1]))
+        # what all stations share, and slopes, which the coefficients and every draw of them tell
+        h = np.column_stack([np.ones(n), self.z[:, used]])
+        read = np.column_stack([h, coefficient.values, drawn + np.sqrt(v)[:, None] * unit])
+        inverse, effects = effects_of(model, h, variances[used], read)
         signals = model.fields(read)[0] if signal else np.zeros(read.shape)
-        left = 1 - signals[:, 0]
-        levels = signals[:, 1:] + left[:, None] * middle
-        # of the field given the coefficients, and of the network's own, which is estimated with them
-        spread = left**2 / by[0] + (model.variances()[0] if signal else 0.0)
-        return Shrunk(center + levels[:, 0], center + float(middle[0]), spread, drawn - levels[:, 1:])
+        left = h - signals[:, : h.shape[1]]
+        effects = effects[:, h.shape[1] :]
+        levels = signals[:, h.shape[1] :] + left @ effects
+        # of the field given the coefficients, and of the effects, which are estimated with them
+        spread = np.einsum("ni,ij,nj->n", left, inverse, left) + (model.variances()[0] if signal else 0.0)
+        slopes[used] = effects[1:, 0]
+        return Shrunk(
+            center + levels[:, 0], center + float(effects[0, 0]), spread, drawn - levels[:, 1:], slopes=slopes,
+            slope_variances=variances,
+        )  # fmt: skip
 
-    def _likeliest(
-        self, z: np.ndarray, v: np.ndarray, sure: np.ndarray, error_model: ErrorField, sizes: list[float]
-    ) -> tuple[float, float]:
-        """Reach and variance of the field, by the coefficients of stations that are ``sure`` (N,)."""
-        fields, stations = self._choosing(sure)
-        z, v, sure = z[stations], v[stations], sure[stations]
-        noise, own = error_model.times(v, fields, stations)
-        best, result = np.inf, (0.0, 0.0)
+
+def effects_of(model: Sum, h: np.ndarray, priors: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Covariance (1 + C, 1 + C) of what all stations share and of slopes, ``h`` (N, 1 + C) times which readings see, and both.
+
+    ``priors`` (C,) are variances of the slopes, and ``read`` (N, J) readings: the result has a column for each.
+    """
+    inverse = np.linalg.inv(h.T @ model.solve(h) + np.diag([0.0, *(1 / priors)]))
+    return inverse, inverse @ (h.T @ model.solve(read))
+
+
+class SparseCoefficient:
+    """A coefficient at some stations, with errors, and the fields and slopes that it may come from."""
+
+    def __init__(self, shrinkage: SparseShrinkage, b: np.ndarray, error: np.ndarray, error_model: ErrorField) -> None:
+        self.shrinkage, self.error_model = shrinkage, error_model
+        self.known = known = np.isfinite(b)
+        if not known.any():
+            self.errors, self.center = np.ones(b.size), 0.0
+            return
+        floor = 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300)
+        self.errors = v = np.where(known, np.maximum(np.where(known, error, 1.0), floor), 1.0)
+        # a station that knows next to nothing of its coefficient sets neither the scale of the errors nor that of the field
+        self.trust, self.typical = known / v, float(np.median(v[known]))
+        self.center = float(self.trust @ np.where(known, b, 0.0) / self.trust.sum())
+        self.values = np.where(known, b - self.center, 0.0)
+        self.total = float(self.trust @ self.values**2 / self.trust.sum())
+
+    @property
+    def trivial(self) -> bool:
+        """Whether there is nothing to shrink."""
+        return bool(self.known.sum() < FEWEST_TOGETHER or self.total == 0)
+
+    @cached_property
+    def _fields(self) -> list[tuple[float, float, float, np.ndarray]]:
+        """Reach and variance of every field, log determinant, and products of ones, values and covariates in its inverse."""
+        sure = self.known & (self.errors <= UNSURE * self.typical)
+        fields, stations = self.shrinkage.choosing(sure)
+        noise, own = self.error_model.times(self.errors[stations], fields, stations)
+        sides = np.column_stack([np.ones(own.size), self.values[stations], self.shrinkage.z[stations]])
+        sizes = [share / (1 - share) * self.typical for share in SHARES[:-1]] + [max(self.total, 30 * self.typical)]
+        result = []
         for reach in REACHES:
             for variance in sizes:
-                model = fields.sum(fields.part(reach, variance) + noise, sure / own)
-                solved = model.solve(np.column_stack([np.ones(z.size), z]))
-                ones, both = solved.sum(axis=0)
-                score = model.log_det + float(z @ solved[:, 1]) - both**2 / ones + float(np.log(ones))
-                if score < best:
-                    best, result = score, (reach, variance)
+                model = fields.sum(fields.part(reach, variance) + noise, sure[stations] / own)
+                result.append((reach, variance, model.log_det, sides.T @ model.solve(sides)))
         return result
+
+    def likeliest(self, some: Sequence[int]) -> tuple[float, float, np.ndarray]:
+        """Reach and variance of the field, and prior variances of slopes by ``some`` covariates: the likeliest."""
+        best, result = np.inf, (0.0, 0.0, np.zeros(len(some)))
+        for reach, variance, determinant, products in self._fields:
+            score, priors = likeliest_slopes(products, some, self.total)
+            if determinant + score < best:
+                best, result = determinant + score, (reach, variance, priors)
+        return result
+
+    def left_out(self, some: Sequence[int]) -> np.ndarray:
+        """(N,) coefficients minus what other stations say of them, by ``some`` covariates; 0 where nothing is known."""
+        errors = np.zeros(self.known.size)
+        if self.trivial:
+            return errors
+        reach, variance, priors = self.likeliest(some)
+        fields, stations = self.shrinkage.choosing(self.known)
+        noise, own = self.error_model.times(self.errors[stations], fields, stations)
+        parts, known, values = fields.part(reach, variance) + noise, self.known[stations], self.values[stations]
+        z = self.shrinkage.z[stations][:, [c for c, prior in zip(some, priors, strict=True) if prior > 0]]
+        h, result = np.column_stack([np.ones(own.size), z]), np.zeros(own.size)
+        fold = np.random.default_rng(0).integers(FOLDS, size=own.size)
+        for f in range(FOLDS):
+            out = known & (fold == f)
+            model = fields.sum(parts, np.where(known & ~out, 1 / own, 0.0))
+            said = h @ effects_of(model, h, priors[priors > 0], values[:, None])[1]
+            if parts:
+                rest = values[:, None] - said
+                said = said + np.einsum("bn,bnj->nj", [part.load for part in parts], model.fields(rest))
+            result[out] = (values - said[:, 0])[out]
+        errors[stations] = result
+        return errors
 
 
 #: Draws of the coefficients' errors: many stations make up for few draws.
@@ -260,13 +342,13 @@ DRAWS = 2
 
 def fit(
     y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: FieldFamily, wanted: str | tuple[str, ...],
-    series: Series | None = None,
+    covariates: Covariates | None = None, series: Series | None = None,
 ) -> Cycles:  # fmt: skip
-    """Means and cycles of readings (T, N), NaN where missing, which follow series that help.
+    """Means and cycles of readings (T, N), NaN where missing, which follow covariates and series that help.
 
     ``family`` is the field that coefficients are shrunk by.
 
     A place without a station has the network's own level: no dense correlation is stored.
     """
-    shrinkage = SparseShrinkage(family, np.isfinite(y).sum(axis=0))
-    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS, series=series)
+    shrinkage = SparseShrinkage(family, np.isfinite(y).sum(axis=0), None if covariates is None else covariates.standard)
+    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS, covariates=covariates, series=series)

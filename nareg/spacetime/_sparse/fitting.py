@@ -77,9 +77,8 @@ class SparseLearner:
         self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None,
         series: Series | None = None,
     ) -> Cycles:  # fmt: skip
-        """Means and cycles of readings (T, N) on a grid, by the series that help. This engine has no covariates."""
-        assert covariates is None
-        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.families[2], wanted, series)
+        """Means and cycles of readings (T, N) on a grid, by the covariates and series that help."""
+        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.families[2], wanted, covariates, series)
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""

@@ -252,3 +252,47 @@ def test_both_engines_say_the_same_of_means_and_cycles(seed, dated):
     np.testing.assert_allclose(sparse.common, dense.common, atol=1e-4)
     np.testing.assert_allclose(sparse.level, dense.level, atol=1e-4)
     np.testing.assert_allclose(sparse.spread, dense.spread, rtol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_slopes_and_levels_are_those_of_full_matrices(seed):
+    rng, of = RNG(seed), family(seed, 40)
+    z = rng.standard_normal((of.n, 2))
+    field = np.linalg.cholesky(correlation(of, 2.0) + 1e-9 * np.eye(of.n)) @ rng.standard_normal(of.n)
+    v = 0.01 + 0.1 * rng.random(of.n)
+    b = 3 + z @ [1.5, -0.7] + 0.5 * field + np.sqrt(v) * rng.standard_normal(of.n)
+    b[:5] = np.nan
+    large = SparseShrinkage(of, np.ones(of.n), z)
+    error_model = ErrorField(1.0, 1.0, 1.0, np.ones(of.n, dtype=bool))
+    large, gains = large.choose(b[None], v[None], error_model, np.eye(1))
+    assert set(gains) == {0, 1}
+    result = large(b, v, error_model, np.zeros((of.n, 2)), RNG(0))
+    noisy = cycles.SparseCoefficient(large, b, v, error_model)
+    reach, variance, priors = noisy.likeliest(large.some)
+    z, known = z[:, list(large.some)], np.isfinite(b)
+    # a common value without a prior, slopes and a field, all by one joint Gaussian
+    prior = variance * (correlation(of, reach) if variance else np.zeros((of.n, of.n))) + (z * priors) @ z.T
+    S = prior[np.ix_(known, known)] + np.diag(v[known])
+    inverse = np.linalg.inv(S)
+    common = inverse.sum(axis=0) @ b[known] / inverse.sum()
+    cross = prior[:, known]
+    level = common + cross @ inverse @ (b[known] - common)
+    np.testing.assert_allclose(result.level, level, rtol=1e-8)
+    rest = 1 - (cross @ inverse).sum(axis=1)
+    spread = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross) + rest**2 / inverse.sum()
+    np.testing.assert_allclose(result.spread, spread, rtol=1e-7)
+    slopes = priors * (z[known].T @ inverse @ (b[known] - common))
+    np.testing.assert_allclose(result.slopes[list(large.some)], slopes, rtol=1e-8)
+    assert abs(result.slopes[0] - 1.5) < 0.3
+    assert abs(result.slopes[1] + 0.7) < 0.3
+
+
+def test_draws_of_errors_with_slopes_have_the_spread_that_is_stated():
+    rng, of = RNG(0), family(0, 40)
+    z, v = rng.standard_normal((of.n, 1)), 0.05 + 0.1 * rng.random(of.n)
+    b = z[:, 0] + np.sqrt(v) * rng.standard_normal(of.n)
+    b[:5] = np.nan
+    large, error_model = SparseShrinkage(of, np.ones(of.n), z), ErrorField(1.0, 1.0, 1.0, np.ones(of.n, dtype=bool))
+    large, _ = large.choose(b[None], v[None], error_model, np.eye(1))
+    result = large(b, v, error_model, rng.standard_normal((of.n, 4000)), RNG(1))
+    np.testing.assert_allclose(result.errors.var(axis=1), result.spread, rtol=0.12)
