@@ -149,6 +149,8 @@ def measure(name: str, count: int, every: int) -> None:
         begin = time.perf_counter()
         x, share, said = model((places, heights, y, times), stations, altitude)
         line(method, x, begin, share)
+    own = np.nanmean(x - y[stations], axis=1, keepdims=True)  # by what its site is warmer or colder, which others cannot tell
+    line("the same, own means known", x - own, begin)
     print(f"  {said}")
     best = rms["model, altitude"]
     print(f"  {best / rms['kriging, external drift']:.3f} of external drift, {best / rms['model']:.3f} of the model without it")
