@@ -159,8 +159,9 @@ def apply(
     table, notes = _new(table, model)
     _refuse_unlike(table.values, model.readings)
     assert table.timestamps is not None
-    if shared := read_series(() if recipe is None else recipe.series, table, recipe):
-        model = model.with_covariates(shared, table.timestamps)
+    shared, guessed = read_series(() if recipe is None else recipe.series, table, recipe)
+    if shared:
+        model, notes = model.with_covariates(shared, table.timestamps), [*notes, *guessed]
     y = np.concatenate([np.where(model.excluded, np.nan, model.readings), table.values], axis=1)
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)

@@ -71,8 +71,8 @@ def assemble(
 ) -> StationNetwork:  # fmt: skip
     """Read both tables, and those of series, and join each station with its nearest neighbors."""
     network = _assembled(readings, stations, strict, neighbors, recipe)
-    shared = read_series((*series, *(() if recipe is None else recipe.series)), network.readings, recipe)
-    return replace(network, covariates={**network.covariates, **shared}) if shared else network
+    shared, notes = read_series((*series, *(() if recipe is None else recipe.series)), network.readings, recipe)
+    return replace(network, covariates={**network.covariates, **shared}, notes=(*network.notes, *notes))
 
 
 def _assembled(

@@ -16,9 +16,13 @@ from nareg.io import Readings, Recipe, SeveralQuantities
 MOST = 20
 
 
-def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | None) -> dict[str, np.ndarray]:
-    """Series (1, T) at the times of readings, by straight lines between their own, from tables with a column for each."""
-    found: dict[str, np.ndarray] = {}
+def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | None) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Series (1, T) at the times of readings, from tables with a column for each, and notes on what was guessed.
+
+    Between the times of a series it is a straight line, and it goes on for one of its steps.
+    """
+    result: dict[str, np.ndarray] = {}
+    notes: list[str] = []
     for source in sources:
         named = str(source) if isinstance(source, (str, os.PathLike)) else "the table of series"
         table = _table(source, recipe)
@@ -32,10 +36,11 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
                 f"that all stations share, and at most {MOST} can be followed. Add further stations to the readings."
             )
         own, times = own.astype(float), times.astype(float)
-        slack = float(np.median(np.diff(own))) / 2 if len(own) > 1 else 0.0
+        slack = float(np.median(np.diff(own))) if len(own) > 1 else 0.0
+        notes += table.notes
         for name, row in zip(table.names, table.values, strict=True):
             known = np.flatnonzero(np.isfinite(row))
-            if name in found:
+            if name in result:
                 raise InputError(f"{named}: there is another series {name!r}: rename one.")
             if not known.size or times[0] < own[known[0]] - slack or times[-1] > own[known[-1]] + slack:
                 there = f"from {table.times[known[0]]} to {table.times[known[-1]]}" if known.size else "at no time"
@@ -43,8 +48,8 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
                     f"{named}: {name!r} has values {there}, and the readings go from {readings.times[0]} to "
                     f"{readings.times[-1]}: pass one for all their times."
                 )
-            found[name] = np.interp(times, own[known], row[known])[None]
-    return found
+            result[name] = np.interp(times, own[known], row[known])[None]
+    return result, notes
 
 
 def _table(source: Any, recipe: Recipe | None) -> Readings:
