@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
     from nareg._solvers._petsc.systems import PetscSystems
     from nareg._solvers._torch import TorchEngines
-    from nareg._solvers._torch._edges import TorchEdges
-    from nareg._solvers._torch._systems import TorchSystems
-    from nareg._solvers._torch._time_system import TimeSystem
+    from nareg._solvers._torch._systems import TimeSystem, TorchEdges, TorchSystems
 
 __all__ = [
     "BACKENDS", "BackendLike", "BackendName", "Disk", "Petsc", "SolverBackend", "StoredBackend", "StoredLike", "Torch",
@@ -162,7 +160,7 @@ def open_torch_edges(
 ) -> TorchEdges:
     """``C + S`` for the weights of these edges, one after another, on torch."""
     with _torch_needed():
-        from nareg._solvers._torch._edges import TorchEdges
+        from nareg._solvers._torch._systems import TorchEdges
     return TorchEdges(c, i, j, order, options, tol=tol)
 
 
@@ -171,7 +169,7 @@ def open_torch_time(
 ) -> TimeSystem:
     """The space-time system of a large network on torch."""
     with _torch_needed():
-        from nareg._solvers._torch._time_system import TimeSystem
+        from nareg._solvers._torch._systems import TimeSystem
     return TimeSystem(K, C, ends, middle, beside, eigenvalues, options)
 
 

@@ -15,7 +15,7 @@ from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import DistributedSystem, from_rows, local_range, with_dominant_form
 from nareg._solvers._petsc.ranks import roll_call, together
 from nareg._solvers.iterate import Iterates
-from nareg._solvers.level_sequence import LevelSequence
+from nareg._solvers.sequence import LevelSequence
 from nareg._solvers.system import Penalty
 from nareg.results import Status
 

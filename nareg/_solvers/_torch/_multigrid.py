@@ -6,6 +6,7 @@ polynomial before and after the coarse correction makes the cycle symmetric, as 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +15,6 @@ import scipy.sparse as sp
 import torch
 
 from nareg._solvers import multigrid
-from nareg._solvers._torch import _lanczos
 from nareg._solvers._torch._device import csr, on_device
 
 #: Products per smoothing, and the part of the spectrum that it damps, which is what the coarse levels cannot see.
@@ -23,6 +23,8 @@ LOWEST = 1 / 8
 #: Above the estimate of the largest eigenvalue, which comes from below.
 MARGIN = 1.1
 STEPS = 15
+
+Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass
@@ -116,7 +118,38 @@ def _level(level: multigrid.Level, device: torch.device, dtype: torch.dtype, gen
     bound = float(np.asarray(abs(half @ level.A @ half).sum(axis=1)).max())
     A, inverse = csr(level.A, device, dtype), on_device(1.0 / diagonal, device, dtype)[:, None]
     root = inverse.sqrt()
-    estimate = _lanczos.extremes(lambda v: root * (A @ (root * v)), root, STEPS, generator)[1]
+    estimate = extremes(lambda v: root * (A @ (root * v)), root, STEPS, generator)[1]
     largest = min(bound, MARGIN * estimate)
     P, R = csr(level.P, device, dtype), csr(level.restriction, device, dtype)
     return _Level(A, inverse, (LOWEST * largest, largest), P, R)
+
+
+def extremes(product: Product, like: torch.Tensor, steps: int, generator: torch.Generator | None) -> tuple[float, float]:
+    """Smallest and largest Ritz value of a symmetric operator on vectors like this one: both lie inside the spectrum.
+
+    Lost orthogonality repeats eigenvalues that have converged, and moves none out of the spectrum. The recurrence
+    coefficients are read once, at the end.
+    """
+    steps = min(steps, like.shape[0])
+    where = like.device if generator is None else generator.device
+    if generator is None:
+        generator = torch.Generator(where).manual_seed(0)
+    v = torch.randn(like.shape, generator=generator, device=where, dtype=like.dtype).to(like.device)
+    v /= torch.linalg.vector_norm(v)
+    before, beta = torch.zeros_like(v), torch.zeros((), device=like.device, dtype=like.dtype)
+    alphas, betas = [], []
+    for _ in range(steps):
+        q = product(v) - beta * before
+        alpha = torch.sum(q * v)
+        q -= alpha * v
+        beta = torch.linalg.vector_norm(q)
+        alphas.append(alpha)
+        betas.append(beta)
+        before, v = v, q / torch.where(beta > 0, beta, 1.0)
+    on, off = torch.stack(alphas).cpu().double(), torch.stack(betas).cpu().double()
+    # a vanishing coefficient ends the recurrence: what follows belongs to no Krylov space
+    end = torch.nonzero(off <= 1e-10 * on.abs().max())
+    size = steps if not len(end) else int(end[0]) + 1
+    on, off = on[:size], off[: size - 1]
+    values = torch.linalg.eigvalsh(torch.diag(on) + torch.diag(off, 1) + torch.diag(off, -1))
+    return float(values[0]), float(values[-1])

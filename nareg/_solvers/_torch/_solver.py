@@ -13,9 +13,8 @@ import torch
 from nareg._core.arrays import ratio
 from nareg._solvers import cg as conjugate_gradients
 from nareg._solvers import chebyshev, multigrid, recursion
-from nareg._solvers._torch import _lanczos
 from nareg._solvers._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
-from nareg._solvers._torch._multigrid import Cycle
+from nareg._solvers._torch._multigrid import Cycle, extremes
 from nareg._solvers._torch._passes import DevicePasses, HostPasses, passes_of
 from nareg._solvers.engines import MAX_ITERATIONS, allowed, definite
 from nareg._solvers.iterate import Callback, Iterates
@@ -115,7 +114,7 @@ class Solver:
         if system.sdd and (system.c > 0).all():
             return chebyshev.interval(system)
         K, root = self.matrix(torch.float64), self.inverse_diagonal.sqrt()[:, None]
-        low, high = _lanczos.extremes(lambda v: root * (K @ (root * v)), root, LANCZOS_STEPS, self._generator)
+        low, high = extremes(lambda v: root * (K @ (root * v)), root, LANCZOS_STEPS, self._generator)
         local = float(np.min(system.c / system.diagonal))
         # S is PSD, so that x^T K x >= x^T C x
         low = local if local > 0 and system.w is not None else 0.9 * low
