@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Torch:
-    """``backend="torch"`` with a device, a precision and a generator of your choice.
+    """``backend="torch"`` with a device and a precision of your choice.
 
     Parameters
     ----------
@@ -49,8 +49,6 @@ class Torch:
     dtype : torch.float32 or torch.float64, optional
         Precision of the iterations. ``float32`` halves the bytes; residuals are computed in float64 and corrected, so that
         ``tol`` holds as in float64. Default: float32 for tensors of single or half precision on an accelerator, else float64.
-    generator : torch.Generator, optional
-        For the start vectors of eigenvalue estimates on an accelerator. Default: a new one with seed 0.
 
     Examples
     --------
@@ -63,7 +61,6 @@ class Torch:
 
     device: str | torch.device | None = None
     dtype: torch.dtype | None = None
-    generator: torch.Generator | None = None
 
 
 @dataclass(frozen=True)
@@ -212,8 +209,7 @@ def checking_in_step(backend: object) -> AbstractContextManager[dict[str, Any]]:
     """
     if backend != "petsc":
         return nullcontext({})
-    from nareg._solvers._petsc.library import load
-    from nareg._solvers._petsc.ranks import in_step
+    from nareg._solvers._petsc.ranks import in_step, load
 
     return in_step(load().comm)
 
@@ -225,8 +221,7 @@ def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:
     """
     if backend != "petsc":
         return nullcontext({})
-    from nareg._solvers._petsc.library import load
-    from nareg._solvers._petsc.ranks import agreed
+    from nareg._solvers._petsc.ranks import agreed, load
 
     return agreed(load().comm)
 

@@ -171,24 +171,24 @@ def _scaled(system: FilterSystem) -> _Scaled:
 
 def _without_subtraction(scaled: _Scaled) -> tuple[Solve | None, str]:
     """The factor that is right whatever the condition number, unless it takes too much work."""
-    from nareg._solvers import elimination
+    from nareg._solvers import twofold
 
     P = scaled.P
     off = sp.csc_matrix(abs(P - sp.diags_array(P.diagonal())))
     off.eliminate_zeros()
     order = fill_order(off)
     A = sp.csr_array(off[order][:, order])
-    counts, parent = elimination.column_counts(A.indptr, A.indices)
+    counts, parent = twofold.column_counts(A.indptr, A.indices)
     if (counts.astype(float) ** 2).sum() / 2 > MAX_WORK:
         return None, ""
     total = np.maximum(scaled.excess, 0.0) + scaled.d
-    factor = elimination.eliminate(A.indptr, A.indices, A.data, total[order], counts, parent)
+    factor = twofold.eliminate(A.indptr, A.indices, A.data, total[order], counts, parent)
     if not (factor[3] > 0).all():
         return None, ""
 
     def apply_inverse(R: np.ndarray) -> np.ndarray:
         B = np.ascontiguousarray(R[order])
-        elimination.substitute(*factor, B)
+        twofold.substitute(*factor, B)
         out = np.empty_like(B)
         out[order] = B
         return out

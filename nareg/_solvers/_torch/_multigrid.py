@@ -6,7 +6,6 @@ polynomial before and after the coarse correction makes the cycle symmetric, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nareg._solvers import multigrid
+from nareg._solvers import lanczos, multigrid
 from nareg._solvers._torch._device import csr, on_device
 
 #: Products per smoothing, and the part of the spectrum that it damps, which is what the coarse levels cannot see.
@@ -22,9 +21,6 @@ DEGREE = 3
 LOWEST = 1 / 8
 #: Above the estimate of the largest eigenvalue, which comes from below.
 MARGIN = 1.1
-STEPS = 15
-
-Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass
@@ -75,12 +71,10 @@ class _Level:
 class Cycle:
     """One V-cycle of ``M = diag(c / w^2) + L``, scaled back to K; made from pyamg's levels on the host."""
 
-    def __init__(
-        self, hierarchy: multigrid.Hierarchy, device: torch.device, dtype: torch.dtype, generator: torch.Generator | None
-    ) -> None:
+    def __init__(self, hierarchy: multigrid.Hierarchy, device: torch.device, dtype: torch.dtype) -> None:
         system, levels, coupled = hierarchy.system, hierarchy.levels, hierarchy.coupled
         self.note = f"{len(levels)} levels, operator complexity {levels.operator_complexity:.2f}"
-        self._levels = [_level(level, device, dtype, generator) for level in levels.levels]
+        self._levels = [_level(level, device, dtype) for level in levels.levels]
         inverse = levels.coarse_inverse
         self._coarse = on_device((inverse + inverse.T) / 2, device, dtype)
         all_in_order = np.array_equal(coupled, np.arange(system.n_nodes))
@@ -112,44 +106,14 @@ class Cycle:
         return level.smooth(B, X)
 
 
-def _level(level: multigrid.Level, device: torch.device, dtype: torch.dtype, generator: torch.Generator | None) -> _Level:
+def _level(level: multigrid.Level, device: torch.device, dtype: torch.dtype) -> _Level:
     diagonal = level.A.diagonal()
     half = sp.diags_array(1.0 / np.sqrt(diagonal))
     bound = float(np.asarray(abs(half @ level.A @ half).sum(axis=1)).max())
     A, inverse = csr(level.A, device, dtype), on_device(1.0 / diagonal, device, dtype)[:, None]
     root = inverse.sqrt()
-    estimate = extremes(lambda v: root * (A @ (root * v)), root, STEPS, generator)[1]
+    # any residual will do: a few steps
+    estimate = lanczos.extreme_eigenvalue(lambda v: root * (A @ (root * v)), root, "LA", tol=np.inf)
     largest = min(bound, MARGIN * estimate)
     P, R = csr(level.P, device, dtype), csr(level.restriction, device, dtype)
     return _Level(A, inverse, (LOWEST * largest, largest), P, R)
-
-
-def extremes(product: Product, like: torch.Tensor, steps: int, generator: torch.Generator | None) -> tuple[float, float]:
-    """Smallest and largest Ritz value of a symmetric operator on vectors like this one: both lie inside the spectrum.
-
-    Lost orthogonality repeats eigenvalues that have converged, and moves none out of the spectrum. The recurrence
-    coefficients are read once, at the end.
-    """
-    steps = min(steps, like.shape[0])
-    where = like.device if generator is None else generator.device
-    if generator is None:
-        generator = torch.Generator(where).manual_seed(0)
-    v = torch.randn(like.shape, generator=generator, device=where, dtype=like.dtype).to(like.device)
-    v /= torch.linalg.vector_norm(v)
-    before, beta = torch.zeros_like(v), torch.zeros((), device=like.device, dtype=like.dtype)
-    alphas, betas = [], []
-    for _ in range(steps):
-        q = product(v) - beta * before
-        alpha = torch.sum(q * v)
-        q -= alpha * v
-        beta = torch.linalg.vector_norm(q)
-        alphas.append(alpha)
-        betas.append(beta)
-        before, v = v, q / torch.where(beta > 0, beta, 1.0)
-    on, off = torch.stack(alphas).cpu().double(), torch.stack(betas).cpu().double()
-    # a vanishing coefficient ends the recurrence: what follows belongs to no Krylov space
-    end = torch.nonzero(off <= 1e-10 * on.abs().max())
-    size = steps if not len(end) else int(end[0]) + 1
-    on, off = on[:size], off[: size - 1]
-    values = torch.linalg.eigvalsh(torch.diag(on) + torch.diag(off, 1) + torch.diag(off, -1))
-    return float(values[0]), float(values[-1])

@@ -96,7 +96,7 @@ class TorchSystems(LevelSequence):
         if not self._levels:
             return None
         if dtype not in self._cycles:
-            self._cycles[dtype] = Cycle(self._hierarchy, self._K.device, dtype, self._K.generator)
+            self._cycles[dtype] = Cycle(self._hierarchy, self._K.device, dtype)
             self._cycles[dtype].reweigh(self._w, self._K.inverse_diagonal)
         return self._cycles[dtype]
 
