@@ -45,8 +45,8 @@ def noise(node: np.ndarray, salt: int) -> np.ndarray:
 def solve(side: int, kind: str, method: str, out: str) -> dict[str, float | str]:
     """One solve on all ranks, the answer written to a file."""
     from nareg._solvers._petsc.choice import Methods
-    from nareg._solvers._petsc.library import load
     from nareg._solvers._petsc.matrices import from_adjacency, from_rows, local_range, with_diagonal
+    from nareg._solvers._petsc.ranks import load
     from nareg._solvers._petsc.rows import parallel_writer
 
     comm, n = load().comm, side * side
@@ -78,7 +78,7 @@ def solve(side: int, kind: str, method: str, out: str) -> dict[str, float | str]
 
 def copy_bandwidth() -> float:
     """Bytes read and written per second by all ranks together."""
-    from nareg._solvers._petsc.library import load
+    from nareg._solvers._petsc.ranks import load
 
     comm = load().comm
     source = np.ones(2**25 // comm.size)
@@ -95,8 +95,7 @@ def copy_bandwidth() -> float:
 
 def on_every_rank(job: dict[str, str | int]) -> None:
     """What mpiexec runs: the first rank prints a line of JSON."""
-    from nareg._solvers._petsc.library import load
-    from nareg._solvers._petsc.ranks import together
+    from nareg._solvers._petsc.ranks import load, together
 
     comm = load().comm
     with together(comm):

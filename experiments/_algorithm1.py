@@ -19,9 +19,8 @@ import torch
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput, as_adjacency
-from nareg.herta._build import check_sketch
+from nareg.herta._build import SRHT, check_sketch
 from nareg.herta._features import Matrix, Nodes
-from nareg.herta._hadamard import SRHT
 from nareg.herta._inputs import TrainingInputs, read
 from nareg.herta._loop import run
 from nareg.herta._method import TrainingMethod

@@ -48,7 +48,6 @@ def compute(s: Settings, point: Point) -> list[Row]:
     import torch
 
     from nareg.herta import _build as build
-    from nareg.herta import _hadamard as hadamard
     from nareg.herta import _inputs as inputs
     from nareg.herta import _unfolded as unfolded
     from nareg.herta._preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner
@@ -79,8 +78,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     for value in RIDGES:
         tried("ridge", value, F, value)
     for size in SIZES:
-        if size * d < hadamard.SRHT.max_size(train.size):
-            sketch = hadamard.SRHT(train.size, size * d, rng=rng)
+        if size * d < build.SRHT.max_size(train.size):
+            sketch = build.SRHT(train.size, size * d, rng=rng)
             tried("sketch", size, unfolded.sketched(problem.system, problem.features, problem.train, sketch, tol=TOLERANCE))
     for draws in DRAWS:
         if draws == 0:

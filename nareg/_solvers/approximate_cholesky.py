@@ -7,7 +7,7 @@ the tree after Gao, Kyng, Spielman, "Robust and practical solution of Laplacian 
 Each edge is taken apart into ``PARTS`` parallel ones first, so that the trees of a node average.
 
 The matrix is ``diag(e) + sum of a_ij (u_i - u_j)^2`` with e > 0. Like the exact elimination of
-:mod:`nareg._solvers.elimination`, this one carries e and the edges and adds non-negative numbers only.
+:mod:`nareg._solvers.twofold`, this one carries e and the edges and adds non-negative numbers only.
 """
 
 from __future__ import annotations

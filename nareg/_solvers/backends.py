@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
     from nareg._solvers._petsc.systems import PetscSystems
     from nareg._solvers._torch import TorchEngines
-    from nareg._solvers._torch._edges import TorchEdges
-    from nareg._solvers._torch._systems import TorchSystems
-    from nareg._solvers._torch._time_system import TimeSystem
+    from nareg._solvers._torch._systems import TimeSystem, TorchEdges, TorchSystems
 
 __all__ = [
     "BACKENDS", "BackendLike", "BackendName", "Disk", "Petsc", "SolverBackend", "StoredBackend", "StoredLike", "Torch",
@@ -42,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Torch:
-    """``backend="torch"`` with a device, a precision and a generator of your choice.
+    """``backend="torch"`` with a device and a precision of your choice.
 
     Parameters
     ----------
@@ -51,8 +49,6 @@ class Torch:
     dtype : torch.float32 or torch.float64, optional
         Precision of the iterations. ``float32`` halves the bytes; residuals are computed in float64 and corrected, so that
         ``tol`` holds as in float64. Default: float32 for tensors of single or half precision on an accelerator, else float64.
-    generator : torch.Generator, optional
-        For the start vectors of eigenvalue estimates on an accelerator. Default: a new one with seed 0.
 
     Examples
     --------
@@ -65,7 +61,6 @@ class Torch:
 
     device: str | torch.device | None = None
     dtype: torch.dtype | None = None
-    generator: torch.Generator | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +157,7 @@ def open_torch_edges(
 ) -> TorchEdges:
     """``C + S`` for the weights of these edges, one after another, on torch."""
     with _torch_needed():
-        from nareg._solvers._torch._edges import TorchEdges
+        from nareg._solvers._torch._systems import TorchEdges
     return TorchEdges(c, i, j, order, options, tol=tol)
 
 
@@ -171,7 +166,7 @@ def open_torch_time(
 ) -> TimeSystem:
     """The space-time system of a large network on torch."""
     with _torch_needed():
-        from nareg._solvers._torch._time_system import TimeSystem
+        from nareg._solvers._torch._systems import TimeSystem
     return TimeSystem(K, C, ends, middle, beside, eigenvalues, options)
 
 
@@ -214,8 +209,7 @@ def checking_in_step(backend: object) -> AbstractContextManager[dict[str, Any]]:
     """
     if backend != "petsc":
         return nullcontext({})
-    from nareg._solvers._petsc.library import load
-    from nareg._solvers._petsc.ranks import in_step
+    from nareg._solvers._petsc.ranks import in_step, load
 
     return in_step(load().comm)
 
@@ -227,8 +221,7 @@ def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:
     """
     if backend != "petsc":
         return nullcontext({})
-    from nareg._solvers._petsc.library import load
-    from nareg._solvers._petsc.ranks import agreed
+    from nareg._solvers._petsc.ranks import agreed, load
 
     return agreed(load().comm)
 

@@ -96,15 +96,15 @@ def factor_size(K: sp.csr_array) -> tuple[float, float]:
 def _fill(K: sp.csr_array, size: int) -> tuple[float, float]:
     """Entries below the diagonal and multiplications per node of the factor of a ball of so many nodes."""
     from nareg._solvers import (
-        elimination,
         search,  # numba: imported when first needed
+        twofold,
     )
 
     nodes = np.sort(search.ball(K.indptr, K.indices, K.shape[0] // 2, size))
     part = sp.csr_array(K[nodes][:, nodes])
     order = fill_order(part)
     part = sp.csr_array(part[order][:, order])
-    counts = elimination.column_counts(part.indptr, part.indices)[0].astype(float)
+    counts = twofold.column_counts(part.indptr, part.indices)[0].astype(float)
     return float(counts.mean()), float((counts**2).mean())
 
 

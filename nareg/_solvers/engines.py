@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from nareg._core import checks
-from nareg._solvers import cg, chebyshev, costs, direct, multigrid, recursion
+from nareg._solvers import cg, costs, direct, multigrid, recursion
 from nareg._solvers.iterate import Callback, Iterates, Stop
 from nareg._solvers.system import FilterSystem
 from nareg.results import Solution, Status
@@ -112,7 +112,7 @@ class Engines:
         solvers: dict[str, Callable[..., Iterates]] = {
             "cg": cg.solve,
             "jacobi": recursion.jacobi,
-            "chebyshev": chebyshev.solve,
+            "chebyshev": recursion.chebyshev,
             "recursion": recursion.published,
         }
         return solvers[method](self.system, rhs, **options)

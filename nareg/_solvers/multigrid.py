@@ -72,7 +72,7 @@ class Levels:
 
     def cycle(self, B: np.ndarray, depth: int = 0) -> np.ndarray:
         """One symmetric V-cycle for ``A X = B`` from zero: a sweep down, the coarser levels, a sweep up."""
-        from nareg._solvers import sweeps  # numba: imported when the first cycle needs it
+        from nareg._solvers import kernels  # numba: imported when the first cycle needs it
 
         if depth == len(self.levels):
             return self.coarse_inverse @ B
@@ -80,11 +80,11 @@ class Levels:
         A, P, R = level.A, level.P, level.restriction
         sweep = (A.indptr, A.indices, A.data, level.inverse_diagonal, level.bounds, B)
         X, spare = np.empty_like(B), np.empty_like(B)
-        sweeps.sweep_down(*sweep, X)
-        sweeps.residual(A.indptr, A.indices, A.data, B, X, spare)
+        kernels.sweep_down(*sweep, X)
+        kernels.residual(A.indptr, A.indices, A.data, B, X, spare)
         correction = self.cycle(R @ spare, depth + 1)
-        sweeps.add_product(P.indptr, P.indices, P.data, np.ascontiguousarray(correction), X, spare)
-        sweeps.sweep_up(*sweep, spare, X)
+        kernels.add_product(P.indptr, P.indices, P.data, np.ascontiguousarray(correction), X, spare)
+        kernels.sweep_up(*sweep, spare, X)
         return X
 
 

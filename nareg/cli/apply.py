@@ -73,8 +73,7 @@ def one_speaks(backend: str) -> Iterator[bool]:
     if backend != "petsc":
         yield True
         return
-    from nareg._solvers._petsc.library import load
-    from nareg._solvers._petsc.ranks import together
+    from nareg._solvers._petsc.ranks import load, together
 
     comm = load().comm
     console.quiet = errors.quiet = comm.rank > 0

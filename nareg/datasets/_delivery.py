@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from nareg._storage.files import atomic_write
-from nareg.datasets import _graph_loaders, radomeh
+from nareg.datasets import _graph_loaders, loaders
 from nareg.datasets._converters import Arrays
 from nareg.datasets.registry import DatasetInfo, changed, of_arrays, of_file
 from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, NaregError, brief
@@ -80,7 +80,7 @@ def unpacked(entry: DatasetInfo, raw: Path, root: Path) -> None:
 
 def radomeh_archive(entry: DatasetInfo, raw: Path, root: Path) -> None:
     """Météo-France's archive, checked by the temperatures in it."""
-    radomeh.read(raw / "RADOMEH.tar.gz")
+    loaders.read_radomeh(raw / "RADOMEH.tar.gz")
     move(raw / "RADOMEH.tar.gz", root / "molene" / "RADOMEH.tar.gz")
 
 

@@ -16,9 +16,9 @@ from torch.autograd.function import once_differentiable
 
 from nareg._core.arrays import as_numpy
 from nareg.errors import InputError
-from nareg.gnn._masked import inner_products
 from nareg.gnn._reading import read
 from nareg.gnn.adjacency import Adjacency, Normalization, csr_like, csr_tensor, directed
+from nareg.gnn.robust import inner_products
 
 #: Matrices on the pattern of A + I: A~ in either normalization, and two Laplacians.
 Kind = Literal["sym", "rw", "combinatorial", "augmented"]

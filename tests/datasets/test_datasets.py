@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.datasets import loaders, radomeh, registry
+from nareg.datasets import loaders, registry
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
 
 PREPARED = {
@@ -150,14 +150,14 @@ def write_archive(path, files: dict[str, str], extra: list[tarfile.TarInfo] | No
 @pytest.fixture
 def molene_files(data_root):
     prepared = nareg.datasets.load("molene", root=data_root)
-    ids = [s[0] for s in radomeh.stations()]
-    hours = radomeh.FIRST_HOUR + np.arange(radomeh.N_HOURS)
+    ids = [s[0] for s in loaders.radomeh_stations()]
+    hours = loaders.FIRST_HOUR + np.arange(loaders.N_HOURS)
     files = {
         f"RADOMEH/{station}.txt": archive_text(station, hours, series, "," if k % 2 else ";")
         for k, (station, series) in enumerate(zip(ids, prepared.signals, strict=True))
     }
     files["RADOMEH/readme_radomeh.txt"] = "Données horaires de 55 stations\n"
-    gap = np.full(radomeh.N_HOURS, 280.0)
+    gap = np.full(loaders.N_HOURS, 280.0)
     gap[10] = np.nan
     files["RADOMEH/99999999.txt"] = archive_text("99999999", hours, gap)
     return prepared, files
@@ -183,14 +183,14 @@ def test_an_archive_with_other_content_is_refused(molene_files, tmp_path):
     changed[name] = changed[name].replace("mq;2", "mq;1", 1)
     write_archive(tmp_path / "a.tar.gz", changed)
     with pytest.raises(DatasetCorruptError, match="have digest"):
-        radomeh.read(tmp_path / "a.tar.gz")
+        loaders.read_radomeh(tmp_path / "a.tar.gz")
     del changed[name]
     write_archive(tmp_path / "b.tar.gz", changed)
     with pytest.raises(DatasetCorruptError, match="digest missing 22"):
-        radomeh.read(tmp_path / "b.tar.gz")
+        loaders.read_radomeh(tmp_path / "b.tar.gz")
     (tmp_path / "c.tar.gz").write_bytes(b"no archive")
     with pytest.raises(DatasetCorruptError, match=r"not a readable tar\.gz"):
-        radomeh.read(tmp_path / "c.tar.gz")
+        loaders.read_radomeh(tmp_path / "c.tar.gz")
 
 
 @pytest.mark.slow
@@ -208,10 +208,10 @@ def test_a_hostile_archive_writes_nothing_outside(molene_files, tmp_path):
 
 
 def test_an_oversized_member_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(radomeh, "MEMBER_LIMIT", 10)
+    monkeypatch.setattr(loaders, "MEMBER_LIMIT", 10)
     write_archive(tmp_path / "a.tar.gz", {"big.txt": "x" * 100})
     with pytest.raises(DatasetCorruptError, match="too large"):
-        radomeh.read(tmp_path / "a.tar.gz")
+        loaders.read_radomeh(tmp_path / "a.tar.gz")
 
 
 def test_an_editor_knows_what_every_name_loads():

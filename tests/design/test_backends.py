@@ -222,7 +222,7 @@ def test_edge_value_and_gradient_agree_with_the_dense_ones(torch, rng):
 
 def test_edge_products_in_another_node_order(torch, rng):
     """Beyond 20,000 nodes the nodes are reordered inside; the order must not show."""
-    from nareg._solvers._torch._edges import TorchEdges
+    from nareg._solvers._torch._systems import TorchEdges
 
     graph = nareg.graphs.sensor(30, rng=rng)
     i, j = nareg.results.upper_edges(graph.laplacian())

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg._solvers import costs, elimination, engines
+from nareg._solvers import costs, engines, twofold
 from nareg._solvers.factorization import fill_order
 from nareg._solvers.system import build, penalty
 from nareg.results import Status
@@ -34,7 +34,7 @@ def test_the_size_of_a_factor_is_predicted_from_balls(make, rng):
     entries, flops = costs.factor_size(K)
     order = fill_order(K)
     ordered = sp.csr_array(K[order][:, order])
-    counts = elimination.column_counts(ordered.indptr, ordered.indices)[0].astype(float)
+    counts = twofold.column_counts(ordered.indptr, ordered.indices)[0].astype(float)
     assert 0.4 < entries / counts.sum() < 2.5
     assert 0.2 < flops / (counts**2).sum() < 5
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
-from nareg._solvers import kernels, multigrid, sweeps
+from nareg._solvers import kernels, multigrid
 from nareg._solvers.system import build, penalty
 from tests.helpers import dense_filter
 
@@ -33,16 +33,16 @@ def test_sweeps_solve_with_the_triangles_of_each_chunk(n, columns, chunks, seed)
     lower, upper = np.tril(within, -1) + np.diag(1 / inverse), np.triu(within, 1) + np.diag(1 / inverse)
     B = np.random.default_rng(seed).standard_normal((n, columns))
     X = np.empty_like(B)
-    sweeps.sweep_down(A.indptr, A.indices, A.data, inverse, bounds, B, X)
+    kernels.sweep_down(A.indptr, A.indices, A.data, inverse, bounds, B, X)
     np.testing.assert_allclose(X, np.linalg.solve(lower, B), rtol=1e-9, atol=1e-9)
     before = X.copy()
-    sweeps.sweep_up(A.indptr, A.indices, A.data, inverse, bounds, B, before, X)
+    kernels.sweep_up(A.indptr, A.indices, A.data, inverse, bounds, B, before, X)
     np.testing.assert_allclose(X, before + np.linalg.solve(upper, B - A @ before), rtol=1e-9, atol=1e-9)
     R = np.empty_like(B)
-    sweeps.residual(A.indptr, A.indices, A.data, B, X, R)
+    kernels.residual(A.indptr, A.indices, A.data, B, X, R)
     np.testing.assert_allclose(R, B - A @ X, rtol=1e-9, atol=1e-9)
     E, copy = B.copy(), np.empty_like(B)
-    sweeps.add_product(A.indptr, A.indices, A.data, X, E, copy)
+    kernels.add_product(A.indptr, A.indices, A.data, X, E, copy)
     np.testing.assert_allclose(E, B + A @ X, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(copy, E)
 

@@ -131,7 +131,7 @@ def test_edge_masked_perturbation(solver, kind):
 def test_edge_masked_perturbation_taken_in_slices(numbers, monkeypatch):
     A, x = Adjacency(random_graph(25, 3)), np.random.default_rng(4).normal(size=(25, 7))
     whole = propagated(A, x, lam=4.0, order=6, eps=0.2, masked=True)
-    monkeypatch.setattr("nareg.gnn._masked.CHUNK", numbers)
+    monkeypatch.setattr("nareg.gnn.robust.CHUNK", numbers)
     np.testing.assert_array_equal(propagated(A, x, lam=4.0, order=6, eps=0.2, masked=True), whole)
 
 

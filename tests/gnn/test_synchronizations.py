@@ -14,8 +14,8 @@ from nareg._solvers.lbfgs import Pair, two_loop  # noqa: E402
 from nareg._solvers.passes import ProductPasses  # noqa: E402
 from nareg.errors import DivergentMethodError, SolverError  # noqa: E402
 from nareg.gnn import networks, training  # noqa: E402
-from nareg.gnn._masked import masked_operator  # noqa: E402
 from nareg.gnn.adjacency import csr_tensor  # noqa: E402
+from nareg.gnn.robust import masked_operator  # noqa: E402
 from tests.synchronizations import Synchronizations  # noqa: E402
 
 
@@ -254,7 +254,7 @@ class TestMasked:
     @pytest.mark.parametrize("normalization", ["sym", "rw"])
     @pytest.mark.parametrize("chunk", [7, 2**20])
     def test_operator_and_slope_are_those_of_dense_matrices(self, normalization, chunk, monkeypatch):
-        monkeypatch.setattr("nareg.gnn._masked.CHUNK", chunk)
+        monkeypatch.setattr("nareg.gnn.robust.CHUNK", chunk)
         rng = np.random.default_rng(0)
         A = gnn.Adjacency(graphs.sensor(40, rng=rng), normalization=normalization)
         U, Y, Z = rng.standard_normal((3, 40, 4))
@@ -279,7 +279,7 @@ class TestMasked:
         x = torch.randn(100, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
         counts = []
         for chunk in (2**20, 16):
-            monkeypatch.setattr("nareg.gnn._masked.CHUNK", chunk)
+            monkeypatch.setattr("nareg.gnn.robust.CHUNK", chunk)
             with Synchronizations() as seen:
                 out = gnn.propagate(A, x, lam=2.0, perturbation=gnn.Perturbation(0.2, masked=True))
                 out.square().sum().backward()

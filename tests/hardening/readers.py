@@ -16,7 +16,7 @@ import nareg
 from nareg import design, filters, io, spacetime, unlearning
 from nareg.cli import node_files
 from nareg.datasets import _graph_loaders, _pickles
-from nareg.datasets import radomeh as radomeh_files
+from nareg.datasets.loaders import read_radomeh
 from tests.spacetime import reference
 
 RNG = np.random.default_rng
@@ -341,5 +341,5 @@ READERS = [
     ),
     Reader("saint", saint_files, lambda path: _graph_loaders.saint(entry("flickr"), path), tuple(entry("flickr").files)),
     Reader("planetoid.graph", pickled, _pickles.read_pickle),
-    Reader("RADOMEH.tar.gz", write_radomeh, radomeh_files.read, valid=False),
+    Reader("RADOMEH.tar.gz", write_radomeh, read_radomeh, valid=False),
 ]

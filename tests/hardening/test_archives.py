@@ -19,7 +19,7 @@ import scipy.io
 
 import nareg
 from nareg._storage.array_files import EXPANSION, FREE
-from nareg.datasets import _converters, _delivery, _graph_loaders, radomeh
+from nareg.datasets import _converters, _delivery, _graph_loaders, loaders
 from nareg.datasets._sources import Remote, verify
 from nareg.errors import DatasetCorruptError, InputError, NaregError, TooLargeError
 from nareg.io import read_readings, read_stations
@@ -103,13 +103,13 @@ def test_a_users_table_that_expands_beyond_reason_is_refused(tmp_path, monkeypat
 @pytest.mark.parametrize("name", ["readme.doc", "../outside.bin", "/absolute.bin"])
 def test_members_that_are_passed_over_count_too(name, tmp_path, monkeypatch):
     """They are decompressed all the same."""
-    monkeypatch.setattr(radomeh, "TOTAL_LIMIT", 2**20)
+    monkeypatch.setattr(loaders, "TOTAL_LIMIT", 2**20)
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as made:
         member = tarfile.TarInfo(name)
         member.size = 2**21
         made.addfile(member, io.BytesIO(bytes(2**21)))
     with pytest.raises(DatasetCorruptError, match="is too large for this archive"):
-        radomeh.read(tmp_path / "a.tar.gz")
+        loaders.read_radomeh(tmp_path / "a.tar.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["a.tar.gz"]
 
 

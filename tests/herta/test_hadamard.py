@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import InputError
-from nareg.herta._hadamard import SRHT, transform
+from nareg.herta._build import SRHT, transform
 
 
 @given(st.integers(0, 7), st.integers(1, 4), st.integers(0, 2**31))

@@ -11,9 +11,8 @@ import scipy.sparse as sp
 
 from nareg._solvers._petsc.factor import ParallelFactor
 from nareg._solvers._petsc.krylov import Krylov
-from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import DistributedSystem, Parts, from_rows, local_range, with_dominant_form
-from nareg._solvers._petsc.ranks import refuse_different, together
+from nareg._solvers._petsc.ranks import load, refuse_different, together
 from nareg._solvers.engines import definite
 from nareg._solvers.iterate import Callback, Iterates
 from nareg._solvers.system import FilterSystem

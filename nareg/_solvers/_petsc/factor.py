@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import DistributedSystem
+from nareg._solvers._petsc.ranks import load
 from nareg._solvers.iterate import Iterates
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import DistributedSystem
+from nareg._solvers._petsc.ranks import load
 from nareg._solvers.iterate import Callback, Iterates
 from nareg.errors import InputError, SolverError
 from nareg.results import Status

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._solvers._petsc.library import load
+from nareg._solvers._petsc.ranks import load
 from nareg._solvers.system import EPSILON
 from nareg.errors import InputError, TooLargeError
 

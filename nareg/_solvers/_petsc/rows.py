@@ -18,9 +18,8 @@ import scipy.sparse as sp
 
 from nareg._solvers._petsc.choice import all_rows
 from nareg._solvers._petsc.factor import product
-from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import from_rows, local_range, range_of
-from nareg._solvers._petsc.ranks import agreed, meeting
+from nareg._solvers._petsc.ranks import agreed, load, meeting
 from nareg._storage import array_files
 from nareg._storage.files import DRAFT, clear_drafts, resolved
 from nareg._storage.signals import SignalFile

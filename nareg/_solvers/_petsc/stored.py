@@ -11,9 +11,8 @@ import numpy as np
 from nareg._core import checks
 from nareg._solvers._petsc.choice import METHODS, Methods
 from nareg._solvers._petsc.factor import dense
-from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import from_adjacency, from_rows, local_range, with_diagonal
-from nareg._solvers._petsc.ranks import agreed, together
+from nareg._solvers._petsc.ranks import agreed, load, together
 from nareg._solvers._petsc.rows import parallel_writer, vector_rows
 from nareg._solvers.backends import Petsc
 from nareg._solvers.engines import allowed

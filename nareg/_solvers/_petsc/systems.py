@@ -11,11 +11,10 @@ import numpy as np
 from nareg._solvers._petsc.choice import all_rows
 from nareg._solvers._petsc.factor import product
 from nareg._solvers._petsc.krylov import Krylov
-from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import DistributedSystem, from_rows, local_range, with_dominant_form
-from nareg._solvers._petsc.ranks import roll_call, together
+from nareg._solvers._petsc.ranks import load, roll_call, together
 from nareg._solvers.iterate import Iterates
-from nareg._solvers.level_sequence import LevelSequence
+from nareg._solvers.sequence import LevelSequence
 from nareg._solvers.system import Penalty
 from nareg.results import Status
 

@@ -38,8 +38,6 @@ class TorchEngines:
         self.system, self._host, self._options = host.system, host, options
         self._device = None if options.device is None else resolve(options.device)
         self._dtype = floating(options.dtype)
-        if options.generator is not None and not isinstance(options.generator, torch.Generator):
-            raise InputError(f"generator is {options.generator!r}: pass a torch.Generator.")
         self._weights, self._fit = weights, data_weight
         self._versions = self._current()
         self._solvers: dict[torch.device, Solver] = {}
@@ -71,7 +69,7 @@ class TorchEngines:
     def solver(self, device: torch.device) -> Solver:
         """That of a device, made when first needed."""
         if device not in self._solvers:
-            self._solvers[device] = Solver(self.system, device, self._options.generator)
+            self._solvers[device] = Solver(self.system, device)
         return self._solvers[device]
 
     def run(

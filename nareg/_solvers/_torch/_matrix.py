@@ -16,7 +16,6 @@ from nareg._solvers._torch._solver import in_single
 from nareg._solvers.backends import Torch
 from nareg._solvers.cg import Preconditioner
 from nareg._solvers.iterate import Iterates
-from nareg.errors import InputError
 from nareg.results import Status
 
 #: The preconditioner for solves of this dtype; None: Jacobi.
@@ -29,9 +28,6 @@ class ChangingMatrix:
     def __init__(self, pattern: sp.csr_array, options: Torch) -> None:
         self.device = on.resolve(options.device)
         self._dtype = on.floating(options.dtype) or torch.float64
-        if options.generator is not None and not isinstance(options.generator, torch.Generator):
-            raise InputError(f"generator is {options.generator!r}: pass a torch.Generator.")
-        self.generator = options.generator
         self.label = f" [torch, {self.device}{'' if self._dtype is torch.float64 else ', float32 corrected by float64'}]"
         #: The matrix of the pattern's own values.
         self.pattern = on.csr(pattern, self.device)

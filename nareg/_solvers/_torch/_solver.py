@@ -12,8 +12,7 @@ import torch
 
 from nareg._core.arrays import ratio
 from nareg._solvers import cg as conjugate_gradients
-from nareg._solvers import chebyshev, multigrid, recursion
-from nareg._solvers._torch import _lanczos
+from nareg._solvers import lanczos, multigrid, recursion
 from nareg._solvers._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
 from nareg._solvers._torch._multigrid import Cycle
 from nareg._solvers._torch._passes import DevicePasses, HostPasses, passes_of
@@ -34,7 +33,8 @@ CORRECTIONS = 20
 SINGLE_ITERATIONS = 500
 #: Entries outside of this range leave float32 no room.
 SINGLE_RANGE = 1e30
-LANCZOS_STEPS = 200
+#: Residual of estimated eigenvalues, relative to them.
+LANCZOS = 1e-2
 #: Conjugate gradients that have not converged by then are on a mesh with smooth weights: multigrid takes over.
 PATIENCE = 150
 
@@ -42,8 +42,8 @@ PATIENCE = 150
 class Solver:
     """Solves ``K x = rhs`` for float64 (N, T) tensors on a device."""
 
-    def __init__(self, system: FilterSystem, device: torch.device, generator: torch.Generator | None) -> None:
-        self.system, self.device, self._generator = system, device, generator
+    def __init__(self, system: FilterSystem, device: torch.device) -> None:
+        self.system, self.device = system, device
         self._slow = False
         self._matrices: dict[torch.dtype, torch.Tensor] = {}
         self._passes: dict[torch.dtype, DevicePasses | HostPasses] = {}
@@ -88,7 +88,7 @@ class Solver:
     def cycle(self, dtype: torch.dtype) -> Cycle:
         """Multigrid levels on the device."""
         if dtype not in self._cycles:
-            self._cycles[dtype] = Cycle(self._hierarchy, self.device, dtype, self._generator)
+            self._cycles[dtype] = Cycle(self._hierarchy, self.device, dtype)
         return self._cycles[dtype]
 
     @cached_property
@@ -110,12 +110,14 @@ class Solver:
 
     @cached_property
     def _interval(self) -> tuple[float, float]:
-        """Of the spectrum of ``D^-1 K``, as :func:`nareg._solvers.chebyshev.interval`; estimated by Lanczos on the device."""
+        """Of the spectrum of ``D^-1 K``, as :func:`nareg._solvers.recursion.interval`; estimated by Lanczos on the device."""
         system = self._ordered
         if system.sdd and (system.c > 0).all():
-            return chebyshev.interval(system)
+            return recursion.interval(system)
         K, root = self.matrix(torch.float64), self.inverse_diagonal.sqrt()[:, None]
-        low, high = _lanczos.extremes(lambda v: root * (K @ (root * v)), root, LANCZOS_STEPS, self._generator)
+        low, high = (
+            lanczos.extreme_eigenvalue(lambda v: root * (K @ (root * v)), root, end, tol=LANCZOS) for end in ("SA", "LA")
+        )
         local = float(np.min(system.c / system.diagonal))
         # S is PSD, so that x^T K x >= x^T C x
         low = local if local > 0 and system.w is not None else 0.9 * low

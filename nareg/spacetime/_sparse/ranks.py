@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from nareg._solvers._petsc.library import load
 from nareg._solvers._petsc.matrices import local_range
-from nareg._solvers._petsc.ranks import roll_call
+from nareg._solvers._petsc.ranks import load, roll_call
 from nareg._solvers._petsc.rows import Exchange, RowMatrix, gathered, shared, total
 from nareg.graph import Graph
 from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, TimePreconditioner, log_likelihood

@@ -223,12 +223,14 @@ def test_aqi36(site, data_root, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_molene_is_checked_before_it_appears(site, tmp_path, monkeypatch, data_root):
-    from nareg.datasets import radomeh
+    from nareg.datasets import loaders
     from tests.datasets.test_datasets import archive_text, write_archive
 
     prepared = nareg.datasets.load("molene", root=data_root)
-    hours = radomeh.FIRST_HOUR + np.arange(radomeh.N_HOURS)
-    files = {f"{s[0]}.txt": archive_text(s[0], hours, v) for s, v in zip(radomeh.stations(), prepared.signals, strict=True)}
+    hours = loaders.FIRST_HOUR + np.arange(loaders.N_HOURS)
+    files = {
+        f"{s[0]}.txt": archive_text(s[0], hours, v) for s, v in zip(loaders.radomeh_stations(), prepared.signals, strict=True)
+    }
     write_archive(tmp_path / "bad" / "RADOMEH.tar.gz", {"a.txt": "numer_sta,date,t\n"})
     site.serve(monkeypatch, "molene", tmp_path / "bad")
     with pytest.raises(DatasetCorruptError, match="digest missing"):

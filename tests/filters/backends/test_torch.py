@@ -339,7 +339,6 @@ class TestBadInput:
             ({"device": "gpu"}, "no such device"),
             ({"device": "meta"}, "'cpu' and 'cuda'"),
             ({"dtype": torch.float16}, "pass torch.float64 or torch.float32"),
-            ({"generator": 3}, "pass a torch.Generator"),
         ],
     )
     def test_options(self, grid, options, words):

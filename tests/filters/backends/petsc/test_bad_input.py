@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg._solvers._petsc.library import refuse_complex
+from nareg._solvers._petsc.ranks import refuse_complex
 
 SETUP = """
 import os, sys, numpy as np, nareg
