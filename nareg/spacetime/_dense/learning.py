@@ -29,7 +29,7 @@ from nareg.spacetime._dense.parametric import (
     noise_errors,
     second_order,
 )  # fmt: skip
-from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run, run_each
+from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run, run_each, smoothed_means
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
@@ -51,7 +51,7 @@ from nareg.spacetime._readings.times import TimeGrid
 
 #: Learning sees windows that a pass takes so many seconds for: fewer for a handful of parameters than for matrices, which short
 #: windows overfit. The last fit sees everything.
-FEW_SECONDS, PASS_SECONDS = 0.06, 0.6
+FEW_SECONDS, PASS_SECONDS = 0.03, 0.6
 #: Seconds of a row on one core: a constant, and coefficients of the square and the cube of the state's size.
 ROW_SECONDS = 5e-6, 2e-8, 6e-10
 FEWEST_ROWS, MOST_ROWS = 60, 4000
@@ -243,8 +243,8 @@ class _Learning:
             return fitted
 
         def errors(parameters: Parameters) -> np.ndarray:
-            passes = run_each(few, parameters.dynamics(part), parameters.noise)
-            return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
+            means = smoothed_means(few, parameters.dynamics(part), parameters.noise)
+            return truth - np.concatenate([x[m] for x, m in zip(means, masks, strict=True)])
 
         def gain(name: str, old: Fitted, new: Fitted) -> Gain:
             before = errors(old.parameters)
@@ -274,9 +274,9 @@ class _Learning:
 
     def refined(
         self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int, *,
-        watch: Watch | None = None, begin: Estimate | None = None,
+        watch: Watch | None = None, begin: Estimate | None = None, known: list[Pass] | None = None,
     ) -> Estimate:  # fmt: skip
-        """EM from the parametric model on."""
+        """EM from the parametric model on, whose passes may be known."""
         basis = support = None
         if refinement.dynamics == "modes":  # the eigenvectors of the field's covariance
             basis = np.linalg.eigh(parameters.covariance(self.space))[1]
@@ -285,8 +285,8 @@ class _Learning:
         rows = sum(len(w) for w in windows)
         return refine(
             windows, parameters.dynamics(self.space), parameters.noise, refinement, iterations=iterations,
-            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, begin=begin, watch=watch,
-            tick=lambda _: self.clock.tick(rows),
+            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, begin=begin, known=known,
+            watch=watch, tick=lambda _: self.clock.tick(rows),
         )  # fmt: skip
 
     def best_refinement(self, parameters: Parameters) -> tuple[Refinement | None, int, Estimate | None, HeldOut | None]:
@@ -308,7 +308,7 @@ class _Learning:
         def errors(passes: list[Pass]) -> np.ndarray:
             return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
 
-        passes = run_each(windows, start, parameters.noise)
+        passes = run_each(windows, start, parameters.noise, moments=True)
         best, best_iterations, chosen = errors(passes), 0, None
         model: tuple[Dynamics, np.ndarray] = start, parameters.noise
         if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < STEPS_PER_STATION * self.space.n):
@@ -316,20 +316,25 @@ class _Learning:
             return named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
         judge = Judge.of(best, silent_times(windows, masks))
 
-        whole = None if rows >= len(self.y) else self.held_out(None, *model)
         beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
+
+        def whole_errors(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> np.ndarray:
+            """Errors at the hidden readings of the whole record."""
+            (x,) = smoothed_means([self.seen], dynamics, r, None if refinement is None else refinement.df)
+            self.clock.tick(len(self.y))
+            return (self.y - x)[self.hidden][beside]
+
+        whole = None if rows >= len(self.y) or not beside.any() else whole_errors(None, *model)
 
         def confirmed(refinement: Refinement, challenger: tuple[Dynamics, np.ndarray]) -> bool:
             """Whether it also predicts the hidden readings of the whole record better, where windows are a part."""
             nonlocal whole
-            if whole is None or whole[0] is None or not beside.any():
+            if whole is None:
                 return True
-            other = self.held_out(refinement, *challenger)
-            assert other[0] is not None
-            old, new = whole[0].errors[beside], other[0].errors[beside]
-            gain, error = improvement(old, new, robust_scale(old))
+            new = whole_errors(refinement, *challenger)
+            gain, error = improvement(whole, new, robust_scale(whole))
             better = gain > error
-            whole = other if better else whole
+            whole = new if better else whole
             return better
 
         def attempt(refinement: Refinement, begin: Estimate | None = None, before: int = 0) -> None:
@@ -344,7 +349,8 @@ class _Learning:
                 return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
 
             more = EM_ITERATIONS if begin is None else LAST_ITERATIONS
-            self.refined(windows, parameters, refinement, more, watch=watch, begin=begin)
+            known = passes if begin is None and refinement.df is None else None
+            self.refined(windows, parameters, refinement, more, watch=watch, begin=begin, known=known)
             gains = [judge.gain(best, step) for step in path]
             k = int(np.argmax([gain.value for gain in gains]))
             self.choices.append((refinement.describe(), gains[k].value, gains[k].error))
@@ -352,7 +358,7 @@ class _Learning:
             k = max(k, 1) if must else k
             better = gains[k].better and confirmed(refinement, models[k])
             if must and not better:
-                whole = None if whole is None else self.held_out(refinement, *models[k])
+                whole = None if whole is None else whole_errors(refinement, *models[k])
             if better or must:
                 best, best_iterations, chosen, model = path[k], before + k, refinement, models[k]
 
@@ -361,7 +367,7 @@ class _Learning:
         # heavy tails for the dynamics that were taken, from there: few hidden readings tell how far to go on anew
         begin = None if chosen is None else Estimate(*model, [np.ones(len(window)) for window in windows])
         attempt(replace(chosen or weighted("scalar", steps), df=DF), begin, best_iterations)
-        held_out, scale = self.held_out(chosen, *model) if whole is None else whole
+        held_out, scale = self.held_out(chosen, *model)
         return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
     def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> tuple[HeldOut | None, np.ndarray]:
