@@ -16,6 +16,8 @@ import numpy as np
 from nareg._core.compiled import inner, serial
 from nareg.spacetime._dense.filter import LOG_2PI, STEADY
 
+#: Readings that are taken at once.
+BLOCK = 8
 #: Multiplications from which on a product of matrices is BLAS's.
 LARGE = 2**10
 #: Sums may be taken in any order.
@@ -183,18 +185,31 @@ def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-
 
 
 @inner(fastmath=SUMS, once=True)
-def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untyped-def]
+def _subtract(P, G):  # type: ignore[no-untyped-def]
+    """Subtract ``G' G``, of eight rows, from the lower triangle: half of what a product of matrices takes."""
+    for i in range(P.shape[0]):
+        a, b, c, d, e, f, g, h = G[0, i], G[1, i], G[2, i], G[3, i], G[4, i], G[5, i], G[6, i], G[7, i]
+        for j in range(i + 1):
+            P[i, j] -= (a * G[0, j] + b * G[1, j] + c * G[2, j] + d * G[3, j]) + (
+                e * G[4, j] + f * G[5, j] + g * G[6, j] + h * G[7, j]
+            )
+
+
+@inner(fastmath=SUMS, once=True)
+def _correct(P, r, stations, gains, inverses):  # type: ignore[no-untyped-def]
     """Correct a covariance by readings at stations, block by block; the log-determinant, or infinity if there is none."""
     B, m = inverses.shape[1], P.shape[0]
-    L, rows = np.empty((B, B)), np.empty(B * m)
+    L, G = np.empty((B, B)), np.zeros((BLOCK, m))
     log_determinant = 0.0
     for start in range(0, stations.size, B):
         size = min(B, stations.size - start)
-        G = rows[: size * m].reshape((size, m))
+        G[size:] = 0.0
         for a in range(size):
             row, i = start + a, stations[start + a]
-            for j in range(m):
+            for j in range(i + 1):
                 G[a, j] = P[i, j]
+            for j in range(i + 1, m):
+                G[a, j] = P[j, i]
             for b in range(a + 1):
                 value = P[i, stations[start + b]]
                 for c in range(b):
@@ -231,10 +246,10 @@ def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untype
                 gains[row, j] /= L[a, a]
             for c in range(size):
                 inverses[row, c] /= L[a, a]
-        _product(G, G, change)
-        for i in range(m):
-            for j in range(m):
-                P[i, j] -= change[i, j]
+        _subtract(P, G)
+    for i in range(m):
+        for j in range(i):
+            P[j, i] = P[i, j]
     return log_determinant
 
 
@@ -270,7 +285,7 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
     """
     (T, C, n), m = system.y.shape, P.shape[0]
     buffer, ahead = np.empty(n, np.int64), np.empty(n)
-    following, change, shared, turned = np.empty((m, m)), np.empty((m, m)), np.empty((n, m)), np.empty((m, n))
+    following, shared, turned = np.empty((m, m)), np.empty((n, m)), np.empty((m, n))
     log_likelihood = 0.0
     for t in range(start, stop):
         stations = buffer[: _observed(system, t, buffer)]
@@ -282,7 +297,7 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
             for i in range(m):
                 for j in range(m):
                     after[i, j] = P[i, j]
-            log_determinant = _correct(after, system.r[t], stations, stored.gains[place], stored.inverses[place], change)
+            log_determinant = _correct(after, system.r[t], stations, stored.gains[place], stored.inverses[place])
             if log_determinant == np.inf:
                 return np.inf
             stored.constants[place] = -0.5 * (log_determinant + stations.size * LOG_2PI)

@@ -30,8 +30,6 @@ KEPT = 2**30
 BETWEEN_TICKS = 2**25
 #: Windows that are passed over at once.
 THREADS = min(4, os.cpu_count() or 1)
-#: Readings that are taken at once.
-BLOCK = 8
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ class _Record:
         self.means = passes.Means(
             np.empty((T, C, m)), np.empty((T, C, n)), np.empty((T, n)), np.full((T, n), np.nan), np.full((T, n), np.nan)
         )
-        block = min(n, BLOCK)
+        block = min(n, passes.BLOCK)
         fits = not smooth or 8 * T * (m * m + n * m + n * block) <= KEPT
         self.length = T if fits else ceil(sqrt(T))
         size = self.length if smooth else 1
