@@ -71,7 +71,7 @@ ORDER_GAIN = 5.0
 EM_ITERATIONS = 7
 #: Of more iterations than this, the last fit takes so many, from the estimate that they led to before it.
 LAST_ITERATIONS = 3
-#: A path of EM ends when its last steps so many predict worse than its best.
+#: A path of EM ends when its last steps so many predict worse than its best; one does where that is behind another form.
 PATIENCE = 2
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
 WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
@@ -346,7 +346,8 @@ class _Learning:
                 path.append(errors(passes))
                 models.append((now.dynamics, now.r))
                 squares = [judge.loss(step) for step in path]
-                return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
+                patience = PATIENCE if min(squares) <= judge.loss(best) else 1
+                return len(squares) > patience and min(squares[-patience:]) > min(squares)
 
             more = EM_ITERATIONS if begin is None else LAST_ITERATIONS
             known = passes if begin is None and refinement.df is None else None
