@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lapack
-from scipy.optimize import minimize
 
 from nareg._core import checks
 from nareg._core.neighbors import EARTH_RADIUS_KM, great_circle_km
@@ -244,6 +243,8 @@ def _groups(relative: np.ndarray, times: np.ndarray) -> list[_Group]:
 
 def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int | None) -> tuple[float, float, float, float]:
     """Noise, variance, length and log-likelihood at its maximum, from three starts."""
+    from scipy.optimize import minimize  # imported when first needed
+
     n = len(distance)
     useful = np.flatnonzero(np.isfinite(relative).sum(axis=0) >= 2)
     positive = distance[distance > 0]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
 
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics
@@ -176,6 +175,8 @@ def maximize(
     least: np.ndarray | None = None, tick: Tick | None = None,
 ) -> Fitted:  # fmt: skip
     """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,)."""
+    from scipy.optimize import minimize  # fits alone need it: imported when first needed
+
     n, p = space.n, start.order
     level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
     typical = float(np.log(space.typical_range(start.family)))
