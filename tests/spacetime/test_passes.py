@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from nareg.errors import SolverError
 from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.smoother import heavy_tailed_pass, run, run_each, slopes_each, smoothed_means, step_variances
+from nareg.spacetime._dense.smoother import (
+    SPARE,
+    heavy_tailed_pass,
+    run,
+    run_each,
+    slopes_each,
+    smoothed_means,
+    step_variances,
+    tail_variances,
+)
 from tests.helpers import examples
 from tests.spacetime.reference import KINDS, random_dynamics
 from tests.spacetime.reference_passes import reference
@@ -141,10 +150,27 @@ def test_moments_of_the_shortest_records(T, p):
 @pytest.mark.parametrize("p", [1, 2])
 def test_means_alone_are_those_of_a_whole_pass(p, df):
     rng = np.random.default_rng(8)
-    dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((2, 40, 3))
+    dynamics, r, y = random_dynamics(rng, 3, p, "full"), np.full(3, 0.3), rng.standard_normal((2, 40, 3))
     y[0][rng.random(y[0].shape) < 0.3] = np.nan
-    for part, x in zip(y, smoothed_means(y, dynamics, np.full(3, 0.3), df), strict=True):
-        np.testing.assert_array_equal(x, heavy_tailed_pass(part, dynamics, np.full(3, 0.3), df).x)
+    scales = [tail_variances(part, dynamics, r, df) if df else None for part in y]
+    for part, x in zip(y, smoothed_means(y, dynamics, r, scales), strict=True):
+        np.testing.assert_array_equal(x, heavy_tailed_pass(part, dynamics, r, df).x)
+
+
+def test_passes_take_over_the_memory_of_those_before_them_while_that_is_wanted():
+    rng = np.random.default_rng(3)
+    dynamics, r, y = random_dynamics(rng, 3, 2, "full"), np.full(3, 0.3), rng.standard_normal((40, 3))
+    once, other = run(y, dynamics, r, moments=True), run(y[:20], dynamics, r)
+    assert not SPARE.stored
+    with SPARE.during():
+        run(y, dynamics, r)
+        (spare,) = SPARE.stored
+        compare(run(y, dynamics, r, moments=True), once, 0.0)
+        assert SPARE.stored[0] is spare
+        compare(run(y[:20], dynamics, r), other, 0.0)
+        assert len(SPARE.stored) == 1
+        assert SPARE.stored[0] is not spare
+    assert not SPARE.stored
 
 
 @pytest.mark.parametrize("kind", ["scalar", "diagonal"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,7 +30,16 @@ from nareg.spacetime._dense.parametric import (
     noise_errors,
     second_order,
 )  # fmt: skip
-from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run, run_each, smoothed_means
+from nareg.spacetime._dense.smoother import (
+    PASSES,
+    SPARE,
+    Pass,
+    heavy_tailed_pass,
+    run,
+    run_each,
+    smoothed_means,
+    tail_variances,
+)
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
@@ -89,6 +99,10 @@ FLAT = 1e-2
 LEAST_SPREAD = 0.05
 
 
+#: Something, and the variances of steps that it came with.
+Scaled: TypeAlias = tuple[np.ndarray, np.ndarray | None]
+
+
 @dataclass(frozen=True)
 class DenseLearner:
     """Learns with covariances of all stations."""
@@ -113,7 +127,7 @@ class DenseLearner:
 @contextmanager
 def open_learner(graph: Graph, rows: int) -> Iterator[DenseLearner]:
     """A learner for readings at so many rows of a grid."""
-    with few_threads(graph.n_nodes):
+    with few_threads(graph.n_nodes), SPARE.during():
         yield DenseLearner(Space.of(graph))
 
 
@@ -318,11 +332,12 @@ class _Learning:
 
         beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
 
-        def whole_errors(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> np.ndarray:
-            """Errors at the hidden readings of the whole record."""
-            (x,) = smoothed_means([self.seen], dynamics, r, None if refinement is None else refinement.df)
+        def whole_errors(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> Scaled:
+            """Errors at the hidden readings of the whole record, and the variances of its steps."""
+            scale = tail_variances(self.seen, dynamics, r, refinement.df) if refinement and refinement.df else None
+            (x,) = smoothed_means([self.seen], dynamics, r, [scale])
             self.clock.tick(len(self.y))
-            return (self.y - x)[self.hidden][beside]
+            return (self.y - x)[self.hidden][beside], scale
 
         whole = None if rows >= len(self.y) or not beside.any() else whole_errors(None, *model)
 
@@ -332,7 +347,7 @@ class _Learning:
             if whole is None:
                 return True
             new = whole_errors(refinement, *challenger)
-            gain, error = improvement(whole, new, robust_scale(whole))
+            gain, error = improvement(whole[0], new[0], robust_scale(whole[0]))
             better = gain > error
             whole = new if better else whole
             return better
@@ -368,16 +383,22 @@ class _Learning:
         # heavy tails for the dynamics that were taken, from there: few hidden readings tell how far to go on anew
         begin = None if chosen is None else Estimate(*model, [np.ones(len(window)) for window in windows])
         attempt(replace(chosen or weighted("scalar", steps), df=DF), begin, best_iterations)
-        held_out, scale = self.held_out(chosen, *model)
+        held_out, scale = self.held_out(chosen, *model, None if whole is None else whole[1])
         return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
-    def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> tuple[HeldOut | None, np.ndarray]:
-        """Predictions over the whole record, which windows may be too short or too few to stand for; its steps' variances."""
+    def held_out(
+        self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None = None
+    ) -> tuple[HeldOut | None, np.ndarray]:
+        """Predictions over the whole record, which windows may be too short or too few to stand for; its steps' variances.
+
+        They may be known.
+        """
         if not self.hidden.any():
             return None, np.ones(len(self.y))
         offsets, hidden = self.task.offsets, self.hidden
         draws, df = None if offsets is None else offsets.draws, None if refinement is None else refinement.df
-        done = heavy_tailed_pass(self.seen, dynamics, r, df, tick=self.clock.tick, errors=draws)
+        known = df is None or scale is not None  # then there is one pass
+        done = heavy_tailed_pass(self.seen, dynamics, r, None if known else df, scale=scale, tick=self.clock.tick, errors=draws)
         left = 0.0 if offsets is None else offsets.left(done.taken)
         return HeldOut(self.y[hidden], done.x[hidden], np.sqrt((done.var + r + left)[hidden])), done.scale
 

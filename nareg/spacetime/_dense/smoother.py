@@ -6,10 +6,12 @@ Smoothing with heavy-tailed steps, and without gross outliers: passes until vari
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, sqrt
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -19,7 +21,7 @@ from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
 from nareg.spacetime._readings.outliers import contradicted
 
 if TYPE_CHECKING:
-    from nareg.spacetime._dense.passes import SmoothedTimes
+    from nareg.spacetime._dense.passes import SegmentCovariances, SmoothedTimes
 
 Result = TypeVar("Result")
 
@@ -122,12 +124,12 @@ def run_each(
 
 
 def smoothed_means(
-    windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, df: float | None = None
-) -> list[np.ndarray]:  # fmt: skip
-    """(T, N) smoothed mean of the field over each of some windows, as by :func:`heavy_tailed_pass`, and nothing else."""
+    windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, scales: Sequence[np.ndarray | None] | None = None
+) -> list[np.ndarray]:
+    """(T, N) smoothed mean of the field over each of some windows, and nothing else."""
 
     def one(k: int) -> np.ndarray:
-        scale = _tails(windows[k], dynamics, r, df, None, None) if df else None
+        scale = None if scales is None else scales[k]
         with few_threads(dynamics.P0.shape[0]):
             record = _Record(windows[k], dynamics, r, scale, None, smooth=True)
             record.filter(None)
@@ -180,6 +182,44 @@ def step_variances(
         return record.smooth(False, df, None, spreads=False).scale
 
 
+class _Spare:
+    """Covariances of passes that are over, whose memory the next ones take: the system is slow to clear and give anew."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+        self.stored: list[SegmentCovariances] = []
+
+    @contextmanager
+    def during(self) -> Iterator[None]:
+        """Whether anything is left for later: until the last of those who want it ends."""
+        with self.lock:
+            self.users += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if not self.users:
+                    self.stored.clear()
+
+    def take(self, shapes: tuple[tuple[int, ...], ...]) -> SegmentCovariances | None:
+        """Arrays of these shapes, if there are; others are given back to the system."""
+        with self.lock:
+            if self.stored and tuple(part.shape for part in self.stored[-1]) == shapes:
+                return self.stored.pop()
+            self.stored.clear()
+            return None
+
+    def give(self, stored: SegmentCovariances) -> None:
+        """Leave arrays for the next pass."""
+        with self.lock:
+            if self.users:
+                self.stored.append(stored)
+
+
+SPARE = _Spare()
+
+
 class _Record:
     """Readings and what the compiled loops leave of them, segment by segment."""
 
@@ -206,10 +246,10 @@ class _Record:
         fits = not smooth or 8 * T * (m * m + n * m + n * block) <= KEPT
         self.length = T if fits else ceil(sqrt(T))
         size = self.length if smooth else 1
-        self.stored = passes.SegmentCovariances(
-            np.empty(self.length, np.int64), np.empty((size, m, m)), np.empty((size, n, m)), np.empty((size, n, block)),
-            np.empty(size),
-        )  # fmt: skip
+        shapes: tuple[tuple[int, ...], ...] = (self.length,), (size, m, m), (size, n, m), (size, n, block), (size,)
+        self.stored = SPARE.take(shapes) or passes.SegmentCovariances(
+            np.empty(self.length, np.int64), *(np.empty(shape) for shape in shapes[1:])
+        )
         self.rows = max(1, BETWEEN_TICKS // m**3)
         self.starts: list[tuple[np.ndarray, ...]] = []
         self.last = np.empty((m, m))
@@ -267,6 +307,7 @@ class _Record:
             for start, stop in reversed(self._parts(first)):
                 self.loops.backward(self.system, self.means, self.stored, done, *state, first, start, stop, df or 0.0)
         self.begin = state[:2]
+        SPARE.give(self.stored)
         return done
 
 
@@ -308,15 +349,17 @@ def heavy_tailed_pass(
 ) -> Pass:  # fmt: skip
     """One pass, or with ``df`` a few, over readings (T, N), from the steps' variances ``scale`` on; ``tick`` counts rows."""
     each = None if tick is None else lambda: tick(1.0)
-    if df and smooth:
-        scale = _tails(y, dynamics, r, df, scale, each)
-    return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each, errors=errors)
+    with SPARE.during():
+        if df and smooth:
+            scale = tail_variances(y, dynamics, r, df, scale=scale, tick=each)
+        return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each, errors=errors)
 
 
-def _tails(
-    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float, scale: np.ndarray | None, tick: Callable[[], None] | None
-) -> np.ndarray | None:
-    """Variances of Student t steps before the last pass, from ``scale`` on."""
+def tail_variances(
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float, *, scale: np.ndarray | None = None,
+    tick: Callable[[], None] | None = None,
+) -> np.ndarray | None:  # fmt: skip
+    """Variances of Student t steps for the last of a few passes, from those of ``scale`` on."""
     for _ in range((PASSES if scale is None else AGAIN) - 1):
         scale = step_variances(y, dynamics, r, df, scale=scale, tick=tick) ** (1.0 if scale is not None else LENGTH)
     return scale
@@ -335,6 +378,7 @@ def robust_pass(
         done = heavy_tailed_pass(y, dynamics, r, df, scale=scale, W=W, tick=tick, errors=errors)
         return done.x, done.var
 
-    _, scores = contradicted(y, r, dynamics.P0.diagonal()[: dynamics.n], estimate, least_spread=1.0)
+    with SPARE.during():
+        _, scores = contradicted(y, r, dynamics.P0.diagonal()[: dynamics.n], estimate, least_spread=1.0)
     assert done is not None
     return done, scores
