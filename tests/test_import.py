@@ -48,6 +48,12 @@ def test_heavy_modules_stay_out(code, absent):
     assert not loaded_after(code) & absent
 
 
+def test_later_readings_need_neither_optimizers_nor_designs():
+    """``nareg apply`` is run as often as new readings come."""
+    code = "import sys, nareg.cleaning; print([n for n in ('scipy.optimize', 'nareg.design', 'pandas') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 @pytest.mark.slow
 def test_submodules_load_when_first_used():
     assert "cvxpy" not in loaded_after("import nareg\nnareg.design.risk\nnareg.graphs.grid((2, 2))")

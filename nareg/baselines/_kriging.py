@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
+from scipy.linalg import cho_factor, cho_solve, lapack
 
 from nareg._core import checks
 from nareg._core.neighbors import EARTH_RADIUS_KM, great_circle_km
@@ -244,6 +243,8 @@ def _groups(relative: np.ndarray, times: np.ndarray) -> list[_Group]:
 
 def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int | None) -> tuple[float, float, float, float]:
     """Noise, variance, length and log-likelihood at its maximum, from three starts."""
+    from scipy.optimize import minimize  # imported when first needed
+
     n = len(distance)
     useful = np.flatnonzero(np.isfinite(relative).sum(axis=0) >= 2)
     positive = distance[distance > 0]
@@ -288,13 +289,16 @@ def _negative_log_likelihood(
         size, count = columns.shape
         K = variance * k[at]
         K[np.diag_indices(size)] += noise + 1e-12 * (noise + variance)
-        factor = cho_factor(K, lower=True)
-        inverse = cho_solve(factor, np.eye(size))
+        factor, failed = lapack.dpotrf(K, lower=True)
+        if failed:
+            raise np.linalg.LinAlgError("the covariance of readings is not positive definite")
+        inverse = np.tril(lapack.dpotri(factor, lower=True)[0])
+        inverse += np.tril(inverse, -1).T
         row = inverse.sum(axis=1)
         total = row.sum()
         P = inverse - np.outer(row, row) / total
         Py = P @ columns
-        log_det = 2 * np.log(np.diag(factor[0])).sum() + np.log(total) + (size - 1) * np.log(2 * np.pi)
+        log_det = 2 * np.log(np.diag(factor)).sum() + np.log(total) + (size - 1) * np.log(2 * np.pi)
         value += 0.5 * (count * log_det + np.sum(columns * Py))
         D = count * P - Py @ Py.T
         gradient += 0.5 * np.array([noise * np.trace(D), variance * np.sum(D * k[at]), variance * np.sum(D * slope[at])])

@@ -8,7 +8,6 @@ from nareg._core import checks
 from nareg._solvers.eigenvalues import smallest_eigenvectors
 from nareg._solvers.system import penalty
 from nareg.baselines._masks import per_mask
-from nareg.design import moment
 from nareg.errors import InputError
 from nareg.typing import ArrayLike, GraphLike
 
@@ -140,6 +139,8 @@ def lmmse(
     >>> nareg.baselines.lmmse(nareg.graphs.grid((2,)), np.array([1.0, 3.0]), second_moment=np.ones((2, 2)), noise=1.0)
     array([1.33333333, 1.33333333])
     """
+    from nareg.design import moment  # and what it needs: when first needed
+
     n = penalty(graph).n_nodes
     checks.dense_size("lmmse", n, copies=3, alternative="use filters.denoise")
     R = moment(signals, second_moment, n, needs="lmmse")

@@ -16,7 +16,7 @@ from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._kinds import Kind, directions
 from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, corrections, learn
 from nareg.cleaning._limits import own_estimates
-from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, Method, SpaceTimeMethod
+from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, SpaceTimeMethod
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._plan import LEFT_OUT, Effort, plan
 from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, rule_notes, screen, sensor_errors
@@ -105,8 +105,9 @@ def clean(
     A share of the readings is hidden: half single readings, half runs as long as the gaps of the table. The space-time model,
     edge weights (:func:`nareg.design.edge`) and simple methods predict it from the rest. If another method than the model is
     better by more than the standard error of the difference, its estimate is returned. Otherwise all readings are smoothed, the
-    hidden ones too, with the parameters that were learned without them. Edge weights are left out, with a note, where stations
-    and edges together exceed 1,500, where fewer than 20 times have two readings, and where no model is fitted.
+    hidden ones too, with the parameters that were learned without them. Edge weights are left out, and it is said why, where
+    one weight and kriging are far behind the model, where stations and edges together exceed 1,500, where fewer than 20 times
+    have two readings, and where no model is fitted.
     Variation that one station alone shows, at one time, counts as noise, unless ``noise`` is given.
 
     A reading at a bound of the quantity is its own estimate: there is no noise at a bound. Where more than a quarter of the
@@ -195,7 +196,7 @@ def _run(job: Job) -> Cleaned:
         method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=np.nan, coverage=shares, unit=settings.unit,
         network=network, hidden=compared.hidden.mask, smoothed=method.smoothed if isinstance(method, SpaceTimeMethod) else None,
         drift=drift, bounds=compared.ends, replaced=replaced | (final != compared.ends.clip(x)),
-        reasons=tuple(_reasons(network, model, edges, (name, why), check_line, given=job.noise is not None)),
+        reasons=tuple(_reasons(network, model, compared.edges, (name, why), check_line, given=job.noise is not None)),
         corrected=corrected, rules=job.rules,
     )  # fmt: skip
     job.tick("done", 1.0)
@@ -218,7 +219,7 @@ def _possible(job: Job, compared: Compared, x: np.ndarray, std: np.ndarray, rest
 def _reasons(
     network: StationNetwork,
     model: SpaceTimeModel | SparseSpaceTimeModel | None,
-    edges: Method | None,
+    edges: str | None,
     chosen: tuple[str, str],
     check_line: str,
     *,
@@ -241,7 +242,7 @@ def _reasons(
         text = f"standard deviation {number(np.sqrt(variance))}, variance {number(variance)}"
         lines.append(("noise " + ("given" if given else "estimated"), text + ", median over stations"))
     if edges is not None:
-        lines.append((EDGES, str(edges)))
+        lines.append((EDGES, edges))
     if check_line:
         lines.append(("check of the uncertainty", check_line))
     return lines

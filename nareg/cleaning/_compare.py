@@ -36,6 +36,8 @@ ONE_SIGMA = 0.6827
 SPREAD, UNLIKE = (0.9, 0.1), 10.0
 #: The model's standard deviations are stretched where the hidden readings' errors exceed them by this share.
 TOLERATED = 0.1
+#: A method is far behind where its mean squared error is so many times another's, and so many times without the noise's part.
+BEHIND, FIELD_BEHIND = 1.15, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +151,15 @@ def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -
         return total, standard_error(difference) / difference.size
     sums = np.bincount(station, weights=difference - total)
     return total, float(np.sqrt(np.sum(sums**2) * groups / (groups - 1)) / difference.size)
+
+
+def far_behind(y: np.ndarray, other: np.ndarray, mine: np.ndarray, hidden: Hidden, noise: np.ndarray) -> bool:
+    """Whether the squared errors of ``other`` are far above those of ``mine``, also without those of the noise (N,)."""
+    a, b = hidden.errors(mine, y), hidden.errors(other, y)
+    scale = min(robust_scale(a), robust_scale(b))
+    least, most = (float(winsorized_squares(part, scale).mean()) for part in (a, b))
+    floor = float(np.mean((noise[:, None] / np.square(hidden.scale) + np.zeros(y.shape))[hidden.mask]))
+    return most > BEHIND * least and most - floor > FIELD_BEHIND * (least - floor)
 
 
 def contradicted(y: np.ndarray, model: np.ndarray, line: np.ndarray, where: np.ndarray) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import baselines, design, filters
+from nareg import baselines
 from nareg.cleaning._compare import Hidden, spread
 from nareg.cleaning._plan import Effort
 from nareg.cleaning._simple import complete, last_reading, one_weight
@@ -145,6 +145,8 @@ class EdgeWeights(Method):
         KeyboardInterrupt
             Ctrl-C ends the design and everything else.
         """
+        from nareg import design  # and what it needs: when first needed
+
         graph = self.graph
         unknowns = graph.n_nodes + graph.adjacency.nnz // 2
         if unknowns > MOST_WEIGHTS:
@@ -168,6 +170,8 @@ class EdgeWeights(Method):
 
     def estimate(self, y: np.ndarray | None = None, progress: ProgressCallback | None = None) -> np.ndarray:
         """Estimate (N, T) from readings with NaN where missing, by default those of the model's fit."""
+        from nareg import filters
+
         z, offset = anomalies(self.model, y, None if y is None else self.times)
         seen = np.isfinite(z)
         # a part of the network without any reading at a time is at its means and cycles

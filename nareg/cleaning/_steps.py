@@ -13,7 +13,18 @@ from nareg.cleaning import _compare
 from nareg.cleaning._compare import Hidden, contradicted
 from nareg.cleaning._learn import Job, corrections, portion, stamps
 from nareg.cleaning._limits import failed, limits
-from nareg.cleaning._methods import EDGES, LINE, MEDIAN, MODEL, WEIGHT, EdgeWeights, Method, SpaceTimeMethod, simple_methods
+from nareg.cleaning._methods import (
+    EDGES,
+    KRIGING,
+    LINE,
+    MEDIAN,
+    MODEL,
+    WEIGHT,
+    EdgeWeights,
+    Method,
+    SpaceTimeMethod,
+    simple_methods,
+)
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.errors import NaregError
@@ -43,6 +54,7 @@ class Compared:
     hidden: Hidden
     good: np.ndarray  # (N, T) readings without bad ones
     ends: Bounds
+    edges: str | None = None  # what is said of edge weights
 
 
 def screen(y: np.ndarray, spared: Callable[[str], np.ndarray | bool] = lambda _: False) -> np.ndarray:
@@ -83,14 +95,19 @@ def compare(
     good = np.where(bad, np.nan, y)
     ends, stated = limits(good, job.settings.bounds)
     job.note(stated)
+    said = None
     if model is not None and hidden.enough and graph.n_nodes > 1:
-        edges = _fitted(job, EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)
-        methods |= {} if edges is None else {EDGES: edges}
+        rivals = [methods[name] for name in (WEIGHT, KRIGING) if name in methods]
+        mine = methods[MODEL].predicted
+        if rivals and all(_compare.far_behind(y, rival.predicted, mine, hidden, model.noise) for rival in rivals):
+            said = f"left out: {' and '.join(r.name for r in rivals)} filter single times too, and are far behind the {MODEL}"
+        elif (edges := _fitted(job, EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)) is not None:
+            methods[EDGES], said = edges, str(edges)
     if not hidden.enough and job.share > 0:
         job.note(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     for method in methods.values():
         method.predicted = ends.clip(method.predicted)
-    return Compared(methods, quality, flags, bad, hidden, good, ends)
+    return Compared(methods, quality, flags, bad, hidden, good, ends, said)
 
 
 def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

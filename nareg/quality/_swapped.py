@@ -18,8 +18,8 @@ from nareg.quality._residuals import Residuals
 
 #: Pairs that the exact comparison looks at, per station, of those with the largest simple gain.
 PAIRS = 2
-#: Times of exchange that it tries.
-TIMES = 80
+#: Times of exchange that it tries, all where one of so many of their spans gains.
+TIMES, COARSE = 80, 5
 #: An exchange lasts for this share of the record at least, and so many steps.
 SHORTEST_SHARE, SHORTEST = 0.05, 16
 #: Parts of the span whose median gain counts, so that a few odd times decide nothing.
@@ -154,12 +154,14 @@ class _Pairs:
         inside &= both[:, None]
         gap = self.readings[:, [b]] - self.readings[:, [a]] + self.level[b] - self.level[a]
         moved = (first + np.where(inside, gap, 0.0), second - np.where(inside, gap, 0.0))
-        squares = [_squares(part, irfft(c, self.spectrum.n)[:T], both) for part, c in zip(moved, (aa, bb), strict=True)]
-        cost = sum(part.sum(axis=0) for part in squares)
-        long_enough = inside.sum(axis=0) >= max(SHORTEST, SHORTEST_SHARE * T)
-        best = int(np.argmin(np.where(long_enough, cost, np.inf)))
-        if not long_enough[best]:
-            return a, b, 0, 0, 0.0
+        whiteners = [Whitener.of(irfft(c, self.spectrum.n)[:T, None]) for c in (aa, bb)]
+        for spans in (slice(None, None, COARSE), slice(None)):
+            squares = [_squares(part[:, spans], whitener, both) for part, whitener in zip(moved, whiteners, strict=True)]
+            cost = sum(part.sum(axis=0) for part in squares)
+            long_enough = inside[:, spans].sum(axis=0) >= max(SHORTEST, SHORTEST_SHARE * T)
+            best = int(np.argmin(np.where(long_enough, cost, np.inf)))
+            if not long_enough[best] or cost[best] >= cost[0]:
+                return a, b, 0, 0, 0.0
         after = max(float(part[both, best].mean()) for part in squares)
         shares = np.array([part[:, 0] - part[:, best] for part in squares])
         total = float(shares.sum())
@@ -169,9 +171,8 @@ class _Pairs:
         return a, b, int(start[best]), int(stop[best]), min(total, PARTS * float(np.median(parts))) / max(after, 1.0)
 
 
-def _squares(series: np.ndarray, covariance: np.ndarray, counted: np.ndarray) -> np.ndarray:
+def _squares(series: np.ndarray, whitener: Whitener, counted: np.ndarray) -> np.ndarray:
     """(T, k) squares of series (T, k), whitened, around a constant of their own."""
-    whitener = Whitener.of(covariance[:, None])
     one = np.where(counted, whitener.apply(np.ones((len(series), 1)))[:, 0], 0.0)
     white = np.where(counted[:, None], whitener.apply(series), 0.0)
     white -= one[:, None] * (one @ white) / max(float(one @ one), 1e-300)

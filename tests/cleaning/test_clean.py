@@ -63,9 +63,12 @@ def test_faulty_stations_are_suspects_and_do_not_enter(network, cleaned):
 def test_hidden_errors_of_all_methods_stand_side_by_side(network, cleaned):
     expected = {
         "space-time model", "last reading", "straight line in time", "neighbors' median", "rolling mean of 13", "one weight",
-        "kriging", "edge weights",
+        "kriging",
     }  # fmt: skip
     assert set(cleaned.errors.index) == expected
+    assert dict(cleaned.reasons)["edge weights"] == (
+        "left out: one weight and kriging filter single times too, and are far behind the space-time model"
+    )
     assert cleaned.errors["rmse"].is_monotonic_increasing
     assert cleaned.errors.loc[cleaned.method, "rmse"] < 1.5 * network.noise
     assert (cleaned.hidden & ~network.observed).sum() == 0

@@ -44,6 +44,16 @@ def test_the_better_method_is_used_only_beyond_the_standard_error(rng):
     assert _steps.choose(y, {_steps.MODEL: mine, "last reading": hardly}, hidden)[0] == _steps.MODEL
 
 
+def test_far_behind_is_measured_without_the_noise(rng):
+    y = np.zeros((10, 200))
+    noise, field = rng.standard_normal(y.shape), rng.standard_normal(y.shape)
+    mine, other = noise + 0.2 * field, noise + 0.6 * field
+    assert _compare.far_behind(y, other, mine, everything(y), np.ones(10))
+    assert not _compare.far_behind(y, noise + 0.25 * field, mine, everything(y), np.ones(10))  # hardly more in all
+    assert not _compare.far_behind(y, 1.1 * field, field, everything(y), np.full(10, 0.1))
+    assert not _compare.far_behind(y, mine, other, everything(y), np.ones(10))
+
+
 def test_excess_equals_its_formula_and_one_absurd_error_does_not_decide(rng):
     y = np.zeros((9, 40))
     a, b = rng.standard_normal((2, 9, 40))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime._dense import em
+from nareg.spacetime._dense import em, smoother
 from nareg.spacetime._dense.em import DYNAMICS, MU, Refinement, refine
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import run
@@ -145,6 +145,19 @@ def test_watch_sees_every_expectation_step_and_stops_when_told(stop):
     assert seen == [1] * len(estimate.objective)
     assert estimate.iterations == len(estimate.objective) - 1
     assert estimate.iterations == (3 if stop is None else stop)
+
+
+def test_known_passes_are_not_made_again(monkeypatch):
+    y, start, extra = problem()
+    how, r0, made = Refinement("modes", 20.0, 10.0), np.full(5, 0.3), []
+    plain = refine([y], start, r0, how, iterations=2, fixed_noise=False, **extra)
+    known = [run(y, start, r0, moments=True)]
+    monkeypatch.setattr(em, "run_each", lambda *args, **options: made.append(options) or smoother.run_each(*args, **options))
+    again = refine([y], start, r0, how, iterations=2, fixed_noise=False, known=known, **extra)
+    assert [options["moments"] for options in made] == [True, False]
+    assert not made[-1]["smooth"]  # nobody looks at the last estimates
+    np.testing.assert_array_equal(again.objective, plain.objective)
+    np.testing.assert_array_equal(again.dynamics.matrix(), plain.dynamics.matrix())
 
 
 def test_diagonal_and_full_find_a_known_matrix():

@@ -301,7 +301,7 @@ def test_learning_sees_the_rows_that_it_can_afford(n, T, order, least, most):
     windows = windows_of_matrices(np.zeros((T, n)), order)
     assert least <= sum(len(range(T)[window]) for window in windows) <= most
     few = windows_of(np.zeros((T, min(n, 30))), 1)
-    assert min(T, 1_500) <= sum(len(range(T)[window]) for window in few) <= 4_000
+    assert min(T, 750) <= sum(len(range(T)[window]) for window in few) <= 4_000
 
 
 def test_heavy_tails_begin_where_the_dynamics_were_chosen(rng, monkeypatch):

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from nareg.errors import SolverError
 from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.smoother import heavy_tailed_pass, run, run_each, step_variances
+from nareg.spacetime._dense.smoother import (
+    SPARE,
+    heavy_tailed_pass,
+    run,
+    run_each,
+    slopes_each,
+    smoothed_means,
+    step_variances,
+    tail_variances,
+)
 from tests.helpers import examples
 from tests.spacetime.reference import KINDS, random_dynamics
 from tests.spacetime.reference_passes import reference
@@ -135,6 +144,60 @@ def test_moments_of_the_shortest_records(T, p):
     dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((T, 3))
     options = {"moments": True, "df": 4.0, "scale": 0.2 + rng.random(T)}
     compare(run(y, dynamics, np.ones(3), **options), reference(y, dynamics, np.ones(3), **options))
+
+
+@pytest.mark.parametrize("df", [None, 4.0])
+@pytest.mark.parametrize("p", [1, 2])
+def test_means_alone_are_those_of_a_whole_pass(p, df):
+    rng = np.random.default_rng(8)
+    dynamics, r, y = random_dynamics(rng, 3, p, "full"), np.full(3, 0.3), rng.standard_normal((2, 40, 3))
+    y[0][rng.random(y[0].shape) < 0.3] = np.nan
+    scales = [tail_variances(part, dynamics, r, df) if df else None for part in y]
+    for part, x in zip(y, smoothed_means(y, dynamics, r, scales), strict=True):
+        np.testing.assert_array_equal(x, heavy_tailed_pass(part, dynamics, r, df).x)
+
+
+def test_passes_take_over_the_memory_of_those_before_them_while_that_is_wanted():
+    rng = np.random.default_rng(3)
+    dynamics, r, y = random_dynamics(rng, 3, 2, "full"), np.full(3, 0.3), rng.standard_normal((40, 3))
+    once, other = run(y, dynamics, r, moments=True), run(y[:20], dynamics, r)
+    assert not SPARE.stored
+    with SPARE.during():
+        run(y, dynamics, r)
+        (spare,) = SPARE.stored
+        compare(run(y, dynamics, r, moments=True), once, 0.0)
+        assert SPARE.stored[0] is spare
+        compare(run(y[:20], dynamics, r), other, 0.0)
+        assert len(SPARE.stored) == 1
+        assert SPARE.stored[0] is not spare
+    assert not SPARE.stored
+
+
+@pytest.mark.parametrize("kind", ["scalar", "diagonal"])
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("between", [0, _smoother.BETWEEN_TICKS])
+def test_slopes_follow_from_the_moments_of_the_plain_passes(monkeypatch, between, p, kind):
+    """Fisher's identity: the derivatives of the likelihood are those of the expected complete-data likelihood."""
+    monkeypatch.setattr(_smoother, "BETWEEN_TICKS", between)
+    rng, n, T = np.random.default_rng(11), 12, 150
+    dynamics, r, y = random_dynamics(rng, n, p, kind), rng.uniform(0.1, 1.0, n), rng.standard_normal((T, n))
+    y[:40][rng.random((40, n)) < 0.2] = np.nan
+    y[60:65] = np.nan
+    (slopes,) = slopes_each([y], dynamics, r)
+    done, A, Q, P0 = reference(y, dynamics, r, moments=True), dynamics.matrix(), dynamics.Q, dynamics.P0
+    sums, there = done.moments, np.isfinite(y)
+    steps = sums.S11 - A @ sums.S10.T - sums.S10 @ A.T + A @ sums.S00 @ A.T
+    by_A = np.linalg.solve(Q, sums.S10 - A @ sums.S00)
+    squares = np.where(there, (np.where(there, y, 0.0) - done.x) ** 2 + done.var, 0.0).sum(axis=0)
+    expected = {
+        "log_likelihood": done.log_likelihood,
+        "Q": 0.5 * np.linalg.solve(Q, np.linalg.solve(Q, steps - (T - 1) * Q).T),
+        "P0": 0.5 * np.linalg.solve(P0, np.linalg.solve(P0, sums.first - P0).T),
+        "a": [np.trace(by_A[:, k * n : (k + 1) * n]) for k in range(p)],
+        "r": 0.5 * (squares / r**2 - there.sum(axis=0) / r),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(slopes, name), value, rtol=1e-7, atol=1e-7 * np.abs(value).max(), err_msg=name)
 
 
 def test_readings_may_be_read_only_and_single_precision():

@@ -89,27 +89,29 @@ Watch = Callable[[list[Pass], Estimate], bool]
 def refine(
     windows: Sequence[np.ndarray], start: Dynamics, r0: np.ndarray, refinement: Refinement, *, iterations: int,
     fixed_noise: bool, least: np.ndarray | None = None, basis: np.ndarray | None = None,
-    support: np.ndarray | None = None, begin: Estimate | None = None, tol: float = 1e-3,
+    support: np.ndarray | None = None, begin: Estimate | None = None, known: list[Pass] | None = None, tol: float = 1e-3,
     watch: Watch | None = None, tick: Callable[[float], None] | None = None,
 ) -> Estimate:  # fmt: skip
     """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph".
 
-    Noise variances stay at ``least`` these (N,). The first iteration begins with the estimate ``begin``, by default ``start``.
+    Noise variances stay at ``least`` these (N,). The first iteration begins with the estimate ``begin``, by default ``start``,
+    whose passes with moments may be ``known``.
     """
     lowest = np.zeros(r0.size) if least is None else np.minimum(least, r0)
     prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, lowest, basis, support)
     now = Estimate(start, r0, [np.ones(len(y)) for y in windows]) if begin is None else begin
     length, own = LENGTH, None  # where EM's own step leads to, if a longer one was taken
     for iteration in range(iterations + 1):
+        options = {"moments": iteration < iterations, "smooth": iteration < iterations or watch is not None}
         try:
-            passes, value = _expect(windows, now, prior)
+            passes, value = _expect(windows, now, prior, known if iteration == 0 else None, **options)
         except SolverError:
             if own is None:
                 raise
             value = -np.inf
         if own is not None and value < now.objective[-1]:
             length, (now.dynamics, now.r) = 1.0, own
-            passes, value = _expect(windows, now, prior)
+            passes, value = _expect(windows, now, prior, None, **options)
         if now.objective and value < now.objective[-1] - ROUNDING * abs(value) - 1e-6:
             raise SolverError(
                 f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: look for huge readings."
@@ -130,9 +132,12 @@ def refine(
     return now
 
 
-def _expect(windows: Sequence[np.ndarray], now: Estimate, prior: Prior) -> tuple[list[Pass], float]:
-    """Passes over the windows, and the penalized likelihood."""
-    passes = run_each(windows, now.dynamics, now.r, scales=now.scales, moments=True, df=prior.refinement.df)
+def _expect(
+    windows: Sequence[np.ndarray], now: Estimate, prior: Prior, known: list[Pass] | None, *, smooth: bool, moments: bool
+) -> tuple[list[Pass], float]:
+    """Passes over the windows, unless they are known, and the penalized likelihood."""
+    df = prior.refinement.df
+    passes = known or run_each(windows, now.dynamics, now.r, scales=now.scales, smooth=smooth, moments=moments, df=df)
     now.log_likelihood = sum(p.log_likelihood for p in passes)
     return passes, now.log_likelihood + _log_prior(now, prior)
 

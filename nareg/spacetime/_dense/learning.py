@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,7 +30,16 @@ from nareg.spacetime._dense.parametric import (
     noise_errors,
     second_order,
 )  # fmt: skip
-from nareg.spacetime._dense.smoother import PASSES, Pass, heavy_tailed_pass, run, run_each
+from nareg.spacetime._dense.smoother import (
+    PASSES,
+    SPARE,
+    Pass,
+    heavy_tailed_pass,
+    run,
+    run_each,
+    smoothed_means,
+    tail_variances,
+)
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
@@ -52,7 +62,7 @@ from nareg.spacetime._readings.times import TimeGrid
 
 #: Learning sees windows that a pass takes so many seconds for: fewer for a handful of parameters than for matrices, which short
 #: windows overfit. The last fit sees everything.
-FEW_SECONDS, PASS_SECONDS = 0.06, 0.6
+FEW_SECONDS, PASS_SECONDS = 0.03, 0.6
 #: Seconds of a row on one core: a constant, and coefficients of the square and the cube of the state's size.
 ROW_SECONDS = 5e-6, 2e-8, 6e-10
 FEWEST_ROWS, MOST_ROWS = 60, 4000
@@ -72,7 +82,7 @@ ORDER_GAIN = 5.0
 EM_ITERATIONS = 7
 #: Of more iterations than this, the last fit takes so many, from the estimate that they led to before it.
 LAST_ITERATIONS = 3
-#: A path of EM ends when its last steps so many predict worse than its best.
+#: A path of EM ends when its last steps so many predict worse than its best; one does where that is behind another form.
 PATIENCE = 2
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
 WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
@@ -88,6 +98,10 @@ HIDDEN_TIMES = 0.05
 FLAT = 1e-2
 #: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
 LEAST_SPREAD = 0.05
+
+
+#: Something, and the variances of steps that it came with.
+Scaled: TypeAlias = tuple[np.ndarray, np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -115,7 +129,7 @@ class DenseLearner:
 @contextmanager
 def open_learner(graph: Graph, rows: int) -> Iterator[DenseLearner]:
     """A learner for readings at so many rows of a grid."""
-    with few_threads(graph.n_nodes):
+    with few_threads(graph.n_nodes), SPARE.during():
         yield DenseLearner(Space.of(graph))
 
 
@@ -245,8 +259,8 @@ class _Learning:
             return fitted
 
         def errors(parameters: Parameters) -> np.ndarray:
-            passes = run_each(few, parameters.dynamics(part), parameters.noise)
-            return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
+            means = smoothed_means(few, parameters.dynamics(part), parameters.noise)
+            return truth - np.concatenate([x[m] for x, m in zip(means, masks, strict=True)])
 
         def gain(name: str, old: Fitted, new: Fitted) -> Gain:
             before = errors(old.parameters)
@@ -276,9 +290,9 @@ class _Learning:
 
     def refined(
         self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int, *,
-        watch: Watch | None = None, begin: Estimate | None = None,
+        watch: Watch | None = None, begin: Estimate | None = None, known: list[Pass] | None = None,
     ) -> Estimate:  # fmt: skip
-        """EM from the parametric model on."""
+        """EM from the parametric model on, whose passes may be known."""
         basis = support = None
         if refinement.dynamics == "modes":  # the eigenvectors of the field's covariance
             basis = np.linalg.eigh(parameters.covariance(self.space))[1]
@@ -287,8 +301,8 @@ class _Learning:
         rows = sum(len(w) for w in windows)
         return refine(
             windows, parameters.dynamics(self.space), parameters.noise, refinement, iterations=iterations,
-            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, begin=begin, watch=watch,
-            tick=lambda _: self.clock.tick(rows),
+            fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, begin=begin, known=known,
+            watch=watch, tick=lambda _: self.clock.tick(rows),
         )  # fmt: skip
 
     def best_refinement(self, parameters: Parameters) -> tuple[Refinement | None, int, Estimate | None, HeldOut | None]:
@@ -310,7 +324,7 @@ class _Learning:
         def errors(passes: list[Pass]) -> np.ndarray:
             return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
 
-        passes = run_each(windows, start, parameters.noise)
+        passes = run_each(windows, start, parameters.noise, moments=True)
         best, best_iterations, chosen = errors(passes), 0, None
         model: tuple[Dynamics, np.ndarray] = start, parameters.noise
         if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < STEPS_PER_STATION * self.space.n):
@@ -318,20 +332,26 @@ class _Learning:
             return named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
         judge = Judge.of(best, silent_times(windows, masks))
 
-        whole = None if rows >= len(self.y) else self.held_out(None, *model)
         beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
+
+        def whole_errors(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> Scaled:
+            """Errors at the hidden readings of the whole record, and the variances of its steps."""
+            scale = tail_variances(self.seen, dynamics, r, refinement.df) if refinement and refinement.df else None
+            (x,) = smoothed_means([self.seen], dynamics, r, [scale])
+            self.clock.tick(len(self.y))
+            return (self.y - x)[self.hidden][beside], scale
+
+        whole = None if rows >= len(self.y) or not beside.any() else whole_errors(None, *model)
 
         def confirmed(refinement: Refinement, challenger: tuple[Dynamics, np.ndarray]) -> bool:
             """Whether it also predicts the hidden readings of the whole record better, where windows are a part."""
             nonlocal whole
-            if whole is None or whole[0] is None or not beside.any():
+            if whole is None:
                 return True
-            other = self.held_out(refinement, *challenger)
-            assert other[0] is not None
-            old, new = whole[0].errors[beside], other[0].errors[beside]
-            gain, error = improvement(old, new, robust_scale(old))
+            new = whole_errors(refinement, *challenger)
+            gain, error = improvement(whole[0], new[0], robust_scale(whole[0]))
             better = gain > error
-            whole = other if better else whole
+            whole = new if better else whole
             return better
 
         def attempt(refinement: Refinement, begin: Estimate | None = None, before: int = 0) -> None:
@@ -343,10 +363,12 @@ class _Learning:
                 path.append(errors(passes))
                 models.append((now.dynamics, now.r))
                 squares = [judge.loss(step) for step in path]
-                return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
+                patience = PATIENCE if min(squares) <= judge.loss(best) else 1
+                return len(squares) > patience and min(squares[-patience:]) > min(squares)
 
             more = EM_ITERATIONS if begin is None else LAST_ITERATIONS
-            self.refined(windows, parameters, refinement, more, watch=watch, begin=begin)
+            known = passes if begin is None and refinement.df is None else None
+            self.refined(windows, parameters, refinement, more, watch=watch, begin=begin, known=known)
             gains = [judge.gain(best, step) for step in path]
             k = int(np.argmax([gain.value for gain in gains]))
             self.choices.append((refinement.describe(), gains[k].value, gains[k].error))
@@ -354,7 +376,7 @@ class _Learning:
             k = max(k, 1) if must else k
             better = gains[k].better and confirmed(refinement, models[k])
             if must and not better:
-                whole = None if whole is None else self.held_out(refinement, *models[k])
+                whole = None if whole is None else whole_errors(refinement, *models[k])
             if better or must:
                 best, best_iterations, chosen, model = path[k], before + k, refinement, models[k]
 
@@ -363,16 +385,22 @@ class _Learning:
         # heavy tails for the dynamics that were taken, from there: few hidden readings tell how far to go on anew
         begin = None if chosen is None else Estimate(*model, [np.ones(len(window)) for window in windows])
         attempt(replace(chosen or weighted("scalar", steps), df=DF), begin, best_iterations)
-        held_out, scale = self.held_out(chosen, *model) if whole is None else whole
+        held_out, scale = self.held_out(chosen, *model, None if whole is None else whole[1])
         return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
-    def held_out(self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> tuple[HeldOut | None, np.ndarray]:
-        """Predictions over the whole record, which windows may be too short or too few to stand for; its steps' variances."""
+    def held_out(
+        self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None = None
+    ) -> tuple[HeldOut | None, np.ndarray]:
+        """Predictions over the whole record, which windows may be too short or too few to stand for; its steps' variances.
+
+        They may be known.
+        """
         if not self.hidden.any():
             return None, np.ones(len(self.y))
         offsets, hidden = self.task.offsets, self.hidden
         draws, df = None if offsets is None else offsets.draws, None if refinement is None else refinement.df
-        done = heavy_tailed_pass(self.seen, dynamics, r, df, tick=self.clock.tick, errors=draws)
+        known = df is None or scale is not None  # then there is one pass
+        done = heavy_tailed_pass(self.seen, dynamics, r, None if known else df, scale=scale, tick=self.clock.tick, errors=draws)
         left = 0.0 if offsets is None else offsets.left(done.taken)
         return HeldOut(self.y[hidden], done.x[hidden], np.sqrt((done.var + r + left)[hidden])), done.scale
 

@@ -1,8 +1,8 @@
 """Maximum likelihood in a handful of parameters: one autoregression for all stations, a correlation in space, noise.
 
 The covariance of the process noise is ``q ((1 - eta) C(reach) + eta I)`` and the field is stationary. The gradient of the
-likelihood is that of the expected complete-data likelihood at the same parameters (Fisher's identity), in closed form:
-rounding, which differences would enlarge, moves no step of L-BFGS. How well readings tell noise from field follows from the
+likelihood is in closed form, by what the smoother's recursion leaves (Koopman and Shephard 1992): rounding, which differences
+would enlarge, moves no step of L-BFGS. How well readings tell noise from field follows from the
 information of a stationary process.
 """
 
@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics
-from nareg.spacetime._dense.smoother import Pass, run_each
+from nareg.spacetime._dense.smoother import Pass, Slopes, slopes_each
 from nareg.spacetime._readings.space import JITTER, Space
 
 #: Called with the log-likelihood after every evaluation.
@@ -113,12 +111,9 @@ class Expected:
     S11: np.ndarray
     S10: np.ndarray
     S00: np.ndarray
-    first: np.ndarray
     steps: int
-    windows: int
     counts: np.ndarray
     squares: np.ndarray
-    log_likelihood: float
 
 
 def gather(windows: Sequence[np.ndarray], passes: Sequence[Pass]) -> Expected:
@@ -129,10 +124,9 @@ def gather(windows: Sequence[np.ndarray], passes: Sequence[Pass]) -> Expected:
         np.where(o, (np.where(o, y, 0.0) - p.x) ** 2 + p.var, 0.0).sum(axis=0)
         for o, y, p in zip(observed, windows, passes, strict=True)
     )
-    S11, S10, S00, first = (np.sum([getattr(m, name) for m in moments], axis=0) for name in ("S11", "S10", "S00", "first"))
+    S11, S10, S00 = (np.sum([getattr(m, name) for m in moments], axis=0) for name in ("S11", "S10", "S00"))
     counts = np.sum([o.sum(axis=0) for o in observed], axis=0)
-    steps, log_likelihood = sum(len(y) - 1 for y in windows), sum(p.log_likelihood for p in passes)
-    return Expected(S11, S10, S00, first, steps, len(passes), counts, np.asarray(squares), log_likelihood)
+    return Expected(S11, S10, S00, sum(len(y) - 1 for y in windows), counts, np.asarray(squares))
 
 
 def _blocks(matrix: np.ndarray, n: int) -> np.ndarray:
@@ -141,30 +135,17 @@ def _blocks(matrix: np.ndarray, n: int) -> np.ndarray:
     return matrix.reshape(p, n, p, n).swapaxes(1, 2)
 
 
-def complete(parameters: Parameters, space: Space, expected: Expected) -> tuple[float, np.ndarray]:
-    """Expected log-likelihood of field and readings, up to a constant, without the noise's part; and its gradient."""
-    a, gamma, q = parameters.autoregression()
-    n, p, steps, windows = space.n, a.size, expected.steps, expected.windows
-    lagged = [expected.S10[:, k * n : (k + 1) * n] for k in range(p)]
-    S00, first = _blocks(expected.S00, n), _blocks(expected.first, n)
-    M = expected.S11 - sum(a[k] * (lagged[k] + lagged[k].T) for k in range(p)) + np.einsum("k,l,klij->ij", a, a, S00)
-    inverse = np.linalg.inv(gamma)
-    K = parameters.covariance(space)
-    factor = cho_factor(K, lower=True)
-    log_det = 2 * float(np.log(np.diag(factor[0])).sum())
-    both = cho_solve(factor, M / q + np.einsum("kl,klij->ij", inverse, first))
-    count = steps + windows * p
-    value = count * log_det + steps * n * np.log(q) + windows * n * float(np.linalg.slogdet(gamma)[1]) + np.trace(both)
-    # by K: the derivative of the value is the trace of ``slope`` times that of K
-    K_inverse = cho_solve(factor, np.eye(n))
-    slope = count * K_inverse - both @ K_inverse
-    gradient = [float(np.sum(slope * K)), *(float(np.sum(slope * step)) for step in parameters.covariance_slopes(space))]
+def slopes(parameters: Parameters, space: Space, parts: Sequence[Slopes]) -> np.ndarray:
+    """Derivatives of the log-likelihood by the parameters but those of the noise, from those by what the model is made of."""
+    _, gamma, q = parameters.autoregression()
+    by_Q, by_P0, by_a = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("Q", "P0", "a"))
+    first, K = _blocks(by_P0, space.n), parameters.covariance(space)
+    by_K = q * by_Q + np.einsum("kl,klij->ij", gamma, first)
+    gradient = [float(np.sum(by_K * step)) for step in (K, *parameters.covariance_slopes(space))]
     for da, dgamma, dq in parameters.autoregression_slopes():
-        dM = sum(da[k] * (np.einsum("l,lij->ij", a, S00[k] + S00[:, k]) - lagged[k] - lagged[k].T) for k in range(p))
-        dfirst = np.einsum("kl,klij->ij", inverse @ dgamma @ inverse, first)
-        own = steps * n * dq / q + windows * n * float(np.trace(inverse @ dgamma))
-        gradient.append(own + float(np.sum(K_inverse * (dM / q - dq / q**2 * M - dfirst))))
-    return -0.5 * float(value), -0.5 * np.array(gradient)
+        by_gamma = np.einsum("klij,ij->kl", first, K)
+        gradient.append(float(da @ by_a + dq * np.sum(by_Q * K) + np.sum(dgamma * by_gamma)))
+    return np.array(gradient)
 
 
 def _pack(parameters: Parameters) -> np.ndarray:
@@ -194,11 +175,14 @@ def maximize(
     least: np.ndarray | None = None, tick: Tick | None = None,
 ) -> Fitted:  # fmt: skip
     """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,)."""
+    from scipy.optimize import minimize  # fits alone need it: imported when first needed
+
     n, p = space.n, start.order
     level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
     typical = float(np.log(space.typical_range(start.family)))
     shape = 3 + p
     best: list[tuple[float, Parameters, float, float]] = []
+    count = sum(int(np.isfinite(y).sum()) for y in windows)
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         now = _unpack(start, theta[:shape])
@@ -207,15 +191,15 @@ def maximize(
         gradient = np.zeros_like(theta)
         try:
             dynamics = now.dynamics(space)
-            expected = gather(windows, run_each(windows, dynamics, now.noise, moments=True))
+            parts = slopes_each(windows, dynamics, now.noise)
         except SolverError:
             if not best:
                 raise
             return -best[0][0] + abs(best[0][0]), gradient  # a wall: the line search turns back
-        gradient[:shape] = complete(now, space, expected)[1]
-        value = expected.log_likelihood
+        gradient[:shape] = slopes(now, space, parts)
+        value = log_likelihood = sum(part.log_likelihood for part in parts)
         if not fixed_noise:
-            gradient[shape:] = -0.5 * (expected.counts - expected.squares / now.noise)
+            gradient[shape:] = now.noise * np.sum([part.r for part in parts], axis=0)
             apart = now.log_noise - now.log_noise.mean()
             value -= 0.5 * float(apart @ apart) / NOISE_SPREAD**2
             gradient[shape:] -= apart / NOISE_SPREAD**2
@@ -223,8 +207,8 @@ def maximize(
             value -= 0.5 * ((theta[k] - center) / width) ** 2
             gradient[k] -= (theta[k] - center) / width**2
         if not best or value > best[-1][0]:
-            size = float(np.abs(gradient).max() / max(1, int(np.asarray(expected.counts).sum()))) * n
-            best.append((value, now, expected.log_likelihood, size))
+            size = float(np.abs(gradient).max() / max(1, count)) * n
+            best.append((value, now, log_likelihood, size))
         if tick is not None:
             tick(value)
         return -value, -gradient

@@ -16,6 +16,8 @@ import numpy as np
 from nareg._core.compiled import inner, serial
 from nareg.spacetime._dense.filter import LOG_2PI, STEADY
 
+#: Readings that are taken at once.
+BLOCK = 8
 #: Multiplications from which on a product of matrices is BLAS's.
 LARGE = 2**10
 #: Sums may be taken in any order.
@@ -70,6 +72,10 @@ class SmoothedTimes(NamedTuple):
     information: np.ndarray  # (N, pN) that is not yet in the sums
     first: np.ndarray  # (pN, pN) covariance of the first state
     weights: np.ndarray  # (5,) with which these are added, by the order above; and the trace of the information times Q
+    by_Q: np.ndarray  # (N, N) twice the derivative of the log-likelihood by Q, if it is wanted; then also
+    by_a: np.ndarray  # (p,) that by multiples of the identity in A
+    by_r: np.ndarray  # (N,) twice that by r
+    latest: np.ndarray  # (p + N,) covariances' part of the last two at one time
 
 
 @inner(fastmath=SUMS)
@@ -179,18 +185,31 @@ def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-
 
 
 @inner(fastmath=SUMS, once=True)
-def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untyped-def]
+def _subtract(P, G):  # type: ignore[no-untyped-def]
+    """Subtract ``G' G``, of eight rows, from the lower triangle: half of what a product of matrices takes."""
+    for i in range(P.shape[0]):
+        a, b, c, d, e, f, g, h = G[0, i], G[1, i], G[2, i], G[3, i], G[4, i], G[5, i], G[6, i], G[7, i]
+        for j in range(i + 1):
+            P[i, j] -= (a * G[0, j] + b * G[1, j] + c * G[2, j] + d * G[3, j]) + (
+                e * G[4, j] + f * G[5, j] + g * G[6, j] + h * G[7, j]
+            )
+
+
+@inner(fastmath=SUMS, once=True)
+def _correct(P, r, stations, gains, inverses):  # type: ignore[no-untyped-def]
     """Correct a covariance by readings at stations, block by block; the log-determinant, or infinity if there is none."""
     B, m = inverses.shape[1], P.shape[0]
-    L, rows = np.empty((B, B)), np.empty(B * m)
+    L, G = np.empty((B, B)), np.zeros((BLOCK, m))
     log_determinant = 0.0
     for start in range(0, stations.size, B):
         size = min(B, stations.size - start)
-        G = rows[: size * m].reshape((size, m))
+        G[size:] = 0.0
         for a in range(size):
             row, i = start + a, stations[start + a]
-            for j in range(m):
+            for j in range(i + 1):
                 G[a, j] = P[i, j]
+            for j in range(i + 1, m):
+                G[a, j] = P[j, i]
             for b in range(a + 1):
                 value = P[i, stations[start + b]]
                 for c in range(b):
@@ -227,10 +246,10 @@ def _correct(P, r, stations, gains, inverses, change):  # type: ignore[no-untype
                 gains[row, j] /= L[a, a]
             for c in range(size):
                 inverses[row, c] /= L[a, a]
-        _product(G, G, change)
-        for i in range(m):
-            for j in range(m):
-                P[i, j] -= change[i, j]
+        _subtract(P, G)
+    for i in range(m):
+        for j in range(i):
+            P[j, i] = P[i, j]
     return log_determinant
 
 
@@ -266,7 +285,7 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
     """
     (T, C, n), m = system.y.shape, P.shape[0]
     buffer, ahead = np.empty(n, np.int64), np.empty(n)
-    following, change, shared, turned = np.empty((m, m)), np.empty((m, m)), np.empty((n, m)), np.empty((m, n))
+    following, shared, turned = np.empty((m, m)), np.empty((n, m)), np.empty((m, n))
     log_likelihood = 0.0
     for t in range(start, stop):
         stations = buffer[: _observed(system, t, buffer)]
@@ -278,7 +297,7 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
             for i in range(m):
                 for j in range(m):
                     after[i, j] = P[i, j]
-            log_determinant = _correct(after, system.r[t], stations, stored.gains[place], stored.inverses[place], change)
+            log_determinant = _correct(after, system.r[t], stations, stored.gains[place], stored.inverses[place])
             if log_determinant == np.inf:
                 return np.inf
             stored.constants[place] = -0.5 * (log_determinant + stations.size * LOG_2PI)
@@ -338,8 +357,8 @@ def _mean_before(system, score):  # type: ignore[no-untyped-def]
 
 
 @inner(fastmath=SUMS, once=True)
-def _score_readings(means, stored, t, place, stations, score):  # type: ignore[no-untyped-def]
-    """Add the readings of time t to the score."""
+def _score_readings(means, stored, t, place, stations, score, squares):  # type: ignore[no-untyped-def]
+    """Add the readings of time t to the score, and what they add to it, squared, to ``squares`` of their stations, if any."""
     C, m = score.shape
     B = stored.inverses.shape[2]
     u = np.empty(B)
@@ -352,11 +371,13 @@ def _score_readings(means, stored, t, place, stations, score):  # type: ignore[n
                     u[a] -= stored.gains[place, start + a, j] * score[c, j]
             for a in range(size):
                 score[c, stations[start + a]] += u[a]
+                if c == 0 and squares.size:
+                    squares[stations[start + a]] += u[a] ** 2
 
 
 @inner(fastmath=SUMS, once=True)
-def _inform(gains, inverses, stations, information):  # type: ignore[no-untyped-def]
-    """Add the readings of one time to the information."""
+def _inform(gains, inverses, stations, information, variances):  # type: ignore[no-untyped-def]
+    """Add the readings of one time to the information; ``variances`` are of what they add to the score, if any."""
     B, m = inverses.shape[1], information.shape[0]
     columns, rows = np.empty(m * B), np.empty(B * m)
     for start in range((stations.size - 1) // B * B, -1, -B):
@@ -378,6 +399,8 @@ def _inform(gains, inverses, stations, information):  # type: ignore[no-untyped-
                 for j in range(m):
                     total += moved[a, j] * gains[start + b, j]
                 information[stations[start + a], stations[start + b]] += total
+                if a == b and variances.size:
+                    variances[stations[start + a]] = total
         # an error that is not symmetric would grow from reading to reading
         for a in range(size):
             i = stations[start + a]
@@ -453,6 +476,10 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
     """
     (T, C, n), m = system.y.shape, information.shape[0]
     moments, spreads = smoothed.present.size > 0, smoothed.var.size > 0
+    derived = smoothed.by_Q.size > 0
+    informed = moments or spreads or smoothed.W.size > 0 or df > 0 or derived
+    p = system.diagonals.shape[0]
+    crossed, variances, ahead = smoothed.latest[:p], smoothed.latest[p:], np.zeros(n)
     buffer, turned, behind, earlier = np.empty(n, np.int64), np.empty((m, m)), np.zeros((m, m)), np.zeros((m, m))
     columns, known, half, V = np.empty((m, n)), np.zeros((m, n)), np.zeros((m, n)), np.empty((m, n))
     left, right, lagging, whole = np.empty((m, n)), np.empty((m, m - n)), np.empty((n, m - n)), np.empty((n, m))
@@ -463,6 +490,8 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
         shares = t + 1 < min(T, first + stored.places.size) and place == stored.places[t - first + 1]
         repeats = shares and steady[0]
         P = stored.covariances[place]
+        for i in range(n):
+            ahead[i] = score[0, i]
         _mean_before(system, score)
         for c in range(C):
             for j in range(m):
@@ -470,7 +499,9 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
             for i in range(m):
                 for j in range(m):
                     smoothed.states[t, c, j] += score[c, i] * P[i, j]
-        _score_readings(means, stored, t, place, stations, score)
+        _score_readings(means, stored, t, place, stations, score, smoothed.by_r)
+        if not informed:  # means alone
+            continue
         if repeats:
             if spreads:
                 for i in range(n):
@@ -493,6 +524,12 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                 for i in range(m):
                     for j in range(n):
                         top[i, j] = P[i, j]
+            if derived:
+                for k in range(p):
+                    crossed[k] = 0.0
+                    for j in range(m):
+                        for i in range(n):
+                            crossed[k] += behind[j, i] * P[j, k * n + i]
             if spreads:
                 _variances(system, P, behind, smoothed, t, top, known, half)
             if moments or smoothed.W.size:
@@ -515,7 +552,7 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                         for j in range(i + 1):
                             change = 0.5 * (smoothed.first[i, j] + smoothed.first[j, i])
                             smoothed.first[i, j] = smoothed.first[j, i] = P[i, j] - change
-            _inform(stored.gains[place], stored.inverses[place], stations, earlier)
+            _inform(stored.gains[place], stored.inverses[place], stations, earlier, variances)
             steady[0] = shares and _same(earlier, information)
             if not steady[0]:
                 for i in range(m):
@@ -525,6 +562,16 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                 for i in range(n):
                     for j in range(n):
                         weights[4] += information[i, j] * system.Q[i, j]
+        if derived:
+            for i in stations:
+                smoothed.by_r[i] -= variances[i]
+            for k in range(p if t + 1 < T else 0):
+                smoothed.by_a[k] -= crossed[k]
+                for i in range(n):
+                    smoothed.by_a[k] += ahead[i] * smoothed.states[t, 0, k * n + i]
+            for i in range(n if t > 0 else 0):
+                for j in range(n):
+                    smoothed.by_Q[i, j] += system.scale[t] * (score[0, i] * score[0, j] - information[i, j])
         if t + 1 < T:
             weights[2] += 1.0 / smoothed.scale[t + 1]
             weights[3] += system.scale[t + 1] / smoothed.scale[t + 1]

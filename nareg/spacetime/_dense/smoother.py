@@ -6,11 +6,13 @@ Smoothing with heavy-tailed steps, and without gross outliers: passes until vari
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,8 +21,9 @@ from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
 from nareg.spacetime._readings.outliers import contradicted
 
 if TYPE_CHECKING:
-    from nareg.spacetime._dense.passes import SmoothedTimes
+    from nareg.spacetime._dense.passes import SegmentCovariances, SmoothedTimes
 
+Result = TypeVar("Result")
 
 #: Bytes of covariances that a pass keeps. Of more, it keeps the first ones of about sqrt(T) segments, and computes the others
 #: again going back.
@@ -29,8 +32,6 @@ KEPT = 2**30
 BETWEEN_TICKS = 2**25
 #: Windows that are passed over at once.
 THREADS = min(4, os.cpu_count() or 1)
-#: Readings that are taken at once.
-BLOCK = 8
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,63 @@ def run(
 
 def run_each(
     windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, *, scales: Sequence[np.ndarray] | None = None,
-    moments: bool = False, df: float | None = None,
+    smooth: bool = True, moments: bool = False, df: float | None = None,
 ) -> list[Pass]:  # fmt: skip
     """:func:`run` over each of some windows, several at once."""
 
     def one(k: int) -> Pass:
-        return run(windows[k], dynamics, r, scale=None if scales is None else scales[k], moments=moments, df=df)
+        scale = None if scales is None else scales[k]
+        return run(windows[k], dynamics, r, scale=scale, smooth=smooth, moments=moments, df=df)
 
-    if len(windows) == 1 or dynamics.P0.shape[0] >= ONE_THREAD:  # BLAS has the cores
-        return [one(k) for k in range(len(windows))]
+    return _each(one, len(windows), dynamics)
+
+
+def smoothed_means(
+    windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, scales: Sequence[np.ndarray | None] | None = None
+) -> list[np.ndarray]:
+    """(T, N) smoothed mean of the field over each of some windows, and nothing else."""
+
+    def one(k: int) -> np.ndarray:
+        scale = None if scales is None else scales[k]
+        with few_threads(dynamics.P0.shape[0]):
+            record = _Record(windows[k], dynamics, r, scale, None, smooth=True)
+            record.filter(None)
+            return record.smooth(False, None, None, spreads=False).states[:, 0, : dynamics.n]
+
+    return _each(one, len(windows), dynamics)
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The log-likelihood, and its derivatives by what a model is made of."""
+
+    log_likelihood: float
+    Q: np.ndarray  # (N, N)
+    P0: np.ndarray  # (pN, pN)
+    a: np.ndarray  # (p,) by multiples of the identity in A
+    r: np.ndarray  # (N,)
+
+
+def slopes_each(windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray) -> list[Slopes]:
+    """The log-likelihood of each of some windows, and its derivatives, for dynamics that are diagonal."""
+
+    def one(k: int) -> Slopes:
+        with few_threads(dynamics.P0.shape[0]):
+            record = _Record(windows[k], dynamics, r, None, None, smooth=True)
+            log_likelihood = record.filter(None)
+            done = record.smooth(False, None, None, spreads=False, derived=True)
+        (score,), information = record.begin
+        return Slopes(log_likelihood, 0.5 * done.by_Q, 0.5 * (np.outer(score, score) - information), done.by_a, 0.5 * done.by_r)
+
+    return _each(one, len(windows), dynamics)
+
+
+def _each(one: Callable[[int], Result], count: int, dynamics: Dynamics) -> list[Result]:
+    """Of each of so many windows, several at once."""
+    if count == 1 or dynamics.P0.shape[0] >= ONE_THREAD:  # BLAS has the cores
+        return [one(k) for k in range(count)]
     with few_threads(dynamics.P0.shape[0]), ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(one, range(len(windows))))
+        return list(pool.map(one, range(count)))
 
 
 def step_variances(
@@ -133,6 +180,44 @@ def step_variances(
         record = _Record(y, dynamics, r, scale, None, smooth=True)
         record.filter(tick)
         return record.smooth(False, df, None, spreads=False).scale
+
+
+class _Spare:
+    """Covariances of passes that are over, whose memory the next ones take: the system is slow to clear and give anew."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+        self.stored: list[SegmentCovariances] = []
+
+    @contextmanager
+    def during(self) -> Iterator[None]:
+        """Whether anything is left for later: until the last of those who want it ends."""
+        with self.lock:
+            self.users += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if not self.users:
+                    self.stored.clear()
+
+    def take(self, shapes: tuple[tuple[int, ...], ...]) -> SegmentCovariances | None:
+        """Arrays of these shapes, if there are; others are given back to the system."""
+        with self.lock:
+            if self.stored and tuple(part.shape for part in self.stored[-1]) == shapes:
+                return self.stored.pop()
+            self.stored.clear()
+            return None
+
+    def give(self, stored: SegmentCovariances) -> None:
+        """Leave arrays for the next pass."""
+        with self.lock:
+            if self.users:
+                self.stored.append(stored)
+
+
+SPARE = _Spare()
 
 
 class _Record:
@@ -157,17 +242,18 @@ class _Record:
         self.means = passes.Means(
             np.empty((T, C, m)), np.empty((T, C, n)), np.empty((T, n)), np.full((T, n), np.nan), np.full((T, n), np.nan)
         )
-        block = min(n, BLOCK)
+        block = min(n, passes.BLOCK)
         fits = not smooth or 8 * T * (m * m + n * m + n * block) <= KEPT
         self.length = T if fits else ceil(sqrt(T))
         size = self.length if smooth else 1
-        self.stored = passes.SegmentCovariances(
-            np.empty(self.length, np.int64), np.empty((size, m, m)), np.empty((size, n, m)), np.empty((size, n, block)),
-            np.empty(size),
-        )  # fmt: skip
+        shapes: tuple[tuple[int, ...], ...] = (self.length,), (size, m, m), (size, n, m), (size, n, block), (size,)
+        self.stored = SPARE.take(shapes) or passes.SegmentCovariances(
+            np.empty(self.length, np.int64), *(np.empty(shape) for shape in shapes[1:])
+        )
         self.rows = max(1, BETWEEN_TICKS // m**3)
         self.starts: list[tuple[np.ndarray, ...]] = []
         self.last = np.empty((m, m))
+        self.begin = np.empty((C, m)), np.empty((m, m))  # score and information of the first state
 
     def _parts(self, first: int) -> list[tuple[int, int]]:
         """Rows of the segment that begins at ``first``, in parts that the loops take a short time for."""
@@ -198,13 +284,17 @@ class _Record:
                     tick()
         return log_likelihood
 
-    def smooth(self, moments: bool, df: float | None, W: np.ndarray | None, *, spreads: bool = True) -> SmoothedTimes:
-        """Backward in time; without ``spreads`` there are no variances, but for those of the steps."""
+    def smooth(
+        self, moments: bool, df: float | None, W: np.ndarray | None, *, spreads: bool = True, derived: bool = False
+    ) -> SmoothedTimes:
+        """Backward in time; without ``spreads`` there are no variances, but for those of the steps with ``df``."""
         T, C, m = self.means.states.shape
         n = self.system.Q.shape[0]
-        k, size = (n, m) if moments else (0, 0)
+        (k, size), wanted = (n, m) if moments else (0, 0), n if derived else 0
         W = np.empty((0, n)) if W is None else _array(W)
-        sizes = (k, k), (k, k), (size, k), (k, size), (size, k), (k, size), (size, size), (5,)
+        sizes: tuple[tuple[int, ...], ...] = (k, k), (k, k), (size, k), (k, size), (size, k), (k, size), (size, size), (5,)
+        p = len(self.system.diagonals)
+        sizes += (wanted, wanted), (p,), (wanted,), (p + wanted,)
         done = self.loops.SmoothedTimes(
             np.empty((T, C, m)), np.empty((T if spreads else 0, n)), self.system.scale.copy(), W, np.empty((T, len(W))),
             *(np.zeros(shape) for shape in sizes),
@@ -216,6 +306,8 @@ class _Record:
                 self._filter(first, self.starts[k])
             for start, stop in reversed(self._parts(first)):
                 self.loops.backward(self.system, self.means, self.stored, done, *state, first, start, stop, df or 0.0)
+        self.begin = state[:2]
+        SPARE.give(self.stored)
         return done
 
 
@@ -257,11 +349,20 @@ def heavy_tailed_pass(
 ) -> Pass:  # fmt: skip
     """One pass, or with ``df`` a few, over readings (T, N), from the steps' variances ``scale`` on; ``tick`` counts rows."""
     each = None if tick is None else lambda: tick(1.0)
-    if df and smooth:
-        known = scale is not None
-        for _ in range((AGAIN if known else PASSES) - 1):
-            scale = step_variances(y, dynamics, r, df, scale=scale, tick=each) ** (1.0 if scale is not None else LENGTH)
-    return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each, errors=errors)
+    with SPARE.during():
+        if df and smooth:
+            scale = tail_variances(y, dynamics, r, df, scale=scale, tick=each)
+        return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each, errors=errors)
+
+
+def tail_variances(
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float, *, scale: np.ndarray | None = None,
+    tick: Callable[[], None] | None = None,
+) -> np.ndarray | None:  # fmt: skip
+    """Variances of Student t steps for the last of a few passes, from those of ``scale`` on."""
+    for _ in range((PASSES if scale is None else AGAIN) - 1):
+        scale = step_variances(y, dynamics, r, df, scale=scale, tick=tick) ** (1.0 if scale is not None else LENGTH)
+    return scale
 
 
 def robust_pass(
@@ -277,6 +378,7 @@ def robust_pass(
         done = heavy_tailed_pass(y, dynamics, r, df, scale=scale, W=W, tick=tick, errors=errors)
         return done.x, done.var
 
-    _, scores = contradicted(y, r, dynamics.P0.diagonal()[: dynamics.n], estimate, least_spread=1.0)
+    with SPARE.during():
+        _, scores = contradicted(y, r, dynamics.P0.diagonal()[: dynamics.n], estimate, least_spread=1.0)
     assert done is not None
     return done, scores

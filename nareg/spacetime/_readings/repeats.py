@@ -159,8 +159,9 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
     runs = []
     for i in range(y.shape[1]):
         rows = np.flatnonzero(seen[:, i])
-        starts = np.flatnonzero(~odds.repeats[rows, i])
-        runs += [odds.run(i, part) for part in np.split(rows, starts[1:]) if part.size > 1]
+        ends = np.append(np.flatnonzero(~odds.repeats[rows, i]), rows.size)
+        long = np.flatnonzero(np.diff(ends) > 1)
+        runs += [odds.run(i, rows[start:stop]) for start, stop in zip(ends[long], ends[long + 1], strict=True)]
     limit = float(np.log(total / CHANCE))
     resolution = steps(y.T)
     result = []

@@ -18,12 +18,12 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers.factorization import superlu
-from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
 from nareg.spacetime._readings.covariates import FEWEST_STATIONS, Covariates, helpful, likeliest_slopes
@@ -40,6 +40,9 @@ from nareg.spacetime._readings.cycles import (
 )
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._sparse.field import FieldFamily, GraphField, neighborhood
+
+if TYPE_CHECKING:
+    from nareg.design import Elimination
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,8 @@ class Stack:
 
     @cached_property
     def elimination(self) -> Elimination:
+        from nareg.design import Elimination
+
         return self.family.elimination if self.count == 1 else Elimination(self.count * self.family.n, self.i, self.j)
 
     def entries(self, parts: Sequence[Part], weights: np.ndarray) -> np.ndarray:

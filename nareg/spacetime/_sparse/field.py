@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nareg._solvers.factorization import Factor, factorize
-from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
+
+if TYPE_CHECKING:
+    from nareg.design import Elimination
 
 #: Powers of the operator that a field may have.
 SMOOTHNESS = (1, 2)
@@ -43,6 +45,8 @@ class FieldFamily:
     @property
     def elimination(self) -> Elimination:
         if self._elimination is None:
+            from nareg.design import Elimination
+
             self._elimination = Elimination(self.n, self.i, self.j)
         return self._elimination
 

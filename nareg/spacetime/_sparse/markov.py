@@ -14,11 +14,9 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import nnls
 
 from nareg._core import checks
 from nareg._solvers.costs import factor_size
-from nareg.design import Elimination
 from nareg.errors import SolverError
 from nareg.spacetime._sparse.system import TOO_SMALL, Process
 
@@ -54,6 +52,8 @@ class Separators:
             )
         upper = sp.coo_array(sp.triu(reachable, k=1))
         self.i, self.j = upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64)
+        from nareg.design import Elimination  # and what it needs: when first needed
+
         self.elimination = Elimination(n, self.i, self.j, order)
         indptr, indices = self.elimination.indptr, self.elimination.indices
         size = np.diff(indptr)
@@ -69,6 +69,8 @@ class Separators:
         n = pattern.shape[0]
         if pattern.nnz**2 / n > MULTIPLICATIONS:  # without any fill
             return False
+        from nareg.design import Elimination
+
         upper = sp.coo_array(sp.triu(pattern, k=1))
         columns = np.diff(Elimination(n, *(c.astype(np.int64) for c in upper.coords)).indptr)
         return float(columns @ columns) <= MULTIPLICATIONS
@@ -172,5 +174,7 @@ def _steady_poles(rho: float) -> tuple[np.ndarray, np.ndarray]:
     # of h = p / (1 + c p) with p = rho^2 h + q
     b = q + q * c
     h = 2 * q / (b + np.sqrt(b**2 + 4 * rho**2 * q * c))
+    from scipy.optimize import nnls  # half a second of imports, for few: when first needed
+
     weights = nnls(1 / (places + c[:, None]) / h[:, None], np.ones(c.size))[0]
     return places[weights > 0], weights[weights > 0]

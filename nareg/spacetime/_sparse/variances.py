@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import isotonic_regression
 
 from nareg.errors import SolverError
 from nareg.spacetime._sparse.system import TOO_SMALL, Process, Share, one_by_one
@@ -189,5 +188,7 @@ def shares_of(parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], known:
         return everything(known)
     place, index = np.unique(sums[:, 0], return_index=True)
     before, after = sums[index, 1:].T
+    from scipy.optimize import isotonic_regression
+
     share = isotonic_regression(np.minimum(after / before, 1.0), weights=before).x
     return OffsetShares(np.concatenate([[0.0], place, [1.0]]), np.concatenate([share[:1], share, [1.0]]), known)
