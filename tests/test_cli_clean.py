@@ -296,10 +296,11 @@ def test_fast_names_its_suspects_and_writes_no_empty_line(tmp_path):
 def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path):
     network = nareg.datasets.simulated(8, 100, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)
-    cells = zip(np.repeat(network.times, 8), np.tile(network.names, 100), network.readings.T.ravel(), strict=True)
     first, *_ = network.names
-    rows = [f"{time},{name},{y:.2f},{'' if name == first else round(y + 50, 2)}" for time, name, y in cells]
-    (tmp_path / "long.csv").write_text("\n".join(["time,station,temp,humid", *rows]).replace("nan", ""))
+    cells = list(zip(np.repeat(network.times, 8), np.tile(network.names, 100), network.readings.T.ravel(), strict=True))
+    rows = [f"{time},{name},temp,{y:.2f}" for time, name, y in cells if np.isfinite(y)]
+    rows += [f"{time},{name},humid,{y + 50:.2f}" for time, name, y in cells if np.isfinite(y) and name != first]
+    (tmp_path / "long.csv").write_text("\n".join(["time,station,parameter,value", *rows]))
     tables = (tmp_path / "stations.csv", tmp_path / "long.csv", "--out", tmp_path / "out", "--hidden", 0)
     tables += ("--value", "temp", "--value", "humid")
     done = run("clean", *tables, "--dismiss", first)
