@@ -282,3 +282,30 @@ def test_findings_are_dismissed_and_corrected_by_options_and_by_the_recipe(tmp_p
     done = run("apply", tmp_path / "clean" / "model.npz", tmp_path / "readings.csv", *options)
     assert done.exit_code == 0, done.output
     assert "added in" in done.output
+
+
+def test_fast_names_its_suspects_and_writes_no_empty_line(tmp_path):
+    network = nareg.datasets.simulated(8, 200, faults=("stuck",), rng=np.random.default_rng(1))
+    network.to_csv(tmp_path)
+    done = run("clean", tmp_path / "stations.csv", tmp_path / "readings.csv", "--out", tmp_path / "out", "--effort", "fast")
+    assert done.exit_code == 0, done.output
+    assert f"suspect: {next(iter(network.faults))}, " in done.stdout
+    assert "" not in done.stderr.splitlines()
+
+
+def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path):
+    network = nareg.datasets.simulated(8, 100, faults=(), rng=np.random.default_rng(1))
+    network.to_csv(tmp_path)
+    first, *_ = network.names
+    cells = list(zip(np.repeat(network.times, 8), np.tile(network.names, 100), network.readings.T.ravel(), strict=True))
+    rows = [f"{time},{name},temp,{y:.2f}" for time, name, y in cells if np.isfinite(y)]
+    rows += [f"{time},{name},humid,{y + 50:.2f}" for time, name, y in cells if np.isfinite(y) and name != first]
+    (tmp_path / "long.csv").write_text("\n".join(["time,station,parameter,value", *rows]))
+    tables = (tmp_path / "stations.csv", tmp_path / "long.csv", "--out", tmp_path / "out", "--hidden", 0)
+    tables += ("--value", "temp", "--value", "humid")
+    done = run("clean", *tables, "--dismiss", first)
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count(f"No finding matches the dismissal '{first}'") == 1  # of the quantity that it has
+    done = run("clean", *tables, "--dismiss", "Vernal")
+    assert done.exit_code == 2
+    assert done.stderr.count("no station has that name") == 2

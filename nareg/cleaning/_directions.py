@@ -108,6 +108,7 @@ def run(job: Job) -> Cleaned:
     dismissed = tuple(s for quality in judged for s in quality.dismissed)
     shown = replace(judged[0], suspects=(), dismissed=dismissed) if judged else None
     job.notes.extend(rule_notes(job, shown, ()))
+    job.note("Directions are not corrected." if shown is not None and job.rules.correct else None)
     gaps = 100 * float(np.isnan(y).mean())
     vectors = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [

@@ -168,7 +168,8 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
             "In a network of this size only readings that all others contradict are flagged. Stations with many of them, or "
             "with much noise, are suspect. Drifts and wrong units are looked for among at most 500 stations."
         )
-        return LearnedNetwork(model, None, model.excluded & ~job.spared("spikes"))
+        spared = np.where(spacetime.stuck(y.T).T, job.spared("stuck"), job.spared("spikes"))
+        return LearnedNetwork(model, None, model.excluded & ~spared)
     progress(Progress("checking readings", fraction=ONE_FIT * until))
     quality = check(model, y, times=times, rules=job.rules)
     corrected = _correctable(job, quality)

@@ -118,7 +118,7 @@ def simple_methods(graph: Graph, times: np.ndarray | None, rng: np.random.Genera
     functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         LAST: last_reading,
         LINE: lambda y: baselines.interpolate_in_time(y, times=times),
-        MEDIAN: lambda y: baselines.neighbor_median(graph, y),
+        MEDIAN: lambda y: np.where(np.isfinite(y), y, baselines.neighbor_median(graph, y)),
         ROLLING: lambda y: baselines.interpolate_in_time(baselines.rolling_mean(y, WINDOW), times=times),
         WEIGHT: lambda y: one_weight(graph, y, rng),
     }

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Where stations are not checked one by one, those with more than this share of bad readings are suspect, and those whose noise
 #: variance is so many times the median station's.
 SUSPECT, NOISY = 0.02, 6.0
+#: Meanings of flags that are 0 or 1.
+BINARY = {"good_or_not_checked": 0, "suspect_or_bad": 1}
 #: Kinds of faults whose readings are bad.
 BAD_KINDS = ("stuck", "unit", "level", "swapped", "spikes")
 
@@ -166,12 +168,12 @@ class CleanedTables:
     def to_xarray(self, level: float = 0.9) -> xarray.Dataset:
         """Everything as one data set, stations with their places and times as coordinates.
 
-        ``estimate``, ``std``, ``lower`` and ``upper`` of the band with this probability, ``flags``, and ``reading`` as it was.
-        Times with a zone are in UTC.
+        ``estimate``, ``std``, ``lower`` and ``upper`` of the band with this probability, ``flags`` as the rules want them
+        written, and ``reading`` as it was. Times with a zone are in UTC.
         """
         lower, upper = self.band(level)
         readings = self.network.readings
-        tables = {"estimate": self.x, "std": self.std, "flags": self.flags}
+        tables = {"estimate": self.x, "std": self.std, "flags": self.written_flags}
         arrays = {name: frame.to_numpy().T for name, frame in tables.items()}
         arrays |= {"lower": lower, "upper": upper, "reading": readings.values}
         times = np.array(readings.times) if readings.timestamps is None else readings.timestamps
@@ -180,6 +182,8 @@ class CleanedTables:
             dataset[name].attrs |= {} if self.unit is None else {"units": self.unit}
         for name in ("lower", "upper"):
             dataset[name].attrs["level"] = level
-        meanings = " ".join(flag.name.lower() for flag in Flag)
-        dataset["flags"].attrs |= {"flag_values": np.array(list(Flag), dtype=np.int8), "flag_meanings": meanings}
+        if self.rules.flags != "labels":  # words have their meaning
+            codes = {flag.name.lower(): flag for flag in Flag} if self.rules.flags == "qartod" else BINARY
+            values = np.array(list(codes.values()), dtype=np.int8)
+            dataset["flags"].attrs |= {"flag_values": values, "flag_meanings": " ".join(codes)}
         return dataset

@@ -239,7 +239,7 @@ def rule_notes(job: Job, quality: Quality | None, corrected: Sequence[Suspect]) 
     """What is to be said of dismissals and corrections."""
     readings, notes = job.network.readings, list[str]()
     if quality is None:  # nothing was looked for beyond readings that are spared without a word
-        return notes
+        return ["Nothing is corrected: no station was checked."] if job.rules.correct else notes
     dismissed = quality.dismissed
     for entry in dismissals(job.rules, readings.names, stamps(readings)):
         if not any(

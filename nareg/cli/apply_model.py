@@ -9,8 +9,8 @@ import typer
 from rich.markup import escape
 
 from nareg.cli import inputs
-from nareg.cli.clean import Judging
 from nareg.cli.inputs import Columns, Strict, errors, grouped, print_line, stage_bar
+from nareg.cli.judging import Judging
 
 
 @grouped

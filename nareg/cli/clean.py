@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
-from nareg.cli.inputs import Columns, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
+from nareg.cli.inputs import MAX_SUSPECTS, Columns, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
+from nareg.cli.judging import Judging, own_dismissals
 from nareg.errors import NaregError
 
 if TYPE_CHECKING:
@@ -67,38 +68,6 @@ class DynamicsOption(StrEnum):
     modes = "modes"
     graph = "graph"
     full = "full"
-
-
-class FlagOption(StrEnum):
-    """What is written for the flags of readings."""
-
-    qartod = "qartod"
-    labels = "labels"
-    binary = "binary"
-
-
-@dataclass(frozen=True)
-class Judging:
-    """What the user decides of findings."""
-
-    dismiss: Annotated[
-        list[str] | None, typer.Option(help="A finding that is no fault, such as 'Vernal: drift'; again for more.")
-    ] = None
-    flags: Annotated[
-        FlagOption | None, typer.Option(help="What is written for flags: QARTOD codes, words, or 1 for suspect and bad.")
-    ] = None
-
-    def added(self, recipes: list[Recipe]) -> list[Recipe]:
-        """Recipes with what options say beside the entries of ``[quality]``, or in their place."""
-        from nareg.quality import Rules
-
-        results = []
-        for recipe in recipes:
-            rules = Rules.of(recipe.quality)
-            flags = rules.flags if self.flags is None else self.flags.value
-            rules = replace(rules, dismiss=(*rules.dismiss, *(self.dismiss or ())), flags=flags)
-            results.append(replace(recipe, quality=asdict(rules)))
-        return results
 
 
 @dataclass(frozen=True)
@@ -210,6 +179,7 @@ def clean(
         return _clean_one(tables, recipe, folder, form.value, options, given, strict)
 
     if len(recipes) > 1:
+        recipes = own_dismissals(tables, recipes, strict=strict)
         if _clean_each(recipes, out, form.value, clean_one, given):
             raise typer.Exit(2)
         return
@@ -223,7 +193,7 @@ def clean(
             "name some by --value.",
             soft_wrap=True,
         )
-        recipes = [replace(recipes[0], value=name) for name in error.names]
+        recipes = own_dismissals(tables, [replace(recipes[0], value=name) for name in error.names], strict=strict)
         if _clean_each(recipes, out, form.value, clean_one, given) == len(recipes):
             raise typer.Exit(2) from None
 
@@ -290,6 +260,9 @@ def _clean_one(
         console.print(_table(cleaned))
     if cleaned.quality is not None:
         print_suspects(cleaned.quality, "the report")
+    elif cleaned.suspects:
+        more = f" and {len(cleaned.suspects) - MAX_SUSPECTS} more" if len(cleaned.suspects) > MAX_SUSPECTS else ""
+        print_line(f"suspect: {', '.join(cleaned.suspects[:MAX_SUSPECTS])}{more}, which have many bad readings, or much noise")
     print_line(f"{cleaned.headline()}, report in {out / 'report.html'}")
     return cleaned
 

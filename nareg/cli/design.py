@@ -158,9 +158,8 @@ def design(
 def _steps(title: str) -> Iterator[Any]:
     """A spinner with step, objective, gradient norm and time left; Ctrl-C in the design keeps the best weights so far."""
     left = TimeLeft()
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=errors, transient=True
-    ) as bar:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         line = bar.add_task(title, total=None)
 
         def progress(now: progress_report.Progress) -> None:

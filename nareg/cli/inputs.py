@@ -261,7 +261,7 @@ def stage_bar() -> Iterator[ProgressCallback]:
     """A bar with the stage, the share that is done, and the time left."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     left = TextColumn("left:"), TimeRemainingColumn()
-    with Progress(*columns, *left, console=errors, transient=True) as bar:
+    with Progress(*columns, *left, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         line = bar.add_task("reading", total=1.0)
         yield lambda now: bar.update(line, completed=now.fraction, description=now.stage)
 

@@ -15,5 +15,6 @@ from nareg.quality._rules import FlagScheme as FlagScheme
 from nareg.quality._rules import Rules
 from nareg.quality._rules import dismissals as dismissals
 from nareg.quality._rules import muted as muted
+from nareg.quality._rules import station_of as station_of
 
 __all__ = ["Flag", "Quality", "Rules", "Suspect", "check", "scores"]

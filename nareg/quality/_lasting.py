@@ -20,8 +20,8 @@ from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
 from nareg.spacetime import MAD_TO_STD
 
-#: Narrowest shape in steps, and the ratio of one width to the next.
-NARROWEST, RATIO = 4, 1.4
+#: Narrowest shape in steps, and the ratio of one width to the next. Every shape has so many readings: fewer are spikes.
+NARROWEST, RATIO = 8, 1.4
 #: Widest shape as a share of the record: what lasts longer is the station's mean.
 WIDEST = 0.9
 #: A shape needs this share of its steps with readings.
@@ -104,7 +104,12 @@ def scans(seen: Others) -> list[Scan]:
             squares = np.cumsum(irfft(filters * U[:, None], n, axis=0)[:T] ** 2, axis=0)
             own = squares[T - 1 - places]  # the end of the record cuts a shape's last steps off
             variance = own - (weights * cross).sum(axis=0)
-            good = live & (covered > COVERED) & (variance > 0.05 * own) & (places >= whitener.order)[:, None]
+            good = (
+                live
+                & (covered > max(COVERED, (NARROWEST - 0.5) / width))
+                & (variance > 0.05 * own)
+                & (places >= whitener.order)[:, None]
+            )
             with np.errstate(divide="ignore", invalid="ignore"):
                 height = np.where(good, (score - (weights * total[:, None]).sum(axis=0)) / variance, 0.0)
                 ratio = np.where(good, height * np.sqrt(variance), 0.0)

@@ -255,11 +255,7 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
     live = (counted.sum(axis=0) >= SHORTEST) & ~isolated(residuals)
     if live.sum() < STATIONS:
         return []
-    off = differences(residuals, seen, live)
-    own = _median(off)
-    center = float(np.median(own[live]))
-    spread, scatter = (float(np.median(part[live])) for part in (np.abs(own - center), _median(np.abs(off - own))))
-    usual = MAD_TO_STD * max(spread, SHARE * scatter, 1e-9)
+    off, usual = _apart(residuals, seen, live)
     y = np.where(np.isfinite(residuals.y), residuals.y, seen.prediction)
     white = [np.where(counted, seen.whitener.apply(part), 0.0) for part in (y, seen.prediction, np.ones((T, N)))]
     typical = float(np.median(_slopes(white, slice(0, T))[0][live]))
@@ -267,7 +263,7 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
     cuts = [int(cut) for cut in np.linspace(0, T, CUTS + 1)[1:-1]]
     for start, stop in [(0, T), *((cut, T) for cut in cuts), *((0, cut) for cut in cuts)]:
         slope, error = _slopes(white, slice(start, stop))
-        apart = np.where(live, _median(off[start:stop]) - center, 0.0)
+        apart = np.where(live, _median(off[start:stop]), 0.0)
         odd = (slope + SURE * error < typical / FACTOR) | (slope - SURE * error > typical * FACTOR)
         # a station that is far off takes its neighbors' predictions along
         odd &= (np.abs(apart) > FAR * usual) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
@@ -276,7 +272,33 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
             now = Response(i, start, stop, float(np.abs(apart[i])) / usual, float(slope[i]), float(apart[i]))
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
-    return [_from_the_change(response, off[:, response.station] - center, usual) for response in best.values()]
+    return [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
+
+
+def _apart(residuals: Residuals, seen: Others, live: np.ndarray) -> tuple[np.ndarray, float]:
+    """The :func:`differences` less those of the median station, and the standard deviation of levels."""
+    off = differences(residuals, seen, live)
+    own = _median(off)
+    center = float(np.median(own[live]))
+    spread, scatter = (float(np.median(part[live])) for part in (np.abs(own - center), _median(np.abs(off - own))))
+    return off - center, MAD_TO_STD * max(spread, SHARE * scatter, 1e-9)
+
+
+def inside_is_wrong(residuals: Residuals, seen: Others, fault: Fault) -> bool:
+    """Whether a station's readings in a span, and not its others, are wrong: these are fewer, unless levels say otherwise.
+
+    A step shows that two parts of a record differ, and not which one is right.
+    """
+    there = np.isfinite(residuals.y)
+    inside, outside = there[:, fault.station].copy(), there[:, fault.station].copy()
+    inside[: fault.start] = inside[fault.stop :] = outside[fault.start : fault.stop] = False
+    fewer = bool(inside.sum() < outside.sum())
+    live = there.sum(axis=0) >= FEWEST
+    if residuals.model.graph.coordinates is None or live.sum() < STATIONS or not (inside.any() and outside.any()):
+        return fewer
+    off, usual = _apart(residuals, seen, live)
+    nearer = abs(np.median(off[inside, fault.station])) - abs(np.median(off[outside, fault.station]))
+    return bool(nearer > SURE * usual or (fewer and nearer > -usual))
 
 
 def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Response:

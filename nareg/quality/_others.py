@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
+from scipy.ndimage import correlate1d
 
 from nareg.quality._residuals import Residuals
 from nareg.spacetime import run
@@ -30,8 +31,8 @@ from nareg.spacetime import run
 LARGEST = 5.0
 #: The others say nothing of a station where they leave this share of the field's variance.
 NOTHING = 0.97
-#: Readings among five neighbors in time of which at most so many are bad are spikes, which say nothing of slow errors.
-ISOLATED = 2
+#: Bad readings count as slow errors where most of those up to so many steps around are bad to the same side; spikes do not.
+AROUND = 7
 #: Orders of the autoregressions: at most so many, and this share of the record.
 HIGHEST, SHARE = 48, 0.1
 
@@ -160,8 +161,7 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
     conditional = covariances(residuals, usable)
     own = np.where(usable, (y - done.x) / noise, 0.0)
     prediction = done.x - convolve(conditional, own)
-    near = sum(np.roll(np.pad(residuals.bad, ((2, 2), (0, 0))), k, axis=0)[2:-2] for k in range(-2, 3))
-    counted = judged & np.isfinite(y) & ~residuals.frozen & ~(residuals.bad & (near <= ISOLATED))
+    counted = judged & np.isfinite(y) & ~residuals.frozen & ~_spiky(residuals)
     residual = np.where(counted, y - prediction, done.x - prediction)
     covariance = conditional.copy()
     covariance[0] += np.where(judged, noise, 0.0)
@@ -169,6 +169,15 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
     white = np.where(counted, np.clip(whitener.apply(residual), -LARGEST, LARGEST), 0.0)
     slow = model.cycles.slow(residuals.grid.seconds)
     return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted, slow)
+
+
+def _spiky(residuals: Residuals) -> np.ndarray:
+    """(rows, N) bad readings that most around them do not follow."""
+    there = np.isfinite(residuals.y)
+    sides = np.where(residuals.bad & there, np.sign(residuals.scores), 0.0)
+    near, known = (correlate1d(part, np.ones(2 * AROUND + 1), axis=0, mode="constant") for part in (sides, there.astype(float)))
+    result: np.ndarray = residuals.bad & (2 * sides * near <= known)
+    return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,11 +114,16 @@ class Dismissal:
         return same and bool(finding.columns.size) and 2 * int(self.during[finding.columns].sum()) > finding.columns.size
 
 
+def station_of(text: str, names: Sequence[str]) -> str | None:
+    """The station that an entry of ``dismiss`` is about; None where none of the names is that."""
+    return max((n for n in names if re.match(rf"\s*{re.escape(n)}\s*(:|$)", text)), key=len, default=None)
+
+
 def dismissals(rules: Rules, names: Sequence[str], times: np.ndarray) -> list[Dismissal]:
     """What the rules dismiss in a network with these stations and times."""
     result = []
     for text in rules.dismiss:
-        name = max((n for n in names if re.match(rf"\s*{re.escape(n)}\s*(:|$)", text)), key=len, default=None)
+        name = station_of(text, names)
         if name is None:
             raise InputError(f"quality.dismiss has {text!r}, but no station has that name: pass 'STATION' or 'STATION: KIND'.")
         rest = text.strip()[len(name) :].lstrip().removeprefix(":").strip()

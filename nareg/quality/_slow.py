@@ -10,7 +10,7 @@ import numpy as np
 
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting, tell
-from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, responses
+from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, inside_is_wrong, responses
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault, Finding, Flag, count, duration, number, span
@@ -138,7 +138,7 @@ def _without(residuals: Residuals, stations: list[int]) -> Residuals:
 def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:
     """Stations that drift or are off for a while, and the badness (N, T) of readings in lasting errors."""
     errors, badness = lasting(residuals, seen)
-    return [_drift(residuals, error) for error in errors], residuals.by_station(badness)
+    return [_drift(residuals, seen, error) for error in errors], residuals.by_station(badness)
 
 
 def _columns(residuals: Residuals, station: int, fault: Fault | SwappedPair) -> tuple[np.ndarray, str]:
@@ -216,7 +216,7 @@ def _swapped(residuals: Residuals, e: SwappedPair, equals: list[SwappedPair]) ->
     return findings
 
 
-def _drift(residuals: Residuals, error: Lasting) -> Finding:
+def _drift(residuals: Residuals, seen: Others, error: Lasting) -> Finding:
     columns, _ = _columns(residuals, error.station, error)
     shift = _shift(residuals, error.station, slice(error.start, error.stop), error.height)
     side = "above" if shift > 0 else "below"
@@ -226,6 +226,10 @@ def _drift(residuals: Residuals, error: Lasting) -> Finding:
     evidence = f"Its readings {verb} {size}, {when}: {error.ratio:.1f} standard deviations."
     rows = residuals.grid.rows[columns] - error.start
     right, std = _undone(residuals, error.station, columns, error.course[rows], error.std[rows])
-    return Finding(
+    finding = Finding(
         error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), abs(shift), right, std
     )
+    if inside_is_wrong(residuals, seen, error):
+        return finding
+    unknown = f"{evidence} They are not to be corrected: nothing says that these readings, and not the others, are wrong."
+    return replace(finding, evidence=unknown, corrected=None, corrected_std=None)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.quality import Flag
+from nareg.quality import Flag, Rules
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,15 @@ def test_netcdf_has_places_units_and_flags(cleaned, tmp_path):
     # what it reads back cleans again, with its own places
     table = nareg.io.readings_from_frame(data["reading"])
     np.testing.assert_array_equal(table.values, cleaned.network.readings.values)
+
+
+@pytest.mark.parametrize("scheme", ["labels", "binary"])
+def test_netcdf_has_flags_as_the_rules_want_them(cleaned, tmp_path, scheme):
+    xarray = pytest.importorskip("xarray")
+    own = replace(cleaned, rules=Rules(flags=scheme))
+    data = xarray.load_dataset(own.save(tmp_path, format="netcdf") / "clean.nc")
+    np.testing.assert_array_equal(data["flags"].values, own.written_flags.to_numpy().T)
+    assert data["flags"].attrs.get("flag_meanings") == (None if scheme == "labels" else "good_or_not_checked suspect_or_bad")
 
 
 def test_another_format_is_refused_before_anything_is_written(cleaned, tmp_path):

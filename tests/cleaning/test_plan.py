@@ -57,6 +57,17 @@ def test_fast_fills_gaps_without_a_model_and_says_what_it_left_out(network, clea
     assert any("No model is fitted" in note for note in fast.notes)
 
 
+def test_fast_keeps_good_readings_where_the_neighbors_predict_best(network):
+    readings = network.truth + np.random.default_rng(0).normal(0, 3, (1, 160))  # what all stations share, at a time
+    table, places = frames(network)
+    table.iloc[:] = np.where(table.notna(), readings.T, np.nan)
+    cleaned = nareg.clean(table, places, effort="fast", quality={"correct": True})
+    assert cleaned.method == "neighbors' median"
+    good = cleaned.flags.to_numpy() == 2
+    np.testing.assert_array_equal(cleaned.x.to_numpy()[good], readings.T[good])
+    assert "Nothing is corrected: no station was checked." in cleaned.notes
+
+
 def test_an_effort_that_is_none(network):
     with pytest.raises(InputError, match="effort"):
         nareg.clean(*frames(network), effort="much")

@@ -1,0 +1,68 @@
+"""What the user decides of findings, as options of commands."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nareg.errors import NaregError
+
+if TYPE_CHECKING:
+    from nareg.io import Recipe
+
+
+class FlagOption(StrEnum):
+    """What is written for the flags of readings."""
+
+    qartod = "qartod"
+    labels = "labels"
+    binary = "binary"
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What the user decides of findings."""
+
+    dismiss: Annotated[
+        list[str] | None, typer.Option(help="A finding that is no fault, such as 'Vernal: drift'; again for more.")
+    ] = None
+    flags: Annotated[
+        FlagOption | None, typer.Option(help="What is written for flags: QARTOD codes, words, or 1 for suspect and bad.")
+    ] = None
+
+    def added(self, recipes: list[Recipe]) -> list[Recipe]:
+        """Recipes with what options say beside the entries of ``[quality]``, or in their place."""
+        from nareg.quality import Rules
+
+        results = []
+        for recipe in recipes:
+            rules = Rules.of(recipe.quality)
+            flags = rules.flags if self.flags is None else self.flags.value
+            rules = replace(rules, dismiss=(*rules.dismiss, *(self.dismiss or ())), flags=flags)
+            results.append(replace(recipe, quality=asdict(rules)))
+        return results
+
+
+def own_dismissals(tables: tuple[Path | list[Path], Path | None], recipes: list[Recipe], *, strict: bool) -> list[Recipe]:
+    """Recipes of several quantities, each without the dismissals of stations that only other quantities have."""
+    from nareg.cleaning import assemble
+    from nareg.quality import Rules, station_of
+
+    rules = [Rules.of(recipe.quality) for recipe in recipes]
+    if not any(rule.dismiss for rule in rules):
+        return recipes
+    names: list[tuple[str, ...]] = []
+    for recipe in recipes:
+        with suppress(NaregError):  # a quantity that cannot be read is an error when it is cleaned
+            names.append(())
+            names[-1] = assemble(*tables, strict=strict, recipe=recipe).readings.names
+    results = []
+    for recipe, rule, own in zip(recipes, rules, names, strict=True):
+        entries = (text for text in rule.dismiss if station_of(text, own) or not any(station_of(text, n) for n in names))
+        results.append(replace(recipe, quality=asdict(replace(rule, dismiss=tuple(entries)))))
+    return results

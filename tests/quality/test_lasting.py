@@ -1,0 +1,42 @@
+"""What is evidence of a drift, and which part of a record a step spoils."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg.quality import check
+
+from .conftest import N, T, known_model
+
+
+def checked(readings: np.ndarray, coordinates: np.ndarray):
+    """A fit takes the means of what was read."""
+    return check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1)))
+
+
+def case(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """So near that neighbors tell most of what a station reads."""
+    rng = np.random.default_rng(seed)
+    coordinates = rng.uniform(0, 1, (N, 2))
+    return coordinates, known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_spikes_in_a_row_are_no_drift(seed):
+    coordinates, readings = case(seed)
+    readings[7, [120, 122, 123, 159, 162]] += 10
+    readings[7, 124] -= 10
+    readings[7, [130, 131, 160, 161]] = np.nan
+    assert {(s.station, s.kind) for s in checked(readings, coordinates).suspects} == {(7, "spikes")}
+
+
+@pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True)])
+def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, corrected):
+    """Which part of a record is wrong the majority of its readings says, or the levels of the others."""
+    coordinates, readings = case(2)
+    readings[7, wrong] += 6
+    (suspect,) = checked(readings, coordinates).suspects
+    assert (suspect.station, suspect.kind) == (7, "drift")
+    assert (suspect.corrected is not None) == corrected
+    assert ("not to be corrected" in suspect.evidence) == (not corrected)
