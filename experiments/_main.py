@@ -184,10 +184,10 @@ def _run(
 def check_device(name: str) -> None:
     """Refuse a torch device that is not on this machine."""
     try:
-        from nareg.gnn.training import checked_device
+        from nareg._solvers._torch._device import resolve
     except ModuleNotFoundError as missing:
         raise MissingDependencyError(f"--device {name} needs torch ({missing}): pip install 'nareg[torch]'.") from missing
-    checked_device(name)
+    resolve(name)
 
 
 def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: bool) -> Done:

@@ -14,9 +14,9 @@ import numpy as np
 
 from experiments._nodes import Adjacency, networks, torch
 from nareg import gnn
+from nareg._solvers._torch._device import resolve
 from nareg.gnn import NodeAdaptiveConv
 from nareg.gnn.ngc import polynomial
-from nareg.gnn.training import checked_device
 
 
 class Snapshots(torch.nn.Module):
@@ -154,7 +154,7 @@ def train(
 
     ``hidden(shape)`` draws where no reading is taken: errors count there alone. ``batch`` signals are drawn per epoch.
     """
-    start, place = time.perf_counter(), checked_device(device or "cpu")
+    start, place = time.perf_counter(), resolve(device or "cpu")
     order = rng.permutation(U.shape[1])
     n_others = max(U.shape[1] // 5, 1)
     clean = torch.tensor(U[:, order[n_others:]], dtype=torch.float32, device=place)
@@ -212,7 +212,7 @@ def propagated(graph: Adjacency, Y: np.ndarray, device: str | None, **way: Any) 
     """Propagation on a device, in compiled loops where none is named."""
     if device is None:
         return gnn.propagate(graph, Y, **way)
-    out: np.ndarray = gnn.propagate(graph, torch.as_tensor(Y, device=checked_device(device)), **way).cpu().numpy()
+    out: np.ndarray = gnn.propagate(graph, torch.as_tensor(Y, device=resolve(device)), **way).cpu().numpy()
     return out
 
 

@@ -18,8 +18,8 @@ from experiments._gauss_newton import Objective, Parameters, inner, length, over
 from nareg._core import checks
 from nareg._core.interrupts import interrupts_deferred
 from nareg._core.process import Noise
+from nareg._solvers._torch._device import resolve
 from nareg.errors import InputError
-from nareg.gnn.training import checked_device
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning._last_layer import EmbeddingPerceptron, train
@@ -114,7 +114,7 @@ class TrainedFurther(Forgetting[DeepUpdate]):
         self.learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
         self.weight_decay = checks.number("weight_decay", weight_decay, low=0)
         self.alpha = checks.number("alpha", alpha, low=0)
-        self.device = checked_device("cpu" if device is None else device)
+        self.device = resolve("cpu" if device is None else device)
         self._noise_source = Noise(None if rng is None and self.alpha else checks.generator(rng))
 
     @training

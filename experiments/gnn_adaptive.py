@@ -14,9 +14,9 @@ from experiments import _regressors as regressors
 from experiments._figure import Figure, Point, Row, Verdict, chosen, column
 from experiments.gnn_noise import CITATION, level_of
 from nareg import design
+from nareg._solvers._torch._device import resolve
 from nareg.errors import InputError
 from nareg.gnn import NodeAdaptiveConv
-from nareg.gnn.training import checked_device
 from nareg.results import WeightDesign
 
 TRUNCATED, PLAIN, VALIDATED = "NGC, lam = 32, S = 16", "one weight, lam = 32", "one weight, by validation"
@@ -112,7 +112,7 @@ def designs(
 
 def filtered(w: np.ndarray, x: np.ndarray, adjacency: n.Adjacency, device: str | None = None) -> np.ndarray:
     """``(I + diag(w) L diag(w))^-1 x`` on the augmented Laplacian."""
-    place = checked_device(device or "cpu")
+    place = resolve(device or "cpu")
     layer = NodeAdaptiveConv(1, 1, weights=w, laplacian="augmented", tol=1e-3).to(place)
     out: np.ndarray = layer.denoise(adjacency, n.torch.as_tensor(x, device=place)).cpu().numpy()
     return out

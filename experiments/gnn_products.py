@@ -12,8 +12,8 @@ import numpy as np
 from experiments import _nodes as n
 from experiments._figure import Figure, Point, Row, Verdict
 from nareg import gnn, graphs
+from nareg._solvers._torch._device import resolve
 from nareg.errors import DatasetNotFoundError
-from nareg.gnn.training import checked_device
 
 #: Ways to propagate whose cost is measured.
 WAYS: dict[str, dict[str, Any]] = {
@@ -57,7 +57,7 @@ def cost(s: Settings, nodes: int) -> list[Row]:
     graph = graphs.power_law(nodes, mean_degree=s.mean_degree, rng=rng)
     edges, adjacency = graph.n_edges, n.Adjacency(graph)
     del graph
-    device = checked_device(s.device or "cpu")
+    device = resolve(s.device or "cpu")
     features = n.noise.normalize_rows(rng.standard_normal((nodes, s.features), dtype=np.float32))
     x = n.torch.as_tensor(features, device=device)
     adjacency.tensor(x.dtype, x.device)  # prepared once, as a training does

@@ -195,8 +195,8 @@ def noise(name: str, value: Any, n_nodes: int) -> Floats:
     return psd_matrix(name, array, n_nodes)
 
 
-def psd_matrix(name: str, value: Any, n_nodes: int, *, indefinite: bool = False) -> Floats:
-    """A dense symmetric (PSD unless ``indefinite``) matrix of size ``n_nodes``."""
+def psd_matrix(name: str, value: Any, n_nodes: int) -> Floats:
+    """A dense symmetric PSD matrix of size ``n_nodes``."""
     given = floats(name, value, ndim=(2,))
     array = given.astype(np.float64)
     if array.shape != (n_nodes, n_nodes):
@@ -204,11 +204,11 @@ def psd_matrix(name: str, value: Any, n_nodes: int, *, indefinite: bool = False)
     dense_size(name, n_nodes)
     rounding = max(1e-8, 8 * float(np.finfo(given.dtype).eps))
     diagonal = np.diagonal(array)
-    if not indefinite and (diagonal < 0).any():
+    if (diagonal < 0).any():
         i = int(np.flatnonzero(diagonal < 0)[0])
         raise InputError(f"{name}[{i}, {i}] is {diagonal[i]:g}, negative: the diagonal of a covariance holds variances.")
     # entry by entry: a faint block beside large entries is not rounding
-    size = np.sqrt(np.abs(diagonal))
+    size = np.sqrt(diagonal)
     gap = np.abs(array - array.T)
     excess = gap - rounding * np.maximum(size[:, None] * size, np.maximum(np.abs(array), np.abs(array.T)))
     if excess.max(initial=0.0) > 0:
@@ -218,12 +218,11 @@ def psd_matrix(name: str, value: Any, n_nodes: int, *, indefinite: bool = False)
             f"pass ({name} + {name}.T) / 2."
         )
     array = (array + array.T) / 2
-    if not indefinite:
-        smallest = least_relative_eigenvalue(array)
-        if smallest < -rounding * n_nodes:
-            scaled = f"a negative eigenvalue ({smallest:g} with its diagonal scaled to ones)"
-            what = scaled if np.isfinite(smallest) else "a zero on its diagonal with entries beside it"
-            raise InputError(f"{name} has {what}: a covariance is positive semidefinite.")
+    smallest = least_relative_eigenvalue(array)
+    if smallest < -rounding * n_nodes:
+        scaled = f"a negative eigenvalue ({smallest:g} with its diagonal scaled to ones)"
+        what = scaled if np.isfinite(smallest) else "a zero on its diagonal with entries beside it"
+        raise InputError(f"{name} has {what}: a covariance is positive semidefinite.")
     return array
 
 

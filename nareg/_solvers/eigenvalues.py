@@ -58,13 +58,10 @@ def extreme_eigenvalue(
     return float({"SA": values.min(), "LA": values.max(), "LM": values[np.abs(values).argmax()]}[which])
 
 
-def extreme_eigenvectors(
-    matrix: Matrix, k: int, which: str = "LA", *, tol: float = 1e-6, start: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray] | None:
+def extreme_eigenvectors(matrix: Matrix, k: int, which: str = "LA", *, tol: float) -> tuple[np.ndarray, np.ndarray] | None:
     """K extreme eigenvalues, (k,) in rising order, and eigenvectors, (N, k), by Lanczos; None where it does not converge."""
-    v0 = start_vector(matrix.shape[0]) if start is None else start
     try:
-        values, vectors = eigsh(matrix, k=k, which=which, v0=v0, tol=tol)
+        values, vectors = eigsh(matrix, k=k, which=which, v0=start_vector(matrix.shape[0]), tol=tol)
     except ArpackError:
         return None
     return values, vectors

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, as_tensor
+from nareg._solvers._torch._device import resolve
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput, as_adjacency
 from nareg.gnn.networks import Network, Rows, as_network
@@ -61,7 +62,7 @@ class Protocol:
         checks.choice("selection", self.selection, RULES)
         if self.patience is not None:
             checks.integer("patience", self.patience, low=1)
-        checked_device(self.device)
+        resolve(self.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,7 @@ def fit(
     generator = checks.generator(rng)
     learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
     weight_decay = checks.number("weight_decay", weight_decay, low=0)
-    device = checked_device(protocol.device)
+    device = resolve(protocol.device)
     x = as_tensor(checked_features("features", features), device=device).detach()
     adjacency = as_adjacency(graph, x.shape[0])
     y, parts = checked_task(labels, split, x.shape[0])
@@ -349,20 +350,3 @@ def _indices(name: str, part: Any, n_nodes: int) -> np.ndarray:
         bad = index.min() if index.min() < 0 else index.max()
         raise InputError(f"the {name} part of the split holds node {bad}, out of range: there are {n_nodes} nodes.")
     return index.astype(np.int64)
-
-
-def checked_device(name: str | torch.device) -> torch.device:
-    """The device of this name, if it is on this machine; of "cuda" the current one, with its index as tensors have it."""
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError):
-        raise InputError(f"device is {name!r}: 'cpu' or 'cuda' is expected.") from None
-    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index):
-        raise InputError(f"device is {str(name)!r}: 'cpu' or 'cuda' is expected.")
-    count = torch.cuda.device_count() if device.type == "cuda" else 1
-    if count == 0:
-        raise InputError(f"device is {str(name)!r} but torch sees no CUDA GPU here: leave it out, or pass device='cpu'.")
-    if (device.index or 0) >= count:
-        last = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
-        raise InputError(f"device is {str(name)!r} but torch sees {count} CUDA GPU{'s' * (count > 1)} here: pass {last}.")
-    return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" and device.index is None else device

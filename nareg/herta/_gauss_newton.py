@@ -15,10 +15,10 @@ import torch
 from torch.func import functional_call, vjp, vmap
 
 from nareg._core import checks
+from nareg._solvers._torch._device import resolve
 from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
 from nareg.gnn.adjacency import GraphInput
-from nareg.gnn.training import checked_device
 from nareg.herta._coordinates import PreconditionedOptimizer, Values, checked_parameters
 from nareg.herta._features import Device, Nodes, Precision
 from nareg.herta._inputs import checked_dtype, node_index
@@ -79,7 +79,7 @@ class Unfold(torch.nn.Module):
         super().__init__()
         unfolding, self.tol = Unfolding(lam, kind, solver=solver), fraction("tol", tol)
         L, scale = scaled_laplacian_of(graph, unfolding.kind, n_nodes)
-        place: dict[str, Any] = {"dtype": checked_dtype(dtype), "device": checked_device(device)}
+        place: dict[str, Any] = {"dtype": checked_dtype(dtype), "device": resolve(device)}
         self.system = System(L, float(unfolding.lam), scale=scale, solver=solver, **place)
 
     def forward(self, Y: torch.Tensor) -> torch.Tensor:

@@ -14,9 +14,9 @@ import torch
 from nareg._core import checks
 from nareg._core.arrays import Array, as_numpy, is_tensor
 from nareg._core.sparse_checks import whole_sparse
+from nareg._solvers._torch._device import resolve
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
-from nareg.gnn.training import checked_device
 from nareg.graph import node_indices
 from nareg.herta._features import Device, Features, Matrix, Nodes, Precision, in_range
 from nareg.herta._objective import CrossEntropy, SquaredError, TrainingLoss
@@ -65,7 +65,7 @@ def read_model(
 ) -> tuple[System, Features, np.ndarray]:  # fmt: skip
     """System, features and training nodes, checked; float64 on the features' device by default."""
     lam, kind = float(unfolding.lam), unfolding.kind
-    place = checked_device(getattr(features, "device", "cpu") if device is None else device)
+    place = resolve(getattr(features, "device", "cpu") if device is None else device)
     precision = checked_dtype(dtype)
     X = Features.read(features, dtype=precision, device=place)
     n = X.shape[0]

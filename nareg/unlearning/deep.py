@@ -99,7 +99,7 @@ class DeepGPR(Forgetting[Certificate]):
         device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
-        from nareg.gnn.training import checked_device
+        from nareg._solvers._torch._device import resolve
 
         super().__init__()
         self.weights = checked_weights(weights)
@@ -108,7 +108,7 @@ class DeepGPR(Forgetting[Certificate]):
         self.learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
         self.weight_decay = checks.number("weight_decay", weight_decay, low=0)
         self.eps, self.delta = checked_guarantee(eps, delta)
-        self.device = checked_device("cpu" if device is None else device)
+        self.device = resolve("cpu" if device is None else device)
         self._noise_source = Noise(None if rng is None else checks.generator(rng))
 
     @training

@@ -22,27 +22,22 @@ NARROW = 2**31 - 1
 
 
 def resolve(device: Any) -> torch.device:
-    """The device of this name, checked; None is CUDA where there is one, else the CPU."""
-    if device is None:
-        return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    """The device of this name, checked, CUDA with its index; None is CUDA where there is one, else the CPU."""
     try:
-        named = torch.device(device)
+        named = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
     except (RuntimeError, TypeError):
-        raise InputError(f"device is {device!r}: torch knows no such device; pass 'cpu', 'cuda' or 'cuda:0'.") from None
-    if named.type == "cuda":
-        if not torch.cuda.is_available():
-            raise InputError(f"device is {str(named)!r} but torch finds no CUDA device here: pass device='cpu'.")
-        count = torch.cuda.device_count()
-        if named.index is not None and named.index >= count:
-            raise InputError(
-                f"device is {str(named)!r} but there are {count} CUDA devices: pass 'cuda:0' to 'cuda:{count - 1}'."
-            )
-        if named.index is None:
-            return torch.device("cuda", torch.cuda.current_device())
-        return named
-    if named.type != "cpu":
-        raise InputError(f"device is {str(named)!r}: filters run on 'cpu' and 'cuda'.")
-    return torch.device("cpu")
+        raise InputError(f"device is {device!r}: 'cpu' or 'cuda' is expected.") from None
+    if named.type not in ("cpu", "cuda") or (named.type == "cpu" and named.index):
+        raise InputError(f"device is {str(named)!r}: 'cpu' or 'cuda' is expected.")
+    if named.type == "cpu":
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if count == 0:
+        raise InputError(f"device is {str(named)!r} but torch sees no CUDA GPU here: leave it out, or pass device='cpu'.")
+    if (named.index or 0) >= count:
+        last = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise InputError(f"device is {str(named)!r} but torch sees {count} CUDA GPU{'s' * (count > 1)} here: pass {last}.")
+    return torch.device("cuda", torch.cuda.current_device()) if named.index is None else named
 
 
 def floating(dtype: Any) -> torch.dtype | None:

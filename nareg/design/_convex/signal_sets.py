@@ -102,12 +102,6 @@ class SignalSet:
         """The signal at coordinates y in [-1, 1] (box), kept inside in spite of rounding."""
         return np.clip(self.columns @ np.append(y, 1.0), self.low, self.high)
 
-    def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates in the box of the signal x."""
-        half = (self.high - self.low) / 2
-        wide = half > 0
-        return np.clip(((x - (self.low + self.high) / 2)[wide]) / half[wide], -1.0, 1.0)
-
 
 def signal_set(uncertainty: Uncertainty, L: sp.csr_array, *, signal_low: Any, signal_high: Any) -> SignalSet:
     """Check the description of a set of signals; refuse bounds that the set does not use."""

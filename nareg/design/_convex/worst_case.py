@@ -47,27 +47,24 @@ from nareg.errors import InputError, TooLargeError
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
+#: Random projections that the search begins with.
+STARTS = 8
 
-def search(
-    B: Matrix, U: SignalSet, relaxed: Relaxed, *, also: np.ndarray | None = None, rng: np.random.Generator | None = None,
-    n_starts: int = 8,
-) -> tuple[float, np.ndarray]:  # fmt: skip
+
+def search(B: Matrix, U: SignalSet, relaxed: Relaxed, rng: np.random.Generator | None) -> tuple[float, np.ndarray]:
     """The worst signal that local search finds, from random projections of the relaxed moment, and its value."""
     if U.name == "ball":
         return relaxed.value, relaxed.moments[0][:, 0]
     rng = checks.generator(rng)
     A = gram(B @ U.columns)
     V = relaxed.V
-    projected = V @ rng.standard_normal((V.shape[1], n_starts))
+    projected = V @ rng.standard_normal((V.shape[1], STARTS))
     projected *= np.where(projected[-1] < 0, -1.0, 1.0)
     if U.name == "box":
-        starts = [np.where(p < 0, -1.0, 1.0) for p in projected.T]
-        starts += [] if also is None else [np.append(np.where(U.coordinates(x) < 0, -1.0, 1.0), 1.0) for x in also.T]
-        vertices = [_flips(A, e) for e in starts]
+        vertices = [_flips(A, np.where(p < 0, -1.0, 1.0)) for p in projected.T]
         signals = [U.signal(e[:-1] * e[-1]) for e in vertices]
     else:
         inside = [np.clip(p[:-1] / max(p[-1], 1e-3), -1, 1) for p in projected.T]
-        inside += [] if also is None else [U.coordinates(x) for x in also.T]
         signals = _smooth_search(A, U, relaxed.multiplier, inside)
     errors = [float(np.sum((B @ x) ** 2)) for x in signals]
     best = int(np.argmax(errors))
@@ -256,14 +253,11 @@ def filter_size(n: int) -> None:
         )
 
 
-def examine(
-    B: Matrix, U: SignalSet, *, variance: float = 0.0, also: np.ndarray | None = None, start: Relaxed | None = None,
-    rng: np.random.Generator | None = None,
-) -> WorstCase:  # fmt: skip
-    """Worst case of ``||B x||^2 + variance``; ``also`` (N, K) are further signals of the set to start from."""
+def examine(B: Matrix, U: SignalSet, *, variance: float = 0.0, rng: np.random.Generator | None = None) -> WorstCase:
+    """Worst case of ``||B x||^2 + variance``."""
     with few_threads(B.shape[0]):
-        relaxed = relax(B, U, start=start)
-        value, x = search(B, U, relaxed, also=also, rng=rng)
+        relaxed = relax(B, U)
+        value, x = search(B, U, relaxed, rng)
         upper = max(certify(B, U, relaxed), value)
     return WorstCase(value + variance, upper + variance, x, variance, relaxed.multiplier)
 

@@ -35,9 +35,9 @@ class Device:
             if error.name != "torch":
                 raise
             raise MissingDependencyError(f"device={name!r} needs torch: pip install 'nareg[torch]'.") from None
-        from nareg.gnn.training import checked_device
+        from nareg._solvers._torch._device import resolve
 
-        self.torch, self._device = torch, checked_device(name)
+        self.torch, self._device = torch, resolve(name)
 
     def given(self, array: np.ndarray) -> Any:
         """A float64 copy on the device."""

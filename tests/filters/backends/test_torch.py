@@ -330,14 +330,14 @@ def test_progress_gets_every_iteration(where, grid, rng, monkeypatch):
 class TestBadInput:
     @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
     def test_no_cuda(self, grid):
-        with pytest.raises(InputError, match="no CUDA device here: pass device='cpu'"):
+        with pytest.raises(InputError, match="no CUDA GPU here: leave it out"):
             prepare(grid, 1.0, backend=Torch(device="cuda"))
 
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"device": "gpu"}, "no such device"),
-            ({"device": "meta"}, "'cpu' and 'cuda'"),
+            ({"device": "gpu"}, "'cpu' or 'cuda' is expected"),
+            ({"device": "meta"}, "'cpu' or 'cuda' is expected"),
             ({"dtype": torch.float16}, "pass torch.float64 or torch.float32"),
         ],
     )
