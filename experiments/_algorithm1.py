@@ -24,14 +24,13 @@ from nareg.herta._features import Matrix, Nodes
 from nareg.herta._inputs import TrainingInputs, read
 from nareg.herta._loop import run
 from nareg.herta._method import TrainingMethod
-from nareg.herta._objective import TrainingProblem
+from nareg.herta._objective import Implicit, TrainingProblem, sketched
 from nareg.herta._options import Optimizer, Regularized, Sketched, Unfolding
 from nareg.herta._plan import Plan, choose_accuracy
 from nareg.herta._preconditioner import TOLERANCE, GramFactor, Preconditioner
 from nareg.herta._result import TrainingResult, report
 from nareg.herta._sparsifier import sparsify
 from nareg.herta._system import System
-from nareg.herta._unfolded import Implicit, sketched
 from nareg.progress import ProgressCallback
 
 #: Draws of the sparsifier per edge. With the constants of the proofs no graph would lose an edge.

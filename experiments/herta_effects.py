@@ -49,7 +49,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
     from nareg.herta import _build as build
     from nareg.herta import _inputs as inputs
-    from nareg.herta import _unfolded as unfolded
+    from nareg.herta import _objective as objective
     from nareg.herta._preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner
     from nareg.herta._system import System
 
@@ -80,7 +80,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     for size in SIZES:
         if size * d < build.SRHT.max_size(train.size):
             sketch = build.SRHT(train.size, size * d, rng=rng)
-            tried("sketch", size, unfolded.sketched(problem.system, problem.features, problem.train, sketch, tol=TOLERANCE))
+            tried("sketch", size, objective.sketched(problem.system, problem.features, problem.train, sketch, tol=TOLERANCE))
     for draws in DRAWS:
         if draws == 0:
             tried("edges", 1.0, F, draws=draws)
@@ -95,9 +95,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
 def run(s: Settings, problem: Any, P: Any, lowest: float) -> tuple[float | None, int | None]:
     """Condition number as conjugate gradients see it, and iterations to the gap (None: not within the limit)."""
     from nareg.herta._curvature import Ritz
-    from nareg.herta._objective import TrainingProblem
+    from nareg.herta._objective import Implicit, TrainingProblem
     from nareg.herta._optimizers import Step, conjugate_gradients
-    from nareg.herta._unfolded import Implicit
 
     model = Implicit(problem.system, problem.features, problem.train)
     training, ritz = TrainingProblem(model, problem.loss, problem.features, weight_decay=0.0, tol=1e-8), Ritz()

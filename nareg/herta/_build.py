@@ -11,10 +11,9 @@ from nareg._core import checks
 from nareg._core.arrays import Array
 from nareg.errors import InputError
 from nareg.herta._features import Features
-from nareg.herta._objective import TrainingLoss
+from nareg.herta._objective import TrainingLoss, form, sketched
 from nareg.herta._preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner, inverse_or_one
 from nareg.herta._system import System
-from nareg.herta._unfolded import form, sketched
 
 #: Condition number of H above which preconditioners take more accurate solves.
 WELL_CONDITIONED = 100.0

@@ -19,10 +19,9 @@ from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.graph import node_indices
 from nareg.herta._features import Device, Features, Matrix, Nodes, Precision, in_range
-from nareg.herta._objective import CrossEntropy, SquaredError, TrainingLoss
+from nareg.herta._objective import CrossEntropy, Implicit, SquaredError, TrainingLoss
 from nareg.herta._options import Regularized, Unfolding
 from nareg.herta._system import System, Unrolled, largest_eigenvalue, scaled_laplacian_of
-from nareg.herta._unfolded import Implicit
 
 
 @dataclass(frozen=True, eq=False)

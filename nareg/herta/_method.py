@@ -12,12 +12,11 @@ from nareg.herta import _build as build
 from nareg.herta import _optimizers as optimizers
 from nareg.herta._curvature import SAFETY, GapEstimator, Ritz, spectrum
 from nareg.herta._inputs import TrainingInputs
-from nareg.herta._objective import SquaredError, TrainingProblem
+from nareg.herta._objective import Dropped, Formed, Implicit, SquaredError, TrainingProblem, form
 from nareg.herta._optimizers import Refresh, Step
 from nareg.herta._options import Optimizer
 from nareg.herta._plan import Accuracy, Plan
 from nareg.herta._preconditioner import GramFactor, Preconditioner
-from nareg.herta._unfolded import Dropped, Formed, Implicit, form
 
 #: Default learning rates: Adam's in W', plain Adam's, and gradient descent's as a share of 2 / (L + mu).
 ADAM, PLAIN_ADAM, RATE_MARGIN = 0.1, 0.01, 0.95

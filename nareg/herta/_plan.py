@@ -22,11 +22,10 @@ import torch
 from nareg.errors import InputError
 from nareg.herta._features import Features
 from nareg.herta._inputs import TrainingInputs
-from nareg.herta._objective import SquaredError
+from nareg.herta._objective import BLOCK, SquaredError
 from nareg.herta._options import Optimizer, Sketched
 from nareg.herta._preconditioner import SKETCH, TOLERANCE, Preconditioner
 from nareg.herta._system import System
-from nareg.herta._unfolded import BLOCK
 
 #: Operations per second of one core: dense products, and Chebyshev steps on many columns.
 DENSE, SPARSE = 4e10, 4e9

@@ -23,11 +23,10 @@ from nareg.herta._coordinates import PreconditionedOptimizer, Values, checked_pa
 from nareg.herta._curvature import spectrum
 from nareg.herta._features import Device, Matrix, Nodes, Precision
 from nareg.herta._inputs import read_model
-from nareg.herta._objective import SquaredError, TrainingProblem
+from nareg.herta._objective import Implicit, SquaredError, TrainingProblem
 from nareg.herta._options import Sketched, Unfolding
 from nareg.herta._plan import Sizes, cheapest
 from nareg.herta._preconditioner import SKETCH, Preconditioner
-from nareg.herta._unfolded import Implicit
 
 KINDS = ("auto", "exact", "sketched")
 #: Accuracy of the solves that have to be accurate.

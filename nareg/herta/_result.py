@@ -13,8 +13,7 @@ from nareg.errors import InputError
 from nareg.herta._curvature import newton_decrement
 from nareg.herta._loop import Curve
 from nareg.herta._method import TrainingMethod
-from nareg.herta._objective import SquaredError
-from nareg.herta._unfolded import Implicit
+from nareg.herta._objective import Implicit, SquaredError
 from nareg.results import Status
 
 

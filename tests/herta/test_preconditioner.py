@@ -12,7 +12,7 @@ from nareg.errors import InputError
 from nareg.herta import _build as build
 from nareg.herta import _method as method
 from nareg.herta import _plan as cost_model
-from nareg.herta._unfolded import form
+from nareg.herta._objective import form
 from nareg.results import Status
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, fit, problem, propagated
 
