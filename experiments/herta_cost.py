@@ -72,7 +72,6 @@ def gradient(graph: Any, X: np.ndarray, s: Settings, rng: np.random.Generator) -
     import torch
 
     from nareg.herta import _inputs as inputs
-    from nareg.herta import _objective as losses
     from nareg.herta import _objective as objective
 
     system, features, index = inputs.read_model(graph, X, herta.Unfolding(s.lam), device=s.device)
@@ -83,7 +82,7 @@ def gradient(graph: Any, X: np.ndarray, s: Settings, rng: np.random.Generator) -
     for _ in range(2):
         before = system.products
         map_ = objective.Implicit(system, features, nodes)
-        target = losses.SquaredError(torch.zeros((index.size, s.classes), **place))
+        target = objective.SquaredError(torch.zeros((index.size, s.classes), **place))
         training = objective.TrainingProblem(map_, target, features, weight_decay=0.0, tol=1e-6)
         start = time.perf_counter()
         training.evaluate(W)
