@@ -37,6 +37,7 @@ SPREAD, UNLIKE = (0.9, 0.1), 10.0
 #: The model's standard deviations are stretched where the hidden readings' errors exceed them by this share.
 TOLERATED = 0.1
 #: A method is far behind where its mean squared error is so many times another's, and so many times without the noise's part.
+#: On five networks edge weights had half the squared error of the best single weight, or more.
 BEHIND, FIELD_BEHIND = 1.15, 2.0
 
 

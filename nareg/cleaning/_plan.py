@@ -12,7 +12,7 @@ Effort: TypeAlias = Literal["fast", "normal"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 #: Seconds of one core are ``SCALE N^STATIONS T^TIMES``, a third off at most for 9 x 500 to 140 x 365 and 36 x 8,759; without a
 #: model they grow with the readings. The least is for what is written.
-SCALE, STATIONS, TIMES, FAST, LEAST = 1e-3, 1.2, 0.72, 3e-6, 1.0
+SCALE, STATIONS, TIMES, FAST, LEAST = 6e-4, 1.2, 0.72, 3e-6, 1.0
 #: Numbers per station and time that are in memory at once: 360 were for 5 x 40,000 and 420 for 20 x 8,760.
 ARRAYS: dict[Effort, int] = {"fast": 20, "normal": 400}
 #: Longer than so many seconds, it is said what would make it shorter.
@@ -31,7 +31,7 @@ def plan(n: int, n_times: int, effort: Effort, parts: int = 1) -> str:
     Examples
     --------
     >>> plan(7, 2593, "normal")
-    '7 stations x 2,593 times: about 4 s.'
+    '7 stations x 2,593 times: about 3 s.'
     """
     seconds = LEAST + parts * (FAST * n * n_times if effort == "fast" else SCALE * n**STATIONS * n_times**TIMES)
     sentence = f"{plural(n, 'station')} x {plural(n_times, 'time')}: about {_span(seconds)}."

@@ -9,7 +9,8 @@ shows in the pooled spread of these ratios, per width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -50,12 +51,11 @@ WEIGHT = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Results of one shape: ``ratio`` (places, N) in pooled standard deviations, ``height`` in the model's unit."""
+    """Results of one shape: ``ratio`` (places, N) in pooled standard deviations."""
 
     name: str
     width: int
     ratio: np.ndarray
-    height: np.ndarray
 
     def covering(self, rows: int) -> np.ndarray:
         """(rows, N) largest ratio, in size, of any place of the shape that covers a step."""
@@ -111,13 +111,14 @@ def scans(seen: Others) -> list[Scan]:
                 & (places >= whitener.order)[:, None]
             )
             with np.errstate(divide="ignore", invalid="ignore"):
-                height = np.where(good, (score - (weights * total[:, None]).sum(axis=0)) / variance, 0.0)
-                ratio = np.where(good, height * np.sqrt(variance), 0.0)
+                ratio = np.where(good, (score - (weights * total[:, None]).sum(axis=0)) / np.sqrt(variance), 0.0)
             some = ratio[good]
             pooled = MAD_TO_STD * float(np.median(np.abs(some))) if some.size else 1.0
-            result.append(Scan(name, width, ratio / max(pooled, 1.0), height))
+            result.append(Scan(name, width, ratio / max(pooled, 1.0)))
     own = _own_spread(result, T, N)
-    return [replace(scan, ratio=scan.ratio / own) for scan in result]
+    for scan in result:  # in place: they are most of what a check has in memory
+        scan.ratio[:] /= own
+    return result
 
 
 def _own_spread(shapes: list[Scan], T: int, N: int) -> np.ndarray:
@@ -219,7 +220,7 @@ class LastingErrors:
         T = len(self.seen.white)
         if not self.shapes:
             return np.zeros(self.seen.white.shape)
-        covering = np.max([shape.covering(T) for shape in self.shapes], axis=0)
+        covering = reduce(np.maximum, (shape.covering(T) for shape in self.shapes))
         covering[covering < UNUSUAL * self.usual] = 0.0
         std = np.where(self.seen.std > 0, self.seen.std, 1.0)
         size = np.abs(uniform_filter1d(self.seen.residual, SMOOTHED, axis=0)) / std

@@ -45,7 +45,7 @@ def test_the_plan_is_said_before_the_work(network, caplog):
 
     with pytest.raises(KeyboardInterrupt):
         nareg.clean(*frames(network), progress=progress)
-    assert steps[0][0].startswith("10 stations x 160 times: about 2 s.")
+    assert steps[0][0].startswith("10 stations x 160 times: about 1 s.")
 
 
 def test_fast_fills_gaps_without_a_model_and_says_what_it_left_out(network, cleaned):

@@ -105,7 +105,7 @@ def test_convolution_is_a_toeplitz_product(rng):
 @pytest.mark.parametrize("width", [4, 5, 11])
 def test_covering_takes_the_largest_place_over_a_step(rng, width):
     rows = 23
-    scan = Scan("box", width, rng.standard_normal((rows - width + 1, 2)), np.zeros((rows - width + 1, 2)))
+    scan = Scan("box", width, rng.standard_normal((rows - width + 1, 2)))
     expected = [np.abs(scan.ratio[max(0, t - width + 1) : t + 1]).max(axis=0) for t in range(rows)]
     np.testing.assert_allclose(scan.covering(rows), expected)
 
@@ -135,21 +135,26 @@ def test_the_adjoint_is_the_transpose(slow, rng):
 
 
 @pytest.mark.parametrize("place", ["inside", "at the end"])
-def test_heights_are_generalized_least_squares(rng, place):
+def test_ratios_are_those_of_generalized_least_squares(rng, place):
+    """Up to the pooled spread and the station's own, which two places of one station share."""
     from scipy.linalg import toeplitz
 
     coordinates, readings = drawn(rng, 6, 120)
     residuals = compute_residuals(known_model(readings, coordinates))
     seen = others(residuals)
     scan = next(s for s in scans(seen) if s.name == "ramp" and s.width > 15)
-    start, i = 40 if place == "inside" else 120 - scan.width, 3
-    shape = np.zeros(120)
-    shape[start : start + scan.width] = np.linspace(1 / scan.width, 1, scan.width)
+    i, starts = 3, [20, 40 if place == "inside" else 120 - scan.width]
     covariance = covariances(residuals, residuals.usable)[:, i]
     C = toeplitz(covariance) + residuals.model.parameters.noise[i] * np.eye(120)
-    X = np.column_stack([shape, np.ones(120)])
-    expected = np.linalg.solve(X.T @ np.linalg.solve(C, X), X.T @ np.linalg.solve(C, seen.residual[:, i]))[0]
-    assert scan.height[start, i] == pytest.approx(expected, rel=2e-3)
+    expected = []
+    for start in starts:
+        X = np.column_stack([np.zeros(120), np.ones(120)])
+        X[start : start + scan.width, 0] = np.linspace(1 / scan.width, 1, scan.width)
+        variances = np.linalg.inv(X.T @ np.linalg.solve(C, X))
+        height = (variances @ X.T @ np.linalg.solve(C, seen.residual[:, i]))[0]
+        expected.append(height / np.sqrt(variances[0, 0]))
+    (first, second), (one, other) = scan.ratio[starts, i], expected
+    assert first * other == pytest.approx(second * one, rel=4e-3)
 
 
 def test_ratios_are_standard_normal_up_to_the_ends_of_slow_records(rng):
@@ -176,7 +181,7 @@ def test_a_course_that_the_fit_took_from_the_readings_is_no_drift(rng):
     course[:, 2] = 3 + 2 * season
     moved = replace(seen, white=seen.white + np.where(seen.observed, seen.whitener.apply(course), 0.0))
     for scan, other in zip(scans(seen), scans(moved), strict=True):
-        np.testing.assert_allclose(scan.height, other.height, atol=1e-8)
+        np.testing.assert_allclose(scan.ratio, other.ratio, atol=1e-8)
 
 
 @pytest.mark.parametrize(("stations", "scale"), [(8, 0.2), (150, 0.2), (150, 0.9)])
