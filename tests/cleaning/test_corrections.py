@@ -92,6 +92,14 @@ def test_a_correction_is_not_extrapolated(corrected, table):
     assert any("a correction is not extrapolated" in note for note in corrected.notes if note.startswith(DRIFTING))
 
 
+def test_no_method_is_judged_by_what_a_correction_gives(plain, corrected):
+    """It is fitted to the hidden readings too; a conversion of the unit is not."""
+    (suspect,) = (s for s in corrected.corrected if s.kind == "drift")
+    assert plain.hidden[3, suspect.columns].any()
+    assert not corrected.hidden[3, suspect.columns].any()
+    assert corrected.hidden[5].any()
+
+
 def test_nothing_is_corrected_where_most_stations_would_be(corrected):
     """The others are to say what is right: all stations bad is no case for a correction."""
     for count, expected in ((6, 6), (7, 0), (12, 0)):

@@ -51,9 +51,9 @@ def test_a_faint_drift_over_half_of_a_record():
     assert (suspect.station, suspect.kind) == (7, "drift")
 
 
-@pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True)])
+@pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True), (slice(60, 240), True)])
 def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, corrected):
-    """Which part of a record is wrong the majority of its readings says, or the levels of the others."""
+    """Which part is wrong that says to which the station returns, the majority of its readings, or the levels of the others."""
     coordinates, readings = case(2)
     readings[7, wrong] += 6
     (suspect,) = checked(readings, coordinates).suspects
