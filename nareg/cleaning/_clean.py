@@ -161,15 +161,16 @@ def _run(job: Job) -> Cleaned:
     screened = screen(job.y, job.spared)
     chosen = hide(np.where(screened, np.nan, job.y).T, job.share, job.rng).T
     model, quality, without, corrected = learn(job, chosen, FITTED)
+    values, off = corrections(corrected, job.y)
+    counted = chosen & ~(off > 0)  # a correction knows the reading and the others: to predict what it gives proves nothing
     if corrected:
-        values, _ = corrections(corrected, job.y)
         job = replace(job, network=replace(network, readings=replace(network.readings, values=values)))
         screened = screen(job.y, job.spared)
     if quality is not None and job.rules.threshold > 0:
         screened &= quality.flags == Flag.BAD
     usable = np.where(screened, np.nan, job.y)
     marks.append(perf_counter())
-    compared = compare(job, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable))
+    compared = compare(job, model, quality, screened | without, counted, np.where(chosen, np.nan, usable))
     predicted = {name: method.predicted for name, method in compared.methods.items()}
     errors = _compare.table(job.y, predicted if compared.hidden.enough else {}, compared.hidden)
     name, why = choose(job.y, predicted, compared.hidden)

@@ -30,10 +30,12 @@ COVERED = 0.3
 #: A shape counts for badness beyond so many times the clearest shape of a usual station.
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
-BEYOND, LEAST = 1.5, 6.0
+BEYOND, LEAST = 1.5, 5.0
 #: It is also suspect only beyond what the clearest of healthy stations passes in this share of networks, by the Gumbel law
 #: whose scale the quartiles of the stations' clearest shapes tell, drawn to its scale by chance as if by so many stations.
 ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10
+#: The median reading of an error is off by at least this share of its height; that of a ramp is by half.
+MOST = 0.2
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
 #: A station's own spread is measured with boxes that fit into the record so many times.
@@ -213,7 +215,18 @@ class LastingErrors:
     def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
         """The clearest error of every station that is suspect, the largest first."""
         suspected = np.flatnonzero(self.peaks > self.limit)
-        return sorted((self.clearest(int(i)) for i in suspected if i not in but), key=lambda error: -error.ratio)
+        errors = [self.clearest(int(i)) for i in suspected if i not in but]
+        return sorted((error for error in errors if self._lasts(error)), key=lambda error: -error.ratio)
+
+    def _lasts(self, error: Lasting) -> bool:
+        """Whether most readings of an error differ from the station's others as it says: spikes among them are none."""
+        own, there = self.seen.residual[:, error.station], self.seen.observed[:, error.station]
+        inside = np.zeros(own.size, dtype=bool)
+        inside[error.start : error.stop] = True
+        if not (there & ~inside).any():
+            return True
+        apart = np.median(own[there & inside]) - np.median(own[there & ~inside])
+        return bool(apart * np.sign(error.height) > MOST * abs(error.height))
 
     def badness(self) -> np.ndarray:
         """(rows, N) badness of all readings."""

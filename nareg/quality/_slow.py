@@ -12,7 +12,7 @@ from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting, tell
 from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, inside_is_wrong, responses
 from nareg.quality._others import Others, others
-from nareg.quality._residuals import Residuals
+from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault, Finding, Flag, count, duration, number, span
 from nareg.quality._swapped import SwappedPair, exchanges
 
@@ -229,7 +229,15 @@ def _drift(residuals: Residuals, seen: Others, error: Lasting) -> Finding:
     finding = Finding(
         error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), abs(shift), right, std
     )
-    if inside_is_wrong(residuals, seen, error):
+    if _returned(seen, error) or inside_is_wrong(residuals, seen, error):
         return finding
     unknown = f"{evidence} They are not to be corrected: nothing says that these readings, and not the others, are wrong."
     return replace(finding, evidence=unknown, corrected=None, corrected_std=None)
+
+
+def _returned(seen: Others, error: Lasting) -> bool:
+    """Whether a station reads after an error as it did before: then what is between is wrong."""
+    own, there = seen.residual[:, error.station], seen.observed[:, error.station]
+    before, after = (own[part][there[part]] for part in (slice(error.start), slice(error.stop, None)))
+    enough = min(before.size, after.size) >= FEWEST
+    return enough and bool(2 * abs(np.median(after) - np.median(before)) < abs(error.height))

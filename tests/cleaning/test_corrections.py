@@ -92,6 +92,14 @@ def test_a_correction_is_not_extrapolated(corrected, table):
     assert any("a correction is not extrapolated" in note for note in corrected.notes if note.startswith(DRIFTING))
 
 
+def test_no_method_is_judged_by_what_a_correction_gives(plain, corrected):
+    """It is fitted to the hidden readings too; a conversion of the unit is not."""
+    (suspect,) = (s for s in corrected.corrected if s.kind == "drift")
+    assert plain.hidden[3, suspect.columns].any()
+    assert not corrected.hidden[3, suspect.columns].any()
+    assert corrected.hidden[5].any()
+
+
 def test_nothing_is_corrected_where_most_stations_would_be(corrected):
     """The others are to say what is right: all stations bad is no case for a correction."""
     for count, expected in ((6, 6), (7, 0), (12, 0)):
@@ -160,7 +168,8 @@ def test_tomorrow_keeps_what_is_dismissed_and_corrects_nothing(table, places, tm
     applied.append(tmp_path)
     flags = pd.read_csv(tmp_path / "flags.csv", index_col=0)
     assert len(flags) == len(table)
-    assert set(np.unique(flags.to_numpy())) <= {"ok", "gap", "not checked", "suspect"}
+    assert set(np.unique(flags.drop(columns=DRIFTING).to_numpy())) <= {"ok", "gap", "not checked", "suspect"}
+    assert (flags[DRIFTING].iloc[270:320] == "drift suspect").mean() > 0.8  # it was dismissed later
     with pytest.raises(InputError, match="has other flags than 'qartod'"):
         nareg.cleaning.apply(model, table).append(tmp_path)
     drifting = nareg.cleaning.apply(model, table, recipe=Recipe(quality={"correct": True}))

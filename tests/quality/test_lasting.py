@@ -31,9 +31,29 @@ def test_spikes_in_a_row_are_no_drift(seed):
     assert {(s.station, s.kind) for s in checked(readings, coordinates).suspects} == {(7, "spikes")}
 
 
-@pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True)])
+@pytest.mark.parametrize(("seed", "spiking", "missing"), [(3, 0.15, 0.5), (7, 0.25, 0.65)])
+def test_a_few_readings_with_many_spikes_among_them_are_no_drift(seed, spiking, missing):
+    coordinates, readings = case(seed)
+    rng = np.random.default_rng(seed + 50)
+    at = rng.random(T) < spiking
+    readings[7, at] += rng.choice([-1, 1], at.sum()) * rng.uniform(5, 9, at.sum())
+    readings[7, rng.random(T) < missing] = np.nan
+    suspects = checked(readings, coordinates).suspects
+    assert "drift" not in {s.kind for s in suspects}
+    assert 7 in {s.station for s in suspects}
+
+
+def test_a_faint_drift_over_half_of_a_record():
+    """Five times its standard error: no healthy station is as clear, and the network's own limit is lower."""
+    coordinates, readings = case(5)
+    readings[7, 100:250] += np.linspace(0, 1.5, 150)
+    (suspect,) = checked(readings, coordinates).suspects
+    assert (suspect.station, suspect.kind) == (7, "drift")
+
+
+@pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True), (slice(60, 240), True)])
 def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, corrected):
-    """Which part of a record is wrong the majority of its readings says, or the levels of the others."""
+    """Which part is wrong that says to which the station returns, the majority of its readings, or the levels of the others."""
     coordinates, readings = case(2)
     readings[7, wrong] += 6
     (suspect,) = checked(readings, coordinates).suspects
