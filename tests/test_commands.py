@@ -71,6 +71,8 @@ RUN_ELSEWHERE = {"your-file.md"}
 NOT_RUN = {
     "nareg reproduce ": "hours; tests/experiments runs quick settings, and below names and settings are read",
     "nareg datasets fetch ": "needs the network; tests/datasets/test_fetch.py fetches from a server of its own",
+    "nareg inspect metadatafile.csv ": "MetObs' files, which tests/io/test_files_as_published.py reads",
+    "nareg clean metadatafile.csv ": "the same",
     "nareg datasets export NAME": "a placeholder",
     "nareg datasets info NAME": "a placeholder",
     "nareg clean stations.csv readings.csv --out ": "a minute; the same command with a unit is run",
