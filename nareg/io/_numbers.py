@@ -23,27 +23,6 @@ UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
 
 #: A word per so many numbers of a column is a slip, in a table of so many rows.
 RARE, MANY = 30, 100
-#: So few cells are numbers sooner than pandas is imported.
-FEW = 20_000
-
-
-def _plain(cell: str) -> float:
-    """A number in plain ASCII; NaN for anything else."""
-    try:
-        return float(cell) if cell.isascii() and "_" not in cell else float("nan")
-    except ValueError:
-        return float("nan")
-
-
-def _many(cells: np.ndarray) -> np.ndarray:
-    """The same of many cells."""
-    import pandas as pd
-
-    values = np.array(pd.to_numeric(cells, errors="coerce"), dtype=float)
-    if pd.__version__ < "3":  # it misses the nearest float64 of every third number
-        finite = np.isfinite(values)
-        values[finite] = cells[finite].astype(float)
-    return values
 
 
 class OddCells(Protocol):
@@ -87,13 +66,18 @@ class Numbers:
 
     def convert(self, cells: np.ndarray, row: int = 0, column: int = 0) -> np.ndarray:
         """Float64 of an object array (R, C) of texts, whose first cell is at this row and column of the table."""
+        import pandas as pd
+
         flat = cells.ravel()
         commas = [i for i, cell in enumerate(flat.tolist()) if "," in cell and "." not in cell] if self.comma else []
         pointed = flat
         if commas:
             pointed = flat.copy()
             pointed[commas] = [cell.replace(",", ".", 1) for cell in flat[commas].tolist()]
-        values = np.array([_plain(cell) for cell in pointed.tolist()]) if pointed.size <= FEW else _many(pointed)
+        values = np.array(pd.to_numeric(pointed, errors="coerce"), dtype=float)
+        if pd.__version__ < "3":  # it misses the nearest float64 of every third number
+            finite = np.isfinite(values)
+            values[finite] = pointed[finite].astype(float)
         width = max(cells.shape[1], 1)
         at = lambda i: self.where(row + int(i) // width, column + int(i) % width)  # noqa: E731
         read = [i for i, failed in zip(commas, np.isnan(values[commas]).tolist(), strict=True) if not failed] if commas else []

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nareg.io._numbers import NUMBER, _many, _plain
-from tests.helpers import examples
+from nareg.io._numbers import NUMBER
 
 
 @pytest.mark.parametrize("cell", ["1", "-1.", "+.5", "1.25e-3", "1e5", "007"])
@@ -20,16 +17,6 @@ def test_numbers(cell):
 @pytest.mark.parametrize("cell", ["", ".", "1..2", "e5", "1e", "1.2.3", "0x10", "١"])
 def test_no_numbers(cell):
     assert not NUMBER.fullmatch(cell)
-
-
-@given(
-    st.lists(
-        st.text("0123456789+-.eE_ xXinfatyNI,١\t", max_size=9) | st.sampled_from(["inf", "-Infinity", "nan", "1e400", " 5"])
-    )
-)
-@examples(50, 500)
-def test_few_cells_are_the_numbers_of_many(cells):
-    np.testing.assert_array_equal([_plain(cell) for cell in cells], _many(np.array(cells, dtype=object)))
 
 
 def test_a_million_digits_that_are_no_number_are_read_once():
