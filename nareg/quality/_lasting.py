@@ -149,6 +149,7 @@ class Lasting(Fault):
 
     shape: str
     height: float
+    middle: float  # median error of its readings
     course: np.ndarray = field(compare=False)
     std: np.ndarray = field(compare=False)
 
@@ -182,14 +183,16 @@ class LastingErrors:
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
         height = self._height(station, shape, start)
         course = self._course(station, start, start + shape.width)
-        return Lasting(station, start, start + shape.width, float(self.peaks[station]), shape.name, height, *course)
+        return Lasting(station, start, start + shape.width, float(self.peaks[station]), shape.name, *height, *course)
 
-    def _height(self, station: int, shape: Scan, start: int) -> float:
-        """The height by least squares of whole residuals: the ratio caps them, and a jump is their largest."""
+    def _height(self, station: int, shape: Scan, start: int) -> tuple[float, float]:
+        """The height by least squares of whole residuals (the ratio caps them, and a jump is their largest), and the median."""
         error = np.zeros((len(self.seen.white), 1))
         error[start : start + shape.width, 0] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
         shapes, residual = self._white(station, error)
-        return float(np.linalg.lstsq(shapes, residual, rcond=None)[0][0])
+        height, *taken = np.linalg.lstsq(shapes, residual, rcond=None)[0]
+        left = (self.seen.residual[:, station] - self.seen.slow @ taken)[start : start + shape.width]
+        return float(height), float(np.median(left[self.seen.observed[start : start + shape.width, station]]))
 
     def _white(self, station: int, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Errors (T, n) beside what the fit took, and the station's residual, as white noise where there are readings."""
@@ -216,17 +219,8 @@ class LastingErrors:
         """The clearest error of every station that is suspect, the largest first."""
         suspected = np.flatnonzero(self.peaks > self.limit)
         errors = [self.clearest(int(i)) for i in suspected if i not in but]
-        return sorted((error for error in errors if self._lasts(error)), key=lambda error: -error.ratio)
-
-    def _lasts(self, error: Lasting) -> bool:
-        """Whether most readings of an error differ from the station's others as it says: spikes among them are none."""
-        own, there = self.seen.residual[:, error.station], self.seen.observed[:, error.station]
-        inside = np.zeros(own.size, dtype=bool)
-        inside[error.start : error.stop] = True
-        if not (there & ~inside).any():
-            return True
-        apart = np.median(own[there & inside]) - np.median(own[there & ~inside])
-        return bool(apart * np.sign(error.height) > MOST * abs(error.height))
+        lasts = [error for error in errors if error.middle * np.sign(error.height) > MOST * abs(error.height)]
+        return sorted(lasts, key=lambda error: -error.ratio)
 
     def badness(self) -> np.ndarray:
         """(rows, N) badness of all readings."""

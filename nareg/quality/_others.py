@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.ndimage import correlate1d
 
 from nareg.quality._residuals import Residuals
 from nareg.spacetime import run
@@ -31,8 +30,9 @@ from nareg.spacetime import run
 LARGEST = 5.0
 #: The others say nothing of a station where they leave this share of the field's variance.
 NOTHING = 0.97
-#: Bad readings count as slow errors where most of those up to so many steps around are bad to the same side; spikes do not.
-AROUND = 7
+#: Bad readings are spikes, which say nothing of slow errors, where the median error up to so many steps around is less than
+#: this share of theirs.
+AROUND, SHARED = 7, 0.5
 #: Orders of the autoregressions: at most so many, and this share of the record.
 HIGHEST, SHARE = 48, 0.1
 
@@ -161,7 +161,8 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
     conditional = covariances(residuals, usable)
     own = np.where(usable, (y - done.x) / noise, 0.0)
     prediction = done.x - convolve(conditional, own)
-    counted = judged & np.isfinite(y) & ~residuals.frozen & ~_spiky(residuals)
+    counted = judged & np.isfinite(y) & ~residuals.frozen
+    counted &= ~_spiky(residuals.bad, np.where(counted, y - prediction, np.nan))
     residual = np.where(counted, y - prediction, done.x - prediction)
     covariance = conditional.copy()
     covariance[0] += np.where(judged, noise, 0.0)
@@ -171,12 +172,14 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
     return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted, slow)
 
 
-def _spiky(residuals: Residuals) -> np.ndarray:
-    """(rows, N) bad readings that most around them do not follow."""
-    there = np.isfinite(residuals.y)
-    sides = np.where(residuals.bad & there, np.sign(residuals.scores), 0.0)
-    near, known = (correlate1d(part, np.ones(2 * AROUND + 1), axis=0, mode="constant") for part in (sides, there.astype(float)))
-    result: np.ndarray = residuals.bad & (2 * sides * near <= known)
+def _spiky(bad: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """(rows, N) ``bad`` readings whose error, NaN where there is none, the median one around them does not share."""
+    rows, stations = np.nonzero(bad & np.isfinite(error))
+    padded = np.pad(error, ((AROUND, AROUND), (0, 0)), constant_values=np.nan)
+    middle = np.nanmedian(padded[rows[:, None] + np.arange(2 * AROUND + 1), stations[:, None]], axis=1)
+    own = error[rows, stations]
+    result = np.zeros(bad.shape, dtype=bool)
+    result[rows, stations] = np.sign(own) * middle < SHARED * np.abs(own)
     return result
 
 
