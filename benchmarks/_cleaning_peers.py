@@ -6,6 +6,7 @@ readings.csv and stations.csv.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import sys
@@ -22,7 +23,9 @@ def saqc(folder: Path) -> None:
 
     checked = SaQC(pd.read_csv(folder / "readings.csv", index_col=0, parse_dates=True))
     for name in list(checked.data.columns):
-        checked = checked.flagUniLOF(name).flagConstants(name, window=8, thresh=0)
+        with contextlib.suppress(IndexError):  # SaQC 2.9.1 cannot score some short series
+            checked = checked.flagUniLOF(name)
+        checked = checked.flagConstants(name, window=8, thresh=0)
         checked = checked.processGeneric(name, func=lambda y: y).interpolateByRolling(name, window=13, min_periods=1)
     checked.data.to_pandas().to_csv(folder / "saqc.csv")
 

@@ -30,7 +30,7 @@ COVERED = 0.3
 #: A shape counts for badness beyond so many times the clearest shape of a usual station.
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
-BEYOND, LEAST = 1.5, 5.0
+BEYOND, LEAST = 1.5, 5.5
 #: It is also suspect only beyond what the clearest of healthy stations passes in this share of networks, by the Gumbel law
 #: whose scale the quartiles of the stations' clearest shapes tell, drawn to its scale by chance as if by so many stations.
 ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10

@@ -44,9 +44,9 @@ def test_a_few_readings_with_many_spikes_among_them_are_no_drift(seed, spiking, 
 
 
 def test_a_faint_drift_over_half_of_a_record():
-    """Five times its standard error: no healthy station is as clear, and the network's own limit is lower."""
+    """Below six standard errors: no healthy station is as clear, and the network's own limit is lower."""
     coordinates, readings = case(5)
-    readings[7, 100:250] += np.linspace(0, 1.5, 150)
+    readings[7, 100:250] += np.linspace(0, 1.65, 150)
     (suspect,) = checked(readings, coordinates).suspects
     assert (suspect.station, suspect.kind) == (7, "drift")
 
