@@ -23,7 +23,7 @@ def saqc(folder: Path) -> None:
 
     checked = SaQC(pd.read_csv(folder / "readings.csv", index_col=0, parse_dates=True))
     for name in list(checked.data.columns):
-        with contextlib.suppress(IndexError):  # SaQC 2.9.1 cannot score some short series
+        with contextlib.suppress(IndexError, ValueError):  # SaQC 2.9.1 cannot score some series
             checked = checked.flagUniLOF(name)
         checked = checked.flagConstants(name, window=8, thresh=0)
         checked = checked.processGeneric(name, func=lambda y: y).interpolateByRolling(name, window=13, min_periods=1)

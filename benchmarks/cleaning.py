@@ -148,9 +148,10 @@ def main() -> None:
             said = ", ".join(f"{peer} {seconds:.3g}" for peer, seconds in others.items())
         lines.append(f"| {WHAT[job]} | {job} | {now:.3g} | {f'{before[0]:.3g}' if before else ''} | {least:.2g} | {said} |")
         print(lines[-1], flush=True)
-    if options.record:
+    if options.record:  # rows of other jobs stay
         stored = json.loads(RECORD.read_text())
-        stored["tables"][NAME] = lines
+        rows = {line.split(" | ")[1]: line for line in (*stored["tables"].get(NAME, [])[2:], *lines[2:])}
+        stored["tables"][NAME] = [*lines[:2], *(rows[job] for job in JOBS if job in rows)]
         RECORD.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
 
 
