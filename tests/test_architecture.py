@@ -128,6 +128,20 @@ def test_nothing_but_the_command_that_runs_them_imports_the_experiments():
     assert users <= {"cli.reproduce"}
 
 
+def test_no_module_gives_a_constant_two_values():
+    """Two files that were joined had a limit each, of one name: the first was lost without a word."""
+    for name, tree in modules():
+        constants = [
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for part in node.targets
+            for target in ast.walk(part)
+            if isinstance(target, ast.Name) and target.id.isupper() and not target.id.startswith("_")
+        ]
+        assert len(constants) == len(set(constants)), name
+
+
 def test_no_public_function_shadows_its_module():
     """``nareg.design.prony`` is the function for every importer, whatever was imported before."""
     for part in ("baselines", "design", "filters", "gnn", "herta", "quality", "spacetime", "spectral", "unlearning"):

@@ -111,7 +111,7 @@ class SystemSequence:
 
 
 #: Levels of an earlier w are replaced when they need this many times the iterations of new ones, and some more.
-STALE, MORE = 2, 5
+WORN, MORE = 2, 5
 #: Iterations of new levels; beyond, the solve has failed.
 LEVELS_ITERATIONS = 500
 
@@ -178,7 +178,7 @@ class LevelSequence(ABC):
         elif self._fresh:
             reached = self._run(rhs, x0, LEVELS_ITERATIONS)
         else:
-            reached = self._run(rhs, x0, STALE * self._usual + MORE)
+            reached = self._run(rhs, x0, WORN * self._usual + MORE)
             if reached.status is Status.MAX_ITERATIONS:
                 reached = self._with_new_levels(rhs, reached.x)
         if reached.status is not Status.CONVERGED:

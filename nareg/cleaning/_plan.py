@@ -20,8 +20,8 @@ PATIENCE = 600
 
 #: What is said of little effort.
 LEFT_OUT = (
-    "Effort is fast: the best of quick methods is used. No model is fitted, and no station is checked, so that only stuck and "
-    "absurd readings are flagged."
+    "Effort is fast: the best of quick methods is used. No model is fitted, no covariate or series is followed, and no station "
+    "is checked, so that only stuck and absurd readings are flagged."
 )
 
 

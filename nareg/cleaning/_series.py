@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ from nareg.io import Readings, Recipe, SeveralQuantities
 
 #: Columns that are series at most: more are stations.
 MOST = 20
+#: A straight line goes over gaps of so many steps of a series: what is beyond, only the series knows.
+LONGEST = 4
+#: A series whose step is more than so many of the readings' is said to be coarse.
+COARSE = 3
 
 
 def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | None) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -38,7 +43,11 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
         own, times = own.astype(float), times.astype(float)
         slack = float(np.median(np.diff(own))) if len(own) > 1 else 0.0
         notes += table.notes
-        for name, row in zip(table.names, table.values, strict=True):
+        if len(own) > 1 and len(times) > 1 and slack > COARSE * float(np.median(np.diff(times))):
+            notes.append(f"{named} is coarser than the readings: between its times it is a straight line.")
+        # of one place the name is the column's, where the table is named by its file
+        names = (table.quantity,) if len(table.names) == 1 and table.quantity else table.names
+        for name, row in zip(names, table.values, strict=True):
             known = np.flatnonzero(np.isfinite(row))
             if name in result:
                 raise InputError(f"{named}: there is another series {name!r}: rename one.")
@@ -48,6 +57,14 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
                     f"{named}: {name!r} has values {there}, and the readings go from {readings.times[0]} to "
                     f"{readings.times[-1]}: pass one for all their times."
                 )
+            gaps = np.diff(own[known], append=own[known[-1]])
+            longest = int(np.argmax(gaps))
+            if gaps[longest] > LONGEST * slack:
+                first, last = (table.times[int(known[longest + k])] for k in (0, 1))
+                raise InputError(
+                    f"{named}: {name!r} has no value between {first} and {last}: fill it in, or leave the series out. A "
+                    "straight line there would be taken for what it says."
+                )
             result[name] = np.interp(times, own[known], row[known])[None]
     return result, notes
 
@@ -55,7 +72,16 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
 def _table(source: Any, recipe: Recipe | None) -> Readings:
     own = Recipe() if recipe is None else Recipe(missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
     read = io.read_readings if isinstance(source, (str, os.PathLike)) else io.readings_from_frame
+
+    def of(own: Recipe) -> Readings:
+        try:
+            return read(source, recipe=own)
+        except SeveralQuantities as several:  # of one place
+            return read(source, several.names, recipe=own)
+
     try:
-        return read(source, recipe=own)
-    except SeveralQuantities as several:  # of one place
-        return read(source, several.names, recipe=own)
+        return of(own)
+    except InputError as error:  # times with offsets of their own, such as a reanalysis in UTC beside local readings
+        if own.zone is None or "offsets of their own" not in str(error):
+            raise
+        return of(replace(own, zone=None))

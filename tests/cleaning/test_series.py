@@ -86,3 +86,25 @@ def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
     assert "there is another series 't2m': rename one" in refused(series, series)
     assert "times of two kinds" in refused(series.reset_index(drop=True).rename_axis("time"))
     assert "'t2m' has values at no time" in refused(series.assign(t2m=np.nan))
+    hole = series.copy()
+    hole.iloc[50:60, 0] = np.nan  # where the network is silent a straight line would be taken for what the series says
+    assert "'t2m' has no value between 2024-05-05 02:00:00 and 2024-05-06 00:00:00: fill it in" in refused(hole)
+
+
+def test_a_series_in_utc_beside_readings_in_local_time_and_of_one_place(tables, tmp_path):
+    readings, places, series, _ = tables
+    readings.set_axis(readings.index + pd.Timedelta("2h")).to_csv(tmp_path / "local.csv")
+    utc = series[["t2m"]].assign(latitude=48.0, longitude=-3.0)
+    utc.set_axis(utc.index.tz_localize("UTC")).rename_axis("valid_time").to_csv(tmp_path / "point.csv")
+    places.rename_axis("station").to_csv(tmp_path / "stations.csv")
+    recipe = Recipe(zone="+02:00", series=(str(tmp_path / "point.csv"),))
+    network = assemble(tmp_path / "local.csv", tmp_path / "stations.csv", recipe=recipe)
+    values = network.covariates["t2m"][0]
+    np.testing.assert_allclose(values[:-1:2], series["t2m"].to_numpy()[:-1], rtol=1e-9)
+
+
+def test_a_coarse_series_is_said_to_be_a_straight_line_between_its_times(tables):
+    readings, places, series, _ = tables
+    daily = series.iloc[[*range(0, 240, 12), len(series) - 1]]
+    notes = nareg.cleaning.assemble(readings, places, series=[daily]).notes
+    assert any("is coarser than the readings: between its times it is a straight line" in note for note in notes)

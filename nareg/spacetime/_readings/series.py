@@ -20,6 +20,8 @@ from nareg.spacetime._readings.covariates import CONSTANT, helpful
 STRETCHES = 20
 #: Readings per function of time that a station needs to have a say.
 FEWEST = 3
+#: A straight line goes over gaps of so many steps: what is beyond, only the series knows.
+LONGEST = 4
 #: Shifts in time of a series that tell what a coefficient is where there is nothing to follow.
 SHIFTS = 8
 
@@ -152,5 +154,11 @@ def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
     if np.isinf(values).any() or known.sum() < 2 or not (known[0] and known[-1]):
         raise InputError(
             f"covariates[{name!r}] has no finite value at the first or the last time: fill it in, or omit the covariate."
+        )
+    gaps, step = np.diff(seconds[known]), float(np.median(np.diff(seconds)))
+    if gaps.max() > LONGEST * step and gaps.max() > float(np.diff(seconds).max()):
+        raise InputError(
+            f"covariates[{name!r}] has no value at {int(gaps.max() / step) - 1} times in a row: fill it in, or omit it. A "
+            "straight line there would be taken for what it says."
         )
     return np.interp(seconds, seconds[known], values[known])
