@@ -73,15 +73,11 @@ def _table(source: Any, recipe: Recipe | None) -> Readings:
     own = Recipe() if recipe is None else Recipe(missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
     read = io.read_readings if isinstance(source, (str, os.PathLike)) else io.readings_from_frame
 
-    def of(own: Recipe) -> Readings:
+    def of(zone: str | None) -> Readings:
         try:
-            return read(source, recipe=own)
+            return read(source, recipe=replace(own, zone=zone))
         except SeveralQuantities as several:  # of one place
-            return read(source, several.names, recipe=own)
+            return read(source, several.names, recipe=replace(own, zone=zone))
 
-    try:
-        return of(own)
-    except InputError as error:  # times with offsets of their own, such as a reanalysis in UTC beside local readings
-        if own.zone is None or "offsets of their own" not in str(error):
-            raise
-        return of(replace(own, zone=None))
+    table = of(None)  # times may have offsets of their own, such as a reanalysis in UTC beside local readings
+    return table if own.zone is None or table.zone is not None else of(own.zone)

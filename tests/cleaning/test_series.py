@@ -101,6 +101,10 @@ def test_a_series_in_utc_beside_readings_in_local_time_and_of_one_place(tables, 
     network = assemble(tmp_path / "local.csv", tmp_path / "stations.csv", recipe=recipe)
     values = network.covariates["t2m"][0]
     np.testing.assert_allclose(values[:-1:2], series["t2m"].to_numpy()[:-1], rtol=1e-9)
+    local = utc[["t2m"]].set_axis(utc.index + pd.Timedelta("2h"))  # without offsets the zone holds for it, too
+    local.rename_axis("time").to_csv(tmp_path / "point.csv")
+    network = assemble(tmp_path / "local.csv", tmp_path / "stations.csv", recipe=recipe)
+    np.testing.assert_allclose(network.covariates["t2m"][0], values)
 
 
 def test_a_coarse_series_is_said_to_be_a_straight_line_between_its_times(tables):
