@@ -12,6 +12,7 @@ import numbers
 import os
 import stat
 import sys
+import threading
 import tokenize
 import zipfile
 from collections.abc import Collection, Iterator
@@ -34,6 +35,8 @@ NPY_HEADER = 128
 #: Flag of an encrypted member.
 ENCRYPTED = 0x1
 
+#: Python 3.11 counts the depth of what it parses for all threads at once, and raises SystemError where two parse (gh-106905).
+_PARSING = threading.Lock()
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 #: Bytes of the facts beside the arrays of a design: so many, and so many times the size of the file.
 FACTS, SHARE = 2**24, 16
@@ -91,7 +94,8 @@ class Npz:
         """One array."""
         checks.memory(f"the array {name!r} in {self._path}", self.headers[name].n_bytes, alternative="take a part of it")
         with self._archive.open(f"{name}.npy") as handle:
-            return _array(handle, f"{self._path}: array {name!r}")
+            what = f"{self._path}: array {name!r}"
+            return _array(handle, header_of(handle, self._archive.getinfo(f"{name}.npy").file_size, what), what)
 
     def pieces(self, name: str, count: int) -> Iterator[np.ndarray]:
         """One array of one dimension, so many of its numbers at a time."""
@@ -133,8 +137,7 @@ def read_npy(path: str | os.PathLike[str], opened: IO[bytes] | None = None) -> n
         handle.seek(0)
         header = header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}", more=True)
         checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
-        handle.seek(0)
-        return _array(handle, str(path))
+        return _array(handle, header, str(path))
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, by_columns: bool = False) -> bytes:
@@ -149,8 +152,12 @@ def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
     with read_errors(f"{path} cannot be read", "write it again"):
         refuse_special(path)
         with open(path, "rb") as handle:
-            header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}")
-        return checked_texts(np.load(path, mmap_mode="r", allow_pickle=False), str(path))
+            header = header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}")
+            if not header.n_bytes:  # nothing to map
+                return np.empty(header.shape, header.dtype)
+            order: Any = "F" if header.by_columns else "C"
+            array = np.memmap(handle, header.dtype, "r", handle.tell(), header.shape, order)
+        return checked_texts(array, str(path))
 
 
 def refuse_special(path: str | os.PathLike[str]) -> None:
@@ -176,7 +183,8 @@ def header_of(handle: IO[bytes], size: int, what: str, *, more: bool = False) ->
         raise InputError(f"{what} has version {version} of NumPy's format: write it again as numbers or texts.")
     counted = _Counted(handle)
     try:
-        shape, by_columns, dtype = _HEADERS[version](counted)
+        with _PARSING:
+            shape, by_columns, dtype = _HEADERS[version](counted)
     except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError) as error:
         raise InputError(f"{what} has a header that cannot be read ({type(error).__name__}): it is damaged.") from None
     if dtype.hasobject:
@@ -206,8 +214,12 @@ class _Counted:
         return data
 
 
-def _array(handle: Any, what: str) -> np.ndarray:
-    return checked_texts(np.lib.format.read_array(handle, allow_pickle=False), what)
+def _array(handle: Any, header: Header, what: str) -> np.ndarray:
+    """The numbers behind a header."""
+    data = np.empty(header.n_bytes, np.uint8)
+    if handle.readinto(data.data) != header.n_bytes:
+        raise InputError(f"{what} is cut off: copy or write it again.")
+    return checked_texts(np.ndarray(header.shape, header.dtype, data, order="F" if header.by_columns else "C"), what)
 
 
 def checked_texts(array: np.ndarray, what: str) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -13,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import nareg
 from nareg import design, filters, gnn, spacetime, spectral
+from nareg._storage import array_files
 from tests.hardening.calls import CALLS
 from tests.hardening.problems import problem
 from tests.spacetime import reference
@@ -176,3 +179,37 @@ def test_a_graph_on_disk(tmp_path):
     expected = filters.denoise(G, np.ones(120), Y).x
     for out in outs:
         np.testing.assert_allclose(np.load(out), expected, atol=1e-6)
+
+
+class Phoenix:
+    """A circle that lets other threads run whenever the garbage collector finds it, and rises again."""
+
+    rises = True
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        time.sleep(0)
+        if Phoenix.rises:
+            Phoenix()
+
+
+def test_headers_of_arrays(tmp_path):
+    """Python 3.11 fails where a thread parses a header while garbage is collected in the parser of another."""
+    np.save(tmp_path / "y.npy", Y)
+    np.savez(tmp_path / "y.npz", Y=Y)
+
+    def read():
+        for _ in range(20):
+            array_files.map_npy(tmp_path / "y.npy")
+            array_files.read_npz(tmp_path / "y.npz")
+
+    usual = gc.get_threshold()
+    gc.set_threshold(1)
+    Phoenix()
+    try:
+        together([read] * THREADS)
+    finally:
+        Phoenix.rises = False
+        gc.set_threshold(*usual)

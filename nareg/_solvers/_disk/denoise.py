@@ -25,6 +25,7 @@ from nareg._solvers._disk import kernels
 from nareg._solvers._disk.streaming import column_blocks
 from nareg._solvers._disk.system import SMALLEST, StoredSystem, system
 from nareg._solvers.iterate import Callback, Monitor
+from nareg._storage.array_files import map_npy
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.signals import ColumnBlock, NodeVectors, SignalFile, refuse_output, signal_writer
 from nareg.results import Solution, Status
@@ -67,7 +68,7 @@ def denoise(
     slowest = max(results, key=lambda result: result[0])
     worst = next((status for _, _, status, _ in results if status is not Status.CONVERGED), Status.CONVERGED)
     return Solution(
-        x=np.load(out, mmap_mode="r"),
+        x=map_npy(out),
         status=worst,
         method=f"cg on disk, {len(blocks)} block{'s' if len(blocks) > 1 else ''} of columns",
         iterations=slowest[0],

@@ -21,6 +21,7 @@ import numpy as np
 
 from nareg._core import checks
 from nareg._solvers._disk import kernels
+from nareg._storage.array_files import map_npy
 from nareg._storage.graph_files import Rows, StoredGraph
 from nareg._storage.signals import ColumnBlock, NodeVectors, SignalFile, refuse_output, signal_writer
 from nareg.errors import TooLargeError
@@ -131,7 +132,7 @@ def propagate(
                     root = np.sqrt(_with_loops(degrees[place], loops)[0])[:, None]
                     write(place, columns, V[place] * root.astype(V.dtype))
                 del V
-    return np.load(out, mmap_mode="r")
+    return map_npy(out)
 
 
 def _horner(

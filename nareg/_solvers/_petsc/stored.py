@@ -17,6 +17,7 @@ from nareg._solvers._petsc.rows import parallel_writer, vector_rows
 from nareg._solvers.backends import Petsc
 from nareg._solvers.engines import allowed
 from nareg._solvers.iterate import Callback
+from nareg._storage.array_files import map_npy
 from nareg._storage.graph_files import StoredGraph
 from nareg._storage.signals import SignalFile, refuse_output
 from nareg.errors import InputError, SingularSystemError, SolverError
@@ -76,7 +77,7 @@ def denoise(
         if comm.size > 1:
             label = label.replace("PETSc", f"PETSc on {comm.size} ranks, {100 * cut:.3g} % of edges between them")
         return Solution(
-            x=np.load(out, mmap_mode="r"),
+            x=map_npy(out),
             status=result.status,
             method=label + (f" [{result.note}]" if result.note else ""),
             iterations=result.iterations,
@@ -130,7 +131,7 @@ def propagate(
                 progress(Progress("products", k, coefficients.size - 1, k / (coefficients.size - 1)))
         with parallel_writer(out, source.shape, source.dtype) as write:
             write(first, layout.to_file(np.array(Z.getDenseArray())))
-        return np.load(out, mmap_mode="r")
+        return map_npy(out)
 
 
 def normalized(A: Any, loops: bool) -> Any:
