@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.linalg import eigsh
 
+from nareg._solvers.eigenvalues import DENSE, extreme_eigenvalue, start_vector
 from nareg._solvers.factorization import Factor, factorize
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Powers of the operator that a field may have.
 SMOOTHNESS = (1, 2)
+#: Smooth modes of the graph that hard systems are solved on by themselves.
+MODES = 64
 
 
 class FieldFamily:
@@ -36,6 +40,17 @@ class FieldFamily:
         self.i, self.j = upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64)
         self._entries = [self._on_pattern(matrix) for matrix in (self.L, power)[:smoothness]]
         self._elimination: Elimination | None = None
+
+    @cached_property
+    def modes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smoothest eigenvectors of the Laplacian, (N, modes), and their eigenvalues."""
+        count = min(MODES, self.n)
+        if self.n <= DENSE:
+            values, vectors = np.linalg.eigh(self.L.toarray())
+            return vectors[:, :count], np.maximum(values[:count], 0.0)
+        # the shift is below all eigenvalues, so that the factor exists
+        values, vectors = eigsh(sp.csc_array(self.L), count, sigma=-1e-3, v0=start_vector(self.n))
+        return vectors, np.maximum(values, 0.0)
 
     def of(self, stations: np.ndarray) -> FieldFamily:
         """The family on the graph of some stations. A field reaches as far as on the whole but for the part's margin."""
@@ -107,6 +122,20 @@ class GraphField:
     @property
     def n(self) -> int:
         return self.family.n
+
+    @property
+    def modes(self) -> tuple[np.ndarray, np.ndarray]:
+        """(N, modes) smooth fields whose Gram matrix in the precision is diagonal, and that diagonal."""
+        vectors, values = self.family.modes
+        return vectors / self.scale[:, None], (values + self.reach**-2.0) ** self.family.smoothness
+
+    @cached_property
+    def relative_radius(self) -> float:
+        """Largest eigenvalue of the precision over its diagonal."""
+        root = sp.diags_array(1 / np.sqrt(self.entries[: self.n]))
+        largest = extreme_eigenvalue(sp.csr_array(root @ self.precision() @ root), "LA", tol=1e-2)
+        assert largest is not None
+        return 1.02 * largest  # Lanczos comes from below
 
     def precision(self) -> sp.csr_array:
         return symmetric_from_entries(self.entries, self.family.i, self.family.j)

@@ -20,6 +20,27 @@ def pair_sums(i, j, E):  # type: ignore[no-untyped-def]
     return out
 
 
+@parallel
+def solve_in_time(diagonal, beside, R):  # type: ignore[no-untyped-def]
+    """Tridiagonal systems along the last axis of R (N, S, T): their ``diagonal`` (N, T), and the number ``beside`` it (N,)."""
+    n, S, T = R.shape
+    X = np.empty_like(R)
+    for i in prange(n):
+        slopes, inverses = np.empty(T), np.empty(T)
+        slopes[0], inverses[0] = 0.0, 1 / diagonal[i, 0]
+        for t in range(1, T):
+            slopes[t] = beside[i] * inverses[t - 1]
+            inverses[t] = 1 / (diagonal[i, t] - slopes[t] * beside[i])
+        for s in range(S):
+            X[i, s, 0] = R[i, s, 0]
+            for t in range(1, T):
+                X[i, s, t] = R[i, s, t] - slopes[t] * X[i, s, t - 1]
+            X[i, s, T - 1] *= inverses[T - 1]
+            for t in range(T - 2, -1, -1):
+                X[i, s, t] = X[i, s, t] * inverses[t] - slopes[t + 1] * X[i, s, t + 1]
+    return X
+
+
 @serial
 def correct(indptr, indices, starts, parents, P, weights, right):  # type: ignore[no-untyped-def]
     """Condition a Gaussian on readings; covariances on the pattern of L (CSC, sorted, diagonal first), which is chordal.

@@ -118,11 +118,12 @@ class Window:
 
 @dataclass
 class Memory:
-    """Solutions and preconditioner of the iteration before."""
+    """Solutions and preconditioner of the iteration before, and whether it did not do."""
 
     X: np.ndarray | None = None
     preconditioner: TimePreconditioner | None = None
     theta: np.ndarray | None = None  # parameters that the preconditioner was made for
+    hard: bool = False
 
 
 def posterior(
@@ -144,7 +145,9 @@ def posterior(
         noise, prior = system.perturbation(pairs, np.random.default_rng(window.seed))
         B = np.concatenate([B, prior + noise, prior - noise], axis=1)
         prior = process.prior_solve(prior)
+    system.hard = memory.hard
     memory.X, _ = system.solve(B, tol, memory.X, pool)
+    memory.hard = system.hard
     return memory.X, prior
 
 

@@ -75,6 +75,10 @@ class RankSystem(SpaceTimeSystem):
         """(S,) inner products over all ranks."""
         return total(super().dots(A, B))
 
+    def summed(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the stations of all ranks."""
+        return total(values.ravel()).reshape(values.shape)
+
 
 class Ranks:
     """Estimates of one model on all ranks, which call it with the same readings and get the same answers."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from nareg.errors import SolverError
 from nareg.spacetime._readings.space import _graph_correlation
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.ranks import FACTOR, balanced
-from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, frequency_groups, log_likelihood
+from nareg.spacetime._sparse.reinforced import Reinforced
+from nareg.spacetime._sparse.system import PLAIN, Process, SpaceTimeSystem, frequency_groups, log_likelihood
 from tests.helpers import examples
 from tests.spacetime.large.reference import dense, process, readings
 
@@ -65,6 +69,41 @@ def test_mean_and_variance_agree_with_the_dense_smoother(seed, smoothness, rho, 
     inverse, _ = system.solve(columns[:, pick], 1e-10)
     var = inverse[pick // T, np.arange(pick.size), pick % T]
     np.testing.assert_allclose(var, expected.var.T.ravel()[pick], atol=1e-6)
+
+
+def hard(smoothness):
+    """Noise over five decades, stations that stop and begin, hours in which none reads, and a field that hardly returns."""
+    _, p = process(n=60, smoothness=smoothness, reach=20.0, rho=0.9995)
+    p = replace(p, noise=10 ** RNG(1).uniform(-5, 0, 60), variance=100.0)
+    _, y = readings(p, 60, RNG(2), 0.1)
+    for i in range(0, 60, 2):
+        y[i, i // 2 : i // 2 + 30] = np.nan
+    y[:, 20:24] = np.nan
+    return p, y
+
+
+@pytest.mark.parametrize("smoothness", [1, 2])
+def test_hard_systems_are_solved_in_few_steps(smoothness, monkeypatch):
+    """Citizens' stations were like this: cosines in time did not reach a residual of 1e-4 in 500 steps."""
+    p, y = hard(smoothness)
+    system = SpaceTimeSystem(p, np.isfinite(y))
+    right = system.right_side(y)[:, None, :]
+    x, steps = system.solve(right, 1e-8)
+    assert system.hard
+    assert steps < PLAIN + 20
+    np.testing.assert_allclose(x[:, 0], dense(p, y).x.T, atol=1e-4)
+    assert system.solve(right, 1e-8)[1] < 20  # it is known by now
+    monkeypatch.setattr("nareg.spacetime._sparse.system.Reinforced", lambda system, pool: system.preconditioner)
+    with pytest.raises(SolverError, match="in 500 steps"):
+        SpaceTimeSystem(p, np.isfinite(y)).solve(right, 1e-8)
+
+
+def test_the_reinforced_preconditioner_is_symmetric_and_positive():
+    p, y = hard(1)
+    M = Reinforced(SpaceTimeSystem(p, np.isfinite(y)))
+    A, B = RNG(0).standard_normal((2, 60, 1, 60))
+    assert np.sum(A * M.solve(B)) == pytest.approx(np.sum(M.solve(A) * B), rel=1e-9)
+    assert np.sum(A * M.solve(A)) > 0
 
 
 def test_solves_start_from_a_given_answer_and_keep_several_right_sides_apart():

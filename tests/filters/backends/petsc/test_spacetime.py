@@ -13,6 +13,7 @@ import pytest
 import nareg
 
 SETUP = """
+from dataclasses import replace
 import hashlib, os, signal, numpy as np, nareg
 from mpi4py import MPI
 from nareg.spacetime import load
@@ -50,6 +51,15 @@ for n, T, gaps in ((2, 30, 0.0), (40, 1, 0.0), (35, 2, 0.0), (40, 60, 0.3), (60,
     assert np.abs(ours.x - theirs.x).max() < 1e-9, (case, np.abs(ours.x - theirs.x).max())
     assert np.abs(ours.std / theirs.std - 1).max() < 1e-9, case
     assert abs(ours.log_likelihood / theirs.log_likelihood - 1) < 1e-9, case
+
+# noise over five decades, and hours in which none reads
+hard = replace(p, noise=10 ** rng.uniform(-5, 0, p.field.n), rho=0.9995, variance=100.0)
+_, z = readings(hard, 60, rng, 0.1)
+z[::2, 10:40] = z[:, 20:24] = np.nan
+with open_solver("petsc", hard, graph, threads=1) as engine:
+    x, _ = engine.estimate(z.T, 1e-10)
+    assert engine._system.hard
+assert np.abs(x - dense(hard, z).x).max() < 1e-4, np.abs(x - dense(hard, z).x).max()
 
 # outliers are left out, and readings may have gaps of their own, and times
 wild = y.copy()
