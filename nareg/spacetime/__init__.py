@@ -43,6 +43,8 @@ from nareg.spacetime._readings.repeats import intermittent as intermittent
 from nareg.spacetime._readings.repeats import stuck as stuck
 from nareg.spacetime._readings.repeats import stuck_runs as stuck_runs
 from nareg.spacetime._readings.resolution import steps as steps
+from nareg.spacetime._readings.series import LONGEST as LONGEST
+from nareg.spacetime._readings.series import straight as straight
 from nareg.spacetime._readings.times import ISO as ISO
 from nareg.spacetime._readings.times import TimeGrid as TimeGrid
 from nareg.spacetime._readings.transforms import TransformLike as TransformLike
