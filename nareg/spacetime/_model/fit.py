@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from nareg._core import checks
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.graph import Graph
-from nareg.io import takes_tables
+from nareg.io import listed, takes_tables
 from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
@@ -46,8 +46,6 @@ TRIAL = 8
 AT_BOUND = 3.0
 #: A field with less variance than this share of the noise's has vanished.
 VANISHED = 1e-3
-#: Names that a sentence lists.
-LISTED = 3
 
 
 @takes_tables("readings", times="times")
@@ -337,9 +335,7 @@ def _varies(y: np.ndarray) -> np.ndarray:
 def _listed(stations: np.ndarray, label: list[str]) -> str:
     if stations.size == len(label):
         return "each station"
-    some = ", ".join(repr(label[i]) for i in stations[:LISTED])
-    more = f" and {stations.size - LISTED} more" if stations.size > LISTED else ""
-    return f"{'station' if stations.size == 1 else 'each of the stations'} {some}{more}"
+    return f"{'station' if stations.size == 1 else 'each of the stations'} {listed([label[i] for i in stations])}"
 
 
 def _noise_note(noise: np.ndarray, error: np.ndarray, counts: np.ndarray) -> tuple[str, ...]:
