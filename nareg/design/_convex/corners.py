@@ -25,8 +25,9 @@ from nareg.design._convex.criteria import MinmaxOptions, both_vanish, corner_sta
 from nareg.design._convex.low_rank import GAP, LOW_RANK, SOLVED, LowRank, ProgramEnd
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.row_newton import RowNewton
+from nareg.design._risk.checked import STATIONARY, DesignEnd
 from nareg.design._risk.descent import DescentResult, Groups, descend, feasible
-from nareg.design._risk.problem import STATIONARY, DesignEnd, SignalProblem
+from nareg.design._risk.problem import SignalProblem
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 

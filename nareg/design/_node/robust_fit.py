@@ -18,7 +18,7 @@ from nareg._core import checks
 from nareg._core.arrays import MAD_TO_STD, robust_std
 from nareg._solvers.system import Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.selection import Sampling
-from nareg.design._risk.problem import data_weights
+from nareg.design._risk.checked import data_weights
 from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
