@@ -16,6 +16,7 @@ from nareg.io import listed, takes_tables
 from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
+from nareg.spacetime._dense.families import windows_of
 from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, first_guess, maximize
 from nareg.spacetime._dense.places import PlaceKernel, best_kernel
 from nareg.spacetime._model.base import checked_readings
@@ -261,7 +262,7 @@ def chosen_transform(
     scores = {}
     for law in _transforms.candidates(part):
         rows, unit, _ = _prepared(part, grid, law, lambda rows: trial.cycles(rows, grid, wanted))
-        slices = _dense.windows_of(rows, 1)
+        slices = windows_of(rows, 1)
         windows = [rows[p] for p in slices]
         start = first_guess(windows, space, space.families[0], 1, None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)

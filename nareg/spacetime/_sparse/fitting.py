@@ -16,7 +16,7 @@ from nareg._solvers.costs import factor_size
 from nareg._solvers.threads import one_thread
 from nareg.graph import Graph
 from nareg.results import Status
-from nareg.spacetime._dense.learning import windows_of
+from nareg.spacetime._dense.families import windows_of
 from nareg.spacetime._dense.parametric import first_guess, maximize
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
