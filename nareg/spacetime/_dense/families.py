@@ -133,7 +133,7 @@ class ModelComparison:
             self.choices.append((name, result.value, result.error))
             return result
 
-        best = attempt(first_guess(few, part, part.families[0], 1, task.noise), ITERATIONS)
+        best = attempt(first_guess(few, part, part.families[0], task.noise), ITERATIONS)
         # matrices of the first order are worth more than a second order without them
         if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
             richer = attempt(second_order(best.parameters), WARM)

@@ -264,7 +264,7 @@ def chosen_transform(
         rows, unit, _ = _prepared(part, grid, law, lambda rows: trial.cycles(rows, grid, wanted))
         slices = windows_of(rows, 1)
         windows = [rows[p] for p in slices]
-        start = first_guess(windows, space, space.families[0], 1, None)
+        start = first_guess(windows, space, space.families[0], None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
         inside = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in slices])
         values = part[:, inside]
