@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments._sparsifier import sparsify
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput, as_adjacency
@@ -29,7 +30,6 @@ from nareg.herta._options import Optimizer, Regularized, Sketched, Unfolding
 from nareg.herta._plan import Plan, choose_accuracy
 from nareg.herta._preconditioner import TOLERANCE, GramFactor, Preconditioner
 from nareg.herta._result import TrainingResult, report
-from nareg.herta._sparsifier import sparsify
 from nareg.herta._system import System
 from nareg.progress import ProgressCallback
 

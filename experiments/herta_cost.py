@@ -11,6 +11,7 @@ import numpy as np
 import nareg
 from experiments import _herta as h
 from experiments._figure import Figure, Point, Row, Verdict, chosen, column, grade
+from experiments._sparsifier import sparsify
 from nareg import herta
 from nareg.gnn import Adjacency
 
@@ -51,7 +52,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     def timed(step: str, seconds: float, products: float | None = None) -> None:
         rows.append({"step": step, "seconds": seconds, "products": products, "made": made, "nodes": n})
 
-    result = herta.sparsify(graph, lam=s.lam, epsilon=0.5, rng=rng, scores="approximate", draws=made, measure=False)
+    result = sparsify(graph, lam=s.lam, epsilon=0.5, rng=rng, scores="approximate", draws=made, measure=False)
     timed(SCORES, result.timings["scores"])
     timed(SPARSIFIED, result.timings["draws"])
     start = time.perf_counter()

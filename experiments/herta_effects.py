@@ -11,7 +11,8 @@ import numpy as np
 
 from experiments import _herta as h
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
-from nareg.herta import Regularized, Unfolding, sparsify
+from experiments._sparsifier import sparsify
+from nareg.herta import Regularized, Unfolding
 
 #: Effect -> its values; of the others, the first value of "edges" (all of them) and "exact" rows hold, with the mask.
 MASKED, UNMASKED = "training rows", "all rows"

@@ -13,8 +13,8 @@ import numpy as np
 import nareg
 from experiments import _herta as h
 from experiments._figure import Figure, Point, Row, Verdict, chosen, column, grade
+from experiments._sparsifier import sparsify
 from nareg.gnn import Adjacency
-from nareg.herta import sparsify
 
 SCORES = ("auto", "uniform", "effective-resistance")
 LABELS = {"auto": "ridge leverage", "uniform": "uniform", "effective-resistance": "effective resistance"}

@@ -13,6 +13,20 @@ from nareg.errors import InputError
 
 #: A NumPy array or a torch tensor, in code written once for both.
 Array = Any
+#: Median absolute deviation of a normal variable times this is its standard deviation.
+MAD_TO_STD = 1.4826
+
+
+def robust_std(values: np.ndarray) -> float:
+    """Standard deviation that a few values far out leave as it is; 0 for no values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> robust_std(np.array([1.0, 2.0, 3.0, 1e6, 0.0]))
+    1.4826
+    """
+    return MAD_TO_STD * float(np.median(np.abs(values - np.median(values)))) if values.size else 0.0
 
 
 def is_tensor(value: object) -> bool:

@@ -17,7 +17,7 @@ from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._plan import EFFORTS, Effort
 from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
-from nareg.io import Readings
+from nareg.io import Readings, stations_named
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, Rules, Suspect, check, dismissals, muted
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
@@ -182,8 +182,8 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     names = [job.network.readings.names[i] for i in misled]
     if names:
         notes.append(
-            f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, which look "
-            "like another unit or place: correct them and clean again."
+            f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {stations_named(names)}, which "
+            "look like another unit or place: correct them and clean again."
         )
     usable = np.where(without, np.nan, y)
     again = _fit(job, np.where(hidden, np.nan, usable), portion(progress, ONE_FIT * until, until, prefix="once more: "))
@@ -238,12 +238,6 @@ def portion(progress: ProgressCallback, begin: float, end: float, prefix: str = 
     return lambda part: progress(
         replace(part, stage=prefix + part.stage, fraction=begin + (end - begin) * (part.fraction or 0.0))
     )
-
-
-def _stations(names: list[str]) -> str:
-    some = ", ".join(map(repr, names[:3]))
-    n_others = len(names) - 3
-    return ("station " if len(names) == 1 else "stations ") + some + (f" and {n_others} more" if n_others > 0 else "")
 
 
 def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:

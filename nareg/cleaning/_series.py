@@ -12,11 +12,10 @@ import numpy as np
 from nareg import io
 from nareg.errors import InputError
 from nareg.io import Readings, Recipe, SeveralQuantities
+from nareg.spacetime import LONGEST, straight
 
 #: Columns that are series at most: more are stations.
 MOST = 20
-#: A straight line goes over gaps of so many steps of a series: what is beyond, only the series knows.
-LONGEST = 4
 #: A series whose step is more than so many of the readings' is said to be coarse.
 COARSE = 3
 
@@ -57,15 +56,7 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
                     f"{named}: {name!r} has values {there}, and the readings go from {readings.times[0]} to "
                     f"{readings.times[-1]}: pass one for all their times."
                 )
-            gaps = np.diff(own[known], append=own[known[-1]])
-            longest = int(np.argmax(gaps))
-            if gaps[longest] > LONGEST * slack:
-                first, last = (table.times[int(known[longest + k])] for k in (0, 1))
-                raise InputError(
-                    f"{named}: {name!r} has no value between {first} and {last}: fill it in, or leave the series out. A "
-                    "straight line there would be taken for what it says."
-                )
-            result[name] = np.interp(times, own[known], row[known])[None]
+            result[name] = straight(f"{named}: {name!r}", row, own, times, table.times, LONGEST * slack)[None]
     return result, notes
 
 

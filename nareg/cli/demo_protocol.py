@@ -289,10 +289,10 @@ class _Measured:
         )
 
 
-def _jackknife(above: np.ndarray, below: np.ndarray, block: int = 14) -> tuple[float, float]:
-    """Ratio of sums over days, and its standard error by leaving out blocks of successive days."""
+def _jackknife(above: np.ndarray, below: np.ndarray) -> tuple[float, float]:
+    """Ratio of sums over days, and its standard error by leaving out two successive weeks at a time."""
     total = float(above.sum() / below.sum())
-    cuts = np.arange(0, above.size, block)
+    cuts = np.arange(0, above.size, 14)
     a, b = np.add.reduceat(above, cuts), np.add.reduceat(below, cuts)
     without = (a.sum() - a) / (b.sum() - b)
     k = without.size

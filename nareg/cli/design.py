@@ -173,9 +173,9 @@ def _steps(title: str) -> Iterator[Any]:
 class TimeLeft:
     """Estimates the seconds left from the last steps' gradient norms (a straight line through their logarithms)."""
 
-    def __init__(self, *, memory: int = 20, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._steps: deque[tuple[float, float]] = deque(maxlen=memory)
+        self._steps: deque[tuple[float, float]] = deque(maxlen=20)
 
     def step(self, gradient: float) -> float | None:
         """Record a step; seconds left, or None while the gradient does not shrink."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rich.markup import escape
 from nareg._core import checks
 from nareg.cli.inputs import console, errors
 from nareg.errors import InputError
+from nareg.io import stations_named
 
 #: Readings whose standard deviation is less than this share of their level are taken as constant.
 CONSTANT = 1e-9
@@ -32,8 +34,8 @@ def check_readings(path: Any, names: Sequence[str], values: np.ndarray, seen: np
         console.print(f"{int((~seen.any(axis=0)).sum())} times without any reading are left out", soft_wrap=True)
     if not live.all():
         console.print(
-            f"no reading from {escape(_listed(names, ~live))}: left out of the design; `nareg interpolate` estimates it from "
-            "its neighbors",
+            f"no reading from {escape(stations_named(compress(names, ~live)))}: left out of the design; "
+            "`nareg interpolate` estimates it from its neighbors",
             soft_wrap=True,
         )
     count = seen.sum(axis=1)
@@ -44,21 +46,12 @@ def check_readings(path: Any, names: Sequence[str], values: np.ndarray, seen: np
     stuck = (count >= ENOUGH_TIMES) & (high - low <= CONSTANT * max(size, 1e-300))
     if stuck.any() and not (stuck | (count < 2)).all():
         errors.print(
-            f"[yellow]warning:[/] the same reading at all times from {escape(_listed(names, stuck))}: if a sensor is stuck, "
-            f"empty its column in {where}.",
+            f"[yellow]warning:[/] the same reading at all times from {escape(stations_named(compress(names, stuck)))}: if a "
+            f"sensor is stuck, empty its column in {where}.",
             soft_wrap=True,
         )
     if np.std(values[seen]) <= CONSTANT * size:
         raise InputError(f"{path}: all readings are (nearly) {values[seen].flat[0]:g}: pass readings that vary.")
-
-
-def _listed(names: Sequence[str], which: np.ndarray) -> str:
-    some = [repr(names[int(i)]) for i in np.flatnonzero(which)]
-    return (
-        ("station " if len(some) == 1 else "stations ")
-        + ", ".join(some[:5])
-        + (f", ... ({len(some)})" if len(some) > 5 else "")
-    )
 
 
 def noise_line(variance: np.ndarray, how: str) -> None:
@@ -96,8 +89,8 @@ def from_history(
     live = np.asarray(seen.any(axis=1))
     if not live.all() and per_edge:
         raise InputError(
-            f"--method edge needs readings of every station, but there is none of {_listed(names, ~live)}: drop it from the "
-            "station file, or use --method blind or exact."
+            f"--method edge needs readings of every station, but there is none of "
+            f"{stations_named(compress(names, ~live))}: drop it from the station file, or use --method blind or exact."
         )
     if live.sum() < 2:
         raise InputError("only one station has readings: pass readings of at least two neighbors.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg._core import checks
+from nareg._core.arrays import MAD_TO_STD
 from nareg.errors import InputError
 from nareg.typing import ArrayLike
 
@@ -138,7 +139,7 @@ def noise_scale(readings: np.ndarray) -> np.ndarray:
     """
     steps = np.abs(np.diff(readings, axis=1))
     medians = np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else 0.0 for row in steps])
-    scale = 1.4826 * medians / np.sqrt(2.0)
+    scale = MAD_TO_STD * medians / np.sqrt(2.0)
     usable = scale > 0
     return np.where(usable, scale, np.median(scale[usable]) if usable.any() else 1.0)
 

@@ -27,8 +27,9 @@ from nareg.design._convex.over_sets import mse_over_set, prony_over_set
 from nareg.design._convex.signal_sets import SignalSet, Uncertainty, checked_uncertainty, signal_set
 from nareg.design._convex.solving import solver_name
 from nareg.design._convex.worst_case import FILTER_NODES, examine, filter_size
+from nareg.design._risk.checked import with_details
 from nareg.design._risk.descent import Groups
-from nareg.design._risk.problem import problem, with_details
+from nareg.design._risk.problem import problem
 from nareg.design._risk.sparse_problem import sparse_problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback

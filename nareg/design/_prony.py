@@ -22,8 +22,9 @@ from nareg.design._convex.criteria import square_criterion
 from nareg.design._convex.low_rank import LOW_RANK, ProgramEnd, bound_starts, zero_level
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.solving import solver_name
+from nareg.design._risk.checked import DesignEnd, local_status, with_details
 from nareg.design._risk.descent import Groups, feasible
-from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status, problem, with_details
+from nareg.design._risk.problem import DesignProblem, SignalProblem, problem
 from nareg.design._risk.rate import NodeRate, checked_rate
 from nareg.design._risk.sparse_problem import principal_direction, sparse_problem
 from nareg.design.programs._program import SCALES

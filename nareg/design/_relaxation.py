@@ -25,8 +25,9 @@ from nareg._solvers.threads import few_threads
 from nareg.design import programs
 from nareg.design._convex.filter_fit import dense_step_one, fit_dense, fit_low_rank, low_rank_step_one
 from nareg.design._convex.solving import solver_name
+from nareg.design._risk.checked import with_details
 from nareg.design._risk.descent import Groups
-from nareg.design._risk.problem import problem, with_details
+from nareg.design._risk.problem import problem
 from nareg.design._risk.sparse_problem import SparseProblem, principal_direction, sparse_problem
 from nareg.errors import InputError, TooLargeError
 from nareg.io import takes_tables

@@ -1,4 +1,4 @@
-"""Training unfolded graph networks in a handful of iterations: sparsifier, preconditioner, trainers (HERTA).
+"""Training unfolded graph networks in a handful of iterations: preconditioner, trainers (HERTA).
 
 Needs torch (``pip install 'nareg[torch]'``).
 """
@@ -21,7 +21,6 @@ from nareg.herta._options import Optimizer, Regularized, Sketched, Unfolding
 from nareg.herta._preconditioned import Preconditioned, precondition
 from nareg.herta._preconditioner import Preconditioner
 from nareg.herta._result import TrainingResult
-from nareg.herta._sparsifier import Sparsifier, sparsify
 
 __all__ = [
     "AttentionPenalty",
@@ -32,12 +31,10 @@ __all__ = [
     "Preconditioner",
     "Regularized",
     "Sketched",
-    "Sparsifier",
     "TrainingResult",
     "Unfold",
     "Unfolding",
     "fit",
     "fit_attention",
     "precondition",
-    "sparsify",
 ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
@@ -21,13 +22,55 @@ from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.herta._features import Matrix
 from nareg.herta._fit import fit
-from nareg.herta._leverage import Incidence
 from nareg.herta._options import Unfolding
 from nareg.herta._result import TrainingResult
+from nareg.herta._system import adjacency_of, checked_kind
 from nareg.results import Status
 
 #: The attention has converged when it changes by less than this share of its sum.
 TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Incidence:
+    """B by its edges: nodes i and j (i < j), weight per edge, scale per node."""
+
+    i: np.ndarray
+    j: np.ndarray
+    weight: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, graph: GraphInput, kind: str, n_nodes: int | None = None) -> Incidence:
+        """Of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; self-loops count in the degrees only."""
+        kind = checked_kind(kind)
+        adjacency = adjacency_of(graph, n_nodes)
+        upper = sp.coo_array(sp.triu(adjacency.raw, k=1))
+        scale = 1 / np.sqrt(adjacency.degrees) if kind == "augmented" else np.ones(adjacency.n_nodes)
+        return cls(upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64), upper.data, scale)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges M."""
+        return int(self.weight.size)
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """B, (M, N)."""
+        root, edges = np.sqrt(self.weight), np.arange(self.n_edges)
+        values = np.concatenate([root * self.scale[self.i], -root * self.scale[self.j]])
+        at = (np.concatenate([edges, edges]), np.concatenate([self.i, self.j]))
+        return sp.csr_array((values, at), shape=(self.n_edges, self.scale.size))
+
+    def laplacian(self, factors: np.ndarray | None = None) -> sp.csr_array:
+        """``B^T diag(factors) B`` without edges of factor zero."""
+        weight = self.weight if factors is None else self.weight * factors
+        retained = weight > 0
+        i, j, weight, n = self.i[retained], self.j[retained], weight[retained], self.scale.size
+        off = sp.csr_array((weight, (i, j)), shape=(n, n))
+        off = sp.csr_array(off + off.T)
+        scale = sp.diags_array(self.scale)
+        return sp.csr_array(scale @ (sp.diags_array(np.asarray(off.sum(axis=1)).ravel()) - off) @ scale)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,9 @@ from nareg.io._inspect import Inspection, inspect
 from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
 from nareg.io._notes import SeveralQuantities as SeveralQuantities
+from nareg.io._notes import count as count
+from nareg.io._notes import listed as listed
+from nareg.io._notes import stations_named as stations_named
 from nareg.io._open import alike as alike
 from nareg.io._quantities import resolution as resolution
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame

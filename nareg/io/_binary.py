@@ -33,8 +33,8 @@ MAP_MARKS = {".gpkg": b"SQLite format 3\0", ".shp": b"\0\0\x27\x0a", ".fgb": b"f
 GEOJSON = ".geojson"
 #: Suffixes of files that :func:`read_table` reads.
 SUFFIXES = (*PARQUET, *NETCDF, GEOJSON, *MAP_MARKS)
-#: First bytes of HDF5, in which netCDF 4 is written, and of the classic netCDF.
-HDF5, CLASSIC = b"\x89HDF", b"CDF"
+#: First bytes of the classic netCDF; netCDF 4 is HDF5.
+CLASSIC = b"CDF"
 #: Reference systems of GeoJSON, by name: a link to one would be opened.
 REFERENCE = re.compile(r"(urn:ogc:def:crs:)?(OGC|EPSG):[\d.]*:?(CRS84|\d+)")
 #: Virtual tables that hold their rows in the same file.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nareg.errors import InputError
@@ -69,6 +69,12 @@ def listed(names: Sequence[str], most: int = LISTED) -> str:
     """The first few names in quotes, and how many more there are."""
     more = len(names) - most
     return ", ".join(map(repr, names[:most])) + (f" and {more} more" if more > 0 else "")
+
+
+def stations_named(names: Iterable[str]) -> str:
+    """``station 'A'``, ``stations 'A', 'B'``."""
+    names = list(names)
+    return f"station{'' if len(names) == 1 else 's'} {listed(names)}"
 
 
 def verb(number: int) -> str:

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
+from nareg._core.arrays import MAD_TO_STD
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
-from nareg.spacetime import MAD_TO_STD
 
 #: Narrowest shape in steps, and the ratio of one width to the next. Every shape has so many readings: fewer are spikes.
 NARROWEST, RATIO = 8, 1.4

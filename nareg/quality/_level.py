@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nareg._core.arrays import MAD_TO_STD, robust_std
 from nareg.quality._others import Others, isolated, others
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault
-from nareg.spacetime import MAD_TO_STD
 
 #: Name of a conversion, factor, constant: what was read is ``factor * truth + constant``.
 CONVERSIONS = (
@@ -110,7 +110,7 @@ def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
 def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
     """How far a usual station's readings are from what the others say, level and scatter together, and the scatter."""
     own = _median(difference)
-    level = MAD_TO_STD * float(np.median(np.abs(own[enough] - np.median(own[enough]))))
+    level = robust_std(own[enough])
     noise = float(np.median(MAD_TO_STD * _median(np.abs(difference - own))[enough]))
     return float(np.hypot(level, noise)) or 1.0, noise
 
@@ -136,7 +136,7 @@ def _station(
         later, earlier = whole - np.concatenate([[0.0], gain[:-1]]), gain
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
         value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
-        scatter = _spread(z[part]) / factor / max(float(np.hypot(_spread(x[part]), noise)), 1e-300)
+        scatter = robust_std(z[part]) / factor / max(float(np.hypot(robust_std(x[part]), noise)), 1e-300)
         if not 1 / WITHIN < scatter < WITHIN:
             continue
         if best is None or value > best[0]:
@@ -151,7 +151,7 @@ def _station(
     slope = _slope(z[part], x[part])
     if far < UNIT_FAR or float(np.nanmedian(np.abs(apart[seen][part]))) < UNIT_FAR or left > LEFT * far or left > 3.0:
         return None
-    varied = _spread(x[part]) > 2 * usual
+    varied = robust_std(x[part]) > 2 * usual
     if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
         return None
     return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
@@ -181,7 +181,7 @@ def _at_jump(
     for name, factor, constant in CONVERSIONS:
         for part, inside, outside in ((slice(jump, None), after, before), (slice(0, jump), before, after)):
             left = abs(float(np.median((z[inside] - constant) / factor)) - float(np.median(z[outside])))
-            scatter = _spread(z[part]) / factor / max(float(np.hypot(_spread(x[part]), noise)), 1e-300)
+            scatter = robust_std(z[part]) / factor / max(float(np.hypot(robust_std(x[part]), noise)), 1e-300)
             if 1 / WITHIN < scatter < WITHIN and (best is None or left < best[0]):
                 best = (left, name, part)
     if best is None:
@@ -200,15 +200,11 @@ def _commonest(values: np.ndarray) -> float:
     return float(np.unique(values, return_counts=True)[1].max() / values.size)
 
 
-def _spread(values: np.ndarray) -> float:
-    return MAD_TO_STD * float(np.median(np.abs(values - np.median(values))))
-
-
 def _slope(z: np.ndarray, x: np.ndarray) -> float:
     """Ratio of the spreads of readings and of what is expected, with the sign of their correlation."""
-    spread = float(np.median(np.abs(x - np.median(x))))
+    spread = robust_std(x)
     sign = 1.0 if np.sum((z - np.median(z)) * (x - np.median(x))) >= 0 else -1.0
-    return sign * float(np.median(np.abs(z - np.median(z)))) / spread if spread > 0 else 1.0
+    return sign * robust_std(z) / spread if spread > 0 else 1.0
 
 
 def differences(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
@@ -233,7 +229,7 @@ def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
     """(N,) mean of every station, in the model's unit, from the others' medians by kriging, robustly."""
     medians = _median(residuals.grid.on_rows(residuals.model.to_unit(residuals.readings).T))
     center = float(np.median(medians[enough]))
-    spread = MAD_TO_STD * float(np.median(np.abs(medians[enough] - center))) or 1.0
+    spread = robust_std(medians[enough]) or 1.0
     z = np.where(enough, np.clip(medians - center, -3 * spread, 3 * spread), 0.0)
     parameters, space = residuals.model.parameters, residuals.model.space
     K = parameters.covariance(space) / np.exp(parameters.log_variance)

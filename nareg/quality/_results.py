@@ -215,11 +215,6 @@ def span(start: np.datetime64 | float, stop: np.datetime64 | float) -> str:
     return f"at {first}" if first == last else f"from {first} to {last}"
 
 
-def count(value: int, noun: str) -> str:
-    """``1 reading``, ``1,234 readings``."""
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
-
-
 def duration(seconds: float) -> str:
     """``6 h``, ``90 min``, ``1 day``, in the largest unit of which it is a whole number."""
     for unit, size in (("day", 86_400), ("h", 3_600), ("min", 60)):

@@ -6,10 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import pdtrc
 
+from nareg._core.arrays import robust_std
 from nareg.graph import Graph
+from nareg.io import count
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.quality._results import Finding, Flag, count, number, span, time
-from nareg.spacetime import MAD_TO_STD, robust_spread, steps, stuck_runs
+from nareg.quality._results import Finding, Flag, number, span, time
+from nareg.spacetime import robust_spread, steps, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.
@@ -124,7 +126,7 @@ def noisy(residuals: Residuals) -> list[Finding]:
         return []
     logs = np.log(std)
     center = float(np.median(logs[live]))
-    spread = max(MAD_TO_STD * float(np.median(np.abs(logs[live] - center))), 0.1)
+    spread = max(robust_std(logs[live]), 0.1)
     z = (logs - center) / spread
     # noise within a step of the instrument is nobody's fault
     visible = std * residuals.model.unit > (steps(residuals.readings) if residuals.model.transform.linear else 0.0)

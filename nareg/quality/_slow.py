@@ -8,12 +8,13 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from nareg.io import count
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting, tell
 from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, inside_is_wrong, responses
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.quality._results import Fault, Finding, Flag, count, duration, number, span
+from nareg.quality._results import Fault, Finding, Flag, duration, number, span
 from nareg.quality._swapped import SwappedPair, exchanges
 
 FaultType = TypeVar("FaultType", bound=Fault)

@@ -30,7 +30,6 @@ from nareg.spacetime._readings.holdout import robust_scale as robust_scale
 from nareg.spacetime._readings.holdout import station_order as station_order
 from nareg.spacetime._readings.holdout import winsorized_squares as winsorized_squares
 from nareg.spacetime._readings.leaps import leaps as leaps
-from nareg.spacetime._readings.outliers import MAD_TO_STD as MAD_TO_STD
 from nareg.spacetime._readings.outliers import ROUNDS as ROUNDS
 from nareg.spacetime._readings.outliers import absurd as absurd
 from nareg.spacetime._readings.outliers import limit_of as limit_of
@@ -43,6 +42,8 @@ from nareg.spacetime._readings.repeats import intermittent as intermittent
 from nareg.spacetime._readings.repeats import stuck as stuck
 from nareg.spacetime._readings.repeats import stuck_runs as stuck_runs
 from nareg.spacetime._readings.resolution import steps as steps
+from nareg.spacetime._readings.series import LONGEST as LONGEST
+from nareg.spacetime._readings.series import straight as straight
 from nareg.spacetime._readings.times import ISO as ISO
 from nareg.spacetime._readings.times import TimeGrid as TimeGrid
 from nareg.spacetime._readings.transforms import TransformLike as TransformLike

@@ -29,10 +29,10 @@ class ModelLock(StateLock):
         #: Reads in progress; the holder of the lock sees only those of its own thread.
         self.reads = 0
 
-    def refuse_changing(self, name: str) -> None:
-        """Raise if the holder of the lock is in the middle of a request."""
+    def refuse_changing(self) -> None:
+        """Raise if the holder of the lock wants to close in the middle of a request."""
         if self.changing:
-            raise _busy(name)
+            raise _busy("close")
 
     def refuse_torn(self) -> None:
         """Raise if the model may be half changed, because another thread was changing it when this process was forked."""

@@ -168,7 +168,7 @@ class StoredModel(Forgetting[Certificate]):
         Without its folder a model is not fitted any more.
         """
         with self._lock.mutex:
-            self._lock.refuse_changing("close")
+            self._lock.refuse_changing()
             if self._fitted is not None:
                 self._fitted.close()
                 self._fitted = self._fitted if self.folder is None else None

@@ -88,7 +88,7 @@ def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
     assert "'t2m' has values at no time" in refused(series.assign(t2m=np.nan))
     hole = series.copy()
     hole.iloc[50:60, 0] = np.nan  # where the network is silent a straight line would be taken for what the series says
-    assert "'t2m' has no value between 2024-05-05 02:00:00 and 2024-05-06 00:00:00: fill it in" in refused(hole)
+    assert "'t2m' has no value between the times 2024-05-05 02:00:00 and 2024-05-06 00:00:00: fill it in" in refused(hole)
 
 
 def test_a_series_in_utc_beside_readings_in_local_time_and_of_one_place(tables, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import nareg
 from experiments import _herta_bounds as b
-from nareg import herta
+from experiments._sparsifier import sparsify
 from nareg.errors import InputError
 from tests.helpers import examples
 from tests.herta.helpers import best_squared, laplacian, propagated
@@ -131,7 +131,7 @@ def test_the_condition_of_the_mixed_strategy_is_not_enough():
     assert n_lam / epsilon <= graph.n_edges * np.log(1 / epsilon)
     F = propagated(graph, X, lam)
     Y = F @ rng.standard_normal((5, 2)) + 0.05 * rng.standard_normal((n, 2))
-    sparse = herta.sparsify(graph, lam=lam, epsilon=0.5, draws=int(n_lam / epsilon), measure=False, rng=rng)
+    sparse = sparsify(graph, lam=lam, epsilon=0.5, draws=int(n_lam / epsilon), measure=False, rng=rng)
     W = np.linalg.lstsq(np.linalg.solve(np.eye(n) + lam * sparse.laplacian.toarray(), X), Y, rcond=None)[0]
     assert 0.5 * ((F @ W - Y) ** 2).sum() > (1 + 5 * epsilon) * best_squared(F, Y)
 

@@ -42,7 +42,6 @@ OTHERS = {
         "graphs.LearnedGraph",
         "herta.AttentionResult",
         "herta.Preconditioner",
-        "herta.Sparsifier",
         "herta.TrainingResult",
         "io.CellCounts",
         "io.Inspection",
@@ -95,7 +94,6 @@ OTHERS = {
         "graphs.power_law",
         "graphs.sensor",
         "graphs.stochastic_block",
-        "herta.sparsify",
     ],
     "trainings, of which gnn.training has one: tests/gnn/test_training": ["gnn.compare"],
     "files, pages and names of data sets: test_fuzz_readers, tests/io, tests/cleaning, tests/explorer, tests/datasets": [

@@ -7,7 +7,7 @@ import nareg
 from nareg import herta
 from nareg.errors import InputError
 from nareg.herta import _attention as attention
-from nareg.herta._leverage import Incidence
+from nareg.herta._attention import Incidence
 from nareg.results import Status
 from tests.herta.helpers import best_squared, fit
 

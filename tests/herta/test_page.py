@@ -11,7 +11,7 @@ import pytest
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "herta.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-assert len(BLOCKS) == 3
+assert len(BLOCKS) == 2
 
 
 @pytest.mark.guide

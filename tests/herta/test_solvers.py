@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from experiments._sparsifier import sparsify
 from nareg import herta
 from nareg.errors import InputError
 from nareg.gnn import Adjacency
@@ -145,7 +146,7 @@ def test_ends_of_the_spectrum_that_were_wrong_are_moved_apart(rng):
 def test_a_sparsified_graph_keeps_the_factor(rng):
     """Dropped edges leave ``D^1/2 1`` in the null space of the augmented Laplacian."""
     graph = Adjacency(nareg.graphs.erdos_renyi(150, 0.4, rng=rng))
-    sparse = herta.sparsify(graph, lam=50.0, epsilon=0.5, rng=rng, draws=2000, measure=False)
+    sparse = sparsify(graph, lam=50.0, epsilon=0.5, rng=rng, draws=2000, measure=False)
     system = System(sparse.laplacian, 50.0, scale=np.sqrt(graph.degrees), solver="cholesky")
     B = rng.standard_normal((150, 2))
     found = system.solve(torch.as_tensor(B), tol=1e-9).numpy()

@@ -13,7 +13,7 @@ from nareg.errors import DegenerateFitWarning, InputError
 from nareg.spacetime import fit
 from nareg.spacetime._dense import learning
 from nareg.spacetime._dense.em import refine
-from nareg.spacetime._dense.learning import windows_of, windows_of_matrices
+from nareg.spacetime._dense.families import windows_of, windows_of_matrices
 from nareg.spacetime._readings.space import Space
 from tests.spacetime.reference import network
 

@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
-from nareg.spacetime._dense.learning import windows_of
+from nareg.spacetime._dense.families import windows_of
 from nareg.spacetime._readings.holdout import Judge, hide, hide_times, improvement, silent_times
 from tests.spacetime.reference import dense, model_of, network, parameters
 

@@ -78,7 +78,7 @@ def test_gradient_is_that_of_the_filters_likelihood(family, phi, fixed_noise, mo
 def test_search_never_goes_down_and_reports_what_it_reached(fixed_noise, order):
     windows, space, _ = problem()
     known = np.full(space.n, 0.25) if fixed_noise else None
-    start = first_guess(windows, space, "exponential", 1, known)
+    start = first_guess(windows, space, "exponential", known)
     start = start if order == 1 else second_order(start)
     values = []
     fitted = maximize(windows, space, start, fixed_noise=fixed_noise, iterations=8, tick=values.append)
@@ -95,7 +95,7 @@ def test_search_never_goes_down_and_reports_what_it_reached(fixed_noise, order):
 
 def test_many_iterations_find_a_point_without_gradient():
     windows, space, _ = problem(T=80)
-    start = first_guess(windows, space, "exponential", 1, None)
+    start = first_guess(windows, space, "exponential", None)
     fitted = maximize(windows, space, start, fixed_noise=False, iterations=60)
     theta = np.concatenate([_parametric._pack(fitted.parameters), fitted.parameters.log_noise])
     gradient = slopes(lambda t: penalized(windows, space, t, start, fixed_noise=False), theta)

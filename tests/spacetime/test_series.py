@@ -117,7 +117,7 @@ def test_gaps_of_a_series_are_filled_by_straight_lines_and_its_ends_are_needed(c
     values = model.cycles.series.values[99:104, 0]
     np.testing.assert_allclose(values, np.linspace(values[0], values[-1], 5))
     holes[:, 100:110] = np.nan
-    with pytest.raises(InputError, match=r"covariates\['era'\] has no value at 10 times in a row: fill it in"):
+    with pytest.raises(InputError, match=r"covariates\['era'\] has no value between the times 99 and 110: fill it in"):
         nareg.spacetime.fit(graph, y, times=TIMES, covariates={"era": holes})
     holes[:, 0] = np.nan
     with pytest.raises(InputError, match=r"covariates\['era'\] has no finite value at the first or the last time"):

@@ -112,10 +112,6 @@ class DistributedSystem:
         return int(self.K.getSize()[0])
 
     @property
-    def n_local(self) -> int:
-        return int(self.K.getLocalSize()[0])
-
-    @property
     def dominant(self) -> bool:
         """Whether multigrid's form M exists."""
         return self.scale is not None

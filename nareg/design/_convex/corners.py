@@ -25,13 +25,16 @@ from nareg.design._convex.criteria import MinmaxOptions, both_vanish, corner_sta
 from nareg.design._convex.low_rank import GAP, LOW_RANK, SOLVED, LowRank, ProgramEnd
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.row_newton import RowNewton
+from nareg.design._risk.checked import STATIONARY, DesignEnd
 from nareg.design._risk.descent import DescentResult, Groups, descend, feasible
-from nareg.design._risk.problem import STATIONARY, DesignEnd, SignalProblem
+from nareg.design._risk.problem import SignalProblem
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 
 #: Most mixtures tried.
 ROUNDS = 30
+#: Distance from a zero, and value there, that are near enough.
+NEAR = 1e-7
 #: Limits of ``log(theta / (1 - theta))``: a corner with a smaller share has no say.
 EXTREME = 14.0
 #: Largest step of that logarithm.
@@ -131,7 +134,7 @@ def log_ratio(values: np.ndarray) -> float:
     return float(first - second)
 
 
-def find_zero(function: Callable[[float], float], t: float, *, done: Callable[[], bool], accuracy: float = 1e-7) -> None:
+def find_zero(function: Callable[[float], float], t: float, *, done: Callable[[], bool]) -> None:
     """Call a falling function at points that approach its zero, until it is that near or ``done``.
 
     The first step takes the slope for -1. Then secants, kept inside the bracket once there is one.
@@ -139,14 +142,14 @@ def find_zero(function: Callable[[float], float], t: float, *, done: Callable[[]
     above = below = previous = None  # (t, value) nearest to the zero on either side
     for _ in range(ROUNDS):
         value = function(t)
-        if done() or abs(value) <= accuracy:
+        if done() or abs(value) <= NEAR:
             return
         here = (t, value)
         above, below = (here, below) if value > 0 else (above, here)
         if above is not None and below is not None:
             share = above[1] / (above[1] - below[1])
             t = above[0] + float(np.clip(share, 0.05, 0.95)) * (below[0] - above[0])
-            if abs(below[0] - above[0]) < accuracy:
+            if abs(below[0] - above[0]) < NEAR:
                 return
         else:
             slope = -1.0 if previous is None else (value - previous[1]) / (t - previous[0])

@@ -12,8 +12,9 @@ from scipy.optimize import minimize_scalar
 from nareg.design._convex.filter_fit import lyapunov
 from nareg.design._convex.low_rank import bound_starts, zero_level
 from nareg.design._convex.signal_sets import Matrix
+from nareg.design._risk.checked import local_status
 from nareg.design._risk.descent import DescentResult, Groups, ValueAndGradient, feasible
-from nareg.design._risk.problem import DesignProblem, SignalProblem, local_status
+from nareg.design._risk.problem import DesignProblem, SignalProblem
 from nareg.progress import ProgressCallback
 from nareg.results import Status
 

@@ -23,8 +23,9 @@ from nareg._solvers.threads import few_threads
 from nareg.design._convex import low_rank
 from nareg.design._convex.low_rank import LOW_RANK, dense_omega
 from nareg.design._convex.quadratic import SupportQuadratic
+from nareg.design._risk.checked import DesignEnd, local_status
 from nareg.design._risk.descent import Groups, ValueAndGradient, feasible
-from nareg.design._risk.problem import DesignEnd, DesignProblem, SignalProblem, local_status
+from nareg.design._risk.problem import DesignProblem, SignalProblem
 from nareg.design._risk.sampled import pair_products
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign

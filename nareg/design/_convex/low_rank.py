@@ -23,8 +23,9 @@ from nareg._solvers.threads import ONE_THREAD, one_blas_thread
 from nareg.design._convex.dual_bound import DualCertificate
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.row_newton import MAX_STEPS, RowNewton
+from nareg.design._risk.checked import STATIONARY, DesignEnd
 from nareg.design._risk.descent import DescentResult, Groups, ValueAndGradient, descend, feasible, interval, relative_gradient
-from nareg.design._risk.problem import STATIONARY, DesignEnd, SignalProblem
+from nareg.design._risk.problem import SignalProblem
 from nareg.design._risk.sparse_problem import principal_direction
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign

@@ -33,8 +33,9 @@ from nareg.design._convex.signal_sets import SignalSet
 from nareg.design._convex.solving import Optimum, run
 from nareg.design._convex.upper_bound import Relaxed, relax, spread_moment
 from nareg.design._convex.worst_case import WorstCase, examine
+from nareg.design._risk.checked import DesignEnd, with_details
 from nareg.design._risk.descent import Groups, descend, feasible, minimize_scale
-from nareg.design._risk.problem import DesignEnd, DesignProblem, half, with_details
+from nareg.design._risk.problem import DesignProblem, half
 from nareg.errors import TooLargeError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign

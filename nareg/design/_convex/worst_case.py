@@ -42,7 +42,7 @@ from nareg.design._convex.signal_sets import (
     signal_set,
 )
 from nareg.design._convex.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
-from nareg.design._risk.problem import data_weights, positive_data_weight
+from nareg.design._risk.checked import data_weights, positive_data_weight
 from nareg.errors import InputError, TooLargeError
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike, WeightsLike

@@ -23,9 +23,9 @@ from scipy.linalg import lapack
 
 from nareg._solvers.lbfgs import MEMORY, Pair, two_loop
 from nareg.design._edge.support import Support
+from nareg.design._risk.checked import STATIONARY
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import NewtonObjective, NewtonPoint
-from nareg.design._risk.problem import STATIONARY
 from nareg.results import Status
 
 #: Smallest pivot of a Cholesky factor over the largest: condition numbers to about 10^10 leave the risk six digits.

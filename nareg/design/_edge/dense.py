@@ -39,9 +39,10 @@ from nareg.design._edge.cone import (
 from nareg.design._edge.rate_cone import INSIDE, LOOSE, RateCone, barrier, newton_at_rate
 from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.support import Support
+from nareg.design._risk.checked import STANDARD_ERRORS, STATIONARY, DesignEnd
 from nareg.design._risk.descent import DescentResult
 from nareg.design._risk.newton import Limits, newton
-from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, DesignProblem, problem
+from nareg.design._risk.problem import DesignProblem, problem
 from nareg.design._risk.rate import NodeRate
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback

@@ -27,8 +27,8 @@ from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
+from nareg.design._risk.checked import STATIONARY, DesignEnd, checked_data_weight
 from nareg.design._risk.descent import DescentResult
-from nareg.design._risk.problem import STATIONARY, DesignEnd, checked_data_weight
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status

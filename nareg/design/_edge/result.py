@@ -15,7 +15,7 @@ from nareg._solvers.eigenvalues import extreme_eigenvalue, operator
 from nareg._solvers.factorization import factorize
 from nareg._solvers.system import FilterSystem, Penalty
 from nareg.design._edge.support import Support
-from nareg.design._risk.problem import DesignEnd, packed
+from nareg.design._risk.checked import DesignEnd, packed
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign, symmetric_from_entries
 

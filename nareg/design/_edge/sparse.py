@@ -23,8 +23,9 @@ from nareg.design._edge.result import EdgeOptions, EdgeOutcome
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_risk import PROBES, EdgeRisk
 from nareg.design._edge.support import Support
+from nareg.design._risk.checked import STANDARD_ERRORS, STATIONARY, DesignEnd, checked_data_weight
 from nareg.design._risk.descent import report
-from nareg.design._risk.problem import STANDARD_ERRORS, STATIONARY, DesignEnd, checked_data_weight, moment
+from nareg.design._risk.problem import moment
 from nareg.design._risk.sampled import SampleColumns, clean_and_noise, probes
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback

@@ -24,8 +24,8 @@ from nareg._solvers.system import FilterSystem, Penalty
 from nareg.design._edge.cone import ConeDescent
 from nareg.design._edge.result import FACTOR_NODES
 from nareg.design._edge.support import Support
+from nareg.design._risk.checked import bare_system
 from nareg.design._risk.descent import ValueAndGradient, minimize_between
-from nareg.design._risk.problem import bare_system
 from nareg.design._risk.sampled import ColumnRisk, ColumnSystems, SampleColumns, ScipyColumns
 from nareg.errors import SolverError
 from nareg.results import DesignDetails, Status, symmetric_from_entries

@@ -31,8 +31,9 @@ from nareg.design._node.selection import (
     moment_fold,
     signal_fold,
 )  # fmt: skip
+from nareg.design._risk.checked import DENSE_NODES, checked_data_weight
 from nareg.design._risk.descent import Groups
-from nareg.design._risk.problem import DENSE_NODES, DesignProblem, checked_data_weight
+from nareg.design._risk.problem import DesignProblem
 from nareg.design._risk.rate import checked_rate
 from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.errors import InputError

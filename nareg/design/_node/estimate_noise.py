@@ -16,6 +16,7 @@ from scipy.optimize import nnls
 from scipy.sparse.linalg import lsmr
 
 from nareg._core import checks
+from nareg._core.arrays import MAD_TO_STD
 from nareg._solvers.system import Penalty, penalty
 from nareg.design._node.gap_patterns import Pattern, kron_reduction, patterns, station_levels
 from nareg.design._node.node_invariant import node_invariant
@@ -23,8 +24,6 @@ from nareg.errors import InputError, SolverError
 from nareg.io import takes_tables
 from nareg.typing import ArrayLike, GraphLike
 
-#: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.
-MAD_TO_STD = 1.4826
 #: Smallest variance returned, as a share of the median over nodes.
 FLOOR = 0.05
 #: Sparse least squares: exchanges of many variables that need not help, all exchanges, and the tolerance of each solve.

@@ -32,9 +32,10 @@ from nareg.design._node.selection import (
     design_sampled,
     signal_fold,
 )  # fmt: skip
+from nareg.design._risk.checked import DENSE_NODES, STATIONARY, DesignEnd
 from nareg.design._risk.descent import DescentResult, Groups, Stationary, descend, descend_between
 from nareg.design._risk.newton import polish
-from nareg.design._risk.problem import DENSE_NODES, STATIONARY, DesignEnd, DesignProblem, problem
+from nareg.design._risk.problem import DesignProblem, problem
 from nareg.design._risk.rate import MARGIN, NodeRate, checked_rate
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.errors import InputError

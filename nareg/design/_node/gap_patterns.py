@@ -21,8 +21,8 @@ from scipy.sparse.csgraph import connected_components
 
 from nareg._core import checks
 from nareg._solvers.system import Penalty
+from nareg.design._risk.checked import with_details
 from nareg.design._risk.descent import feasible
-from nareg.design._risk.problem import with_details
 from nareg.errors import InputError
 from nareg.graph import operator_hash
 from nareg.results import DesignDetails, WeightDesign

@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers.factorization import Factor, factorize
+from nareg.design._risk.checked import DENSE_NODES
 from nareg.design._risk.descent import Groups, ValueAndGradient
-from nareg.design._risk.problem import DENSE_NODES
 from nareg.design._risk.rate import NodeRate
 
 #: The corner of the maximum is rounded over this part of ``1 / rate - 1``: it costs weights some 1e-4 of their size.

@@ -16,8 +16,9 @@ from nareg._core import checks
 from nareg._solvers.system import penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import Pattern, gap_details, kron_reduction, patterns
+from nareg.design._risk.checked import DesignEnd, data_weights, positive_data_weight
 from nareg.design._risk.descent import minimize_scale, minimize_widely
-from nareg.design._risk.problem import DesignEnd, DesignProblem, data_weights, extreme_frequencies, moment, positive_data_weight
+from nareg.design._risk.problem import DesignProblem, extreme_frequencies, moment
 from nareg.errors import InputError
 from nareg.io import takes_tables
 from nareg.results import DesignDetails, Status, WeightDesign

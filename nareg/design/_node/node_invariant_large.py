@@ -17,8 +17,8 @@ from nareg._core import checks
 from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.selection import ARRAYS
+from nareg.design._risk.checked import CheckedProblem, DesignEnd, data_weights, positive_data_weight
 from nareg.design._risk.descent import minimize_between
-from nareg.design._risk.problem import CheckedProblem, DesignEnd, data_weights, positive_data_weight
 from nareg.design._risk.sampled import SINGLE_RANGE, SampleColumns, SampledRisk, blind_columns, oracle_columns, probes
 from nareg.errors import InputError
 from nareg.results import DesignDetails, Status, WeightDesign

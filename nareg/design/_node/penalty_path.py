@@ -22,8 +22,8 @@ import scipy.sparse as sp
 
 from nareg._solvers.held_out import standard_error, worthwhile
 from nareg.design._node.log_weights import SMALLEST, Coordinates
+from nareg.design._risk.checked import STANDARD_ERRORS
 from nareg.design._risk.descent import DescentResult, Groups, Stationary, ValueAndGradient, descend_between
-from nareg.design._risk.problem import STANDARD_ERRORS
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
 

@@ -15,10 +15,10 @@ from scipy.optimize import brentq
 from scipy.special import erf, exp1
 
 from nareg._core import checks
+from nareg._core.arrays import MAD_TO_STD, robust_std
 from nareg._solvers.system import Penalty, build, data_term, filter_matrix, penalty
-from nareg.design._node.estimate_noise import MAD_TO_STD
 from nareg.design._node.selection import Sampling
-from nareg.design._risk.problem import data_weights
+from nareg.design._risk.checked import data_weights
 from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
@@ -300,7 +300,7 @@ def _usual_limit(scale: np.ndarray, n_readings: int) -> float:
     if not log.size:
         return chance
     middle = np.median(log)
-    return max(chance, float(np.exp(middle + UNUSUAL * MAD_TO_STD * np.median(np.abs(log - middle)))))
+    return max(chance, float(np.exp(middle + UNUSUAL * robust_std(log))))
 
 
 def _mean_huber_weight(k: float) -> float:

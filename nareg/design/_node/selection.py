@@ -19,8 +19,9 @@ from nareg._solvers.system import Penalty
 from nareg._solvers.threads import one_blas_thread
 from nareg.design._node.log_weights import log_weights
 from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
+from nareg.design._risk.checked import CheckedProblem, DesignEnd, checked_data_weight
 from nareg.design._risk.descent import Groups, ValueAndGradient
-from nareg.design._risk.problem import CheckedProblem, DesignEnd, DesignProblem, checked_data_weight
+from nareg.design._risk.problem import DesignProblem
 from nareg.design._risk.rate import NodeRate
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, probes, squares
 from nareg.errors import InputError

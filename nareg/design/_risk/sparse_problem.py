@@ -21,8 +21,9 @@ from nareg._solvers.eigenvalues import extreme_eigenvalue, operator, start_vecto
 from nareg._solvers.factorization import factorize
 from nareg._solvers.system import Penalty, scale_symmetric
 from nareg._solvers.threads import one_blas_thread
+from nareg.design._risk.checked import checked_data_weight, positive_data_weight
 from nareg.design._risk.descent import descend_in_steps
-from nareg.design._risk.problem import SignalProblem, checked_data_weight, positive_data_weight
+from nareg.design._risk.problem import SignalProblem
 from nareg.design._risk.sampled import SINGLE_COLUMNS, SampleColumns, SampledRisk, oracle_columns, probes
 from nareg.errors import InputError
 

@@ -15,8 +15,9 @@ from nareg._core import checks
 from nareg.design._convex.dual_bound import proven_bound
 from nareg.design._convex.low_rank import rank_one, round_and_refine, scaled_by_mse
 from nareg.design._convex.solving import Optimum, run, solver_name
+from nareg.design._risk.checked import DesignEnd, local_status
 from nareg.design._risk.descent import DescentResult, ValueAndGradient
-from nareg.design._risk.problem import DesignEnd, DesignProblem, local_status
+from nareg.design._risk.problem import DesignProblem
 from nareg.design.programs._omega import CONES, MatrixInequality, Omega
 from nareg.design.programs._rank_one import Rounded, round_within
 from nareg.errors import InputError

@@ -12,8 +12,9 @@ from nareg._solvers.system import Penalty, penalty
 from nareg.design._convex.filter_fit import fit_criterion, fit_weights_to, open_scale
 from nareg.design._convex.quadratic import gram, linear
 from nareg.design._convex.solving import Optimum
+from nareg.design._risk.checked import local_status, with_details
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
-from nareg.design._risk.problem import DesignProblem, half, local_status, problem, root, with_details
+from nareg.design._risk.problem import DesignProblem, half, problem, root
 from nareg.design.programs._program import PART, Point, Program
 from nareg.errors import TooLargeError
 from nareg.progress import ProgressCallback

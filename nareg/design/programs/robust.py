@@ -16,8 +16,9 @@ from nareg._core import checks
 from nareg._solvers.system import Penalty, penalty
 from nareg.design._convex.filter_fit import fit_weights_to
 from nareg.design._convex.solving import Optimum
+from nareg.design._risk.checked import DesignEnd, local_status
 from nareg.design._risk.descent import ValueAndGradient, descend
-from nareg.design._risk.problem import DesignEnd, DesignProblem, half, local_status, problem
+from nareg.design._risk.problem import DesignProblem, half, problem
 from nareg.design.programs._program import Program
 from nareg.design.programs.relaxation import FilterProgram
 from nareg.errors import InputError

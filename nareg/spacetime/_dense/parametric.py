@@ -228,16 +228,15 @@ def maximize(
     return Fitted(parameters, value, log_likelihood, size, [entry[0] for entry in best])
 
 
-def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, order: int, noise: np.ndarray | None) -> Parameters:
-    """Where the search starts: noise from the smallest differences in time or between neighbors."""
+def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise: np.ndarray | None) -> Parameters:
+    """Where the search starts, of the first order: noise from the smallest differences in time or between neighbors."""
     y = np.concatenate(windows)
     level = max(float(np.nanvar(y)), SMALLEST)
     jumps = [np.nanvar(np.diff(w, axis=0)) / 2 for w in windows if len(w) > 1 and np.isfinite(np.diff(w, axis=0)).any()]
     share = float(np.clip(np.mean(jumps) / level if jumps else 0.5, 0.02, 0.9))
     log_noise = np.full(space.n, np.log(0.8 * share * level)) if noise is None else np.log(noise)
-    partials = np.array([1.0, 0.0][:order])
     variance, reach = float(np.log((1 - 0.8 * share) * level)), float(np.log(space.typical_range(family)))
-    return Parameters(family, variance, reach, ETA_PRIOR[0], partials, log_noise)
+    return Parameters(family, variance, reach, ETA_PRIOR[0], np.ones(1), log_noise)
 
 
 def second_order(parameters: Parameters) -> Parameters:

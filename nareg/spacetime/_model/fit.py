@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from nareg._core import checks
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.graph import Graph
-from nareg.io import takes_tables
+from nareg.io import listed, takes_tables
 from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
+from nareg.spacetime._dense.families import windows_of
 from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, first_guess, maximize
 from nareg.spacetime._dense.places import PlaceKernel, best_kernel
 from nareg.spacetime._model.base import checked_readings
@@ -46,8 +47,6 @@ TRIAL = 8
 AT_BOUND = 3.0
 #: A field with less variance than this share of the noise's has vanished.
 VANISHED = 1e-3
-#: Names that a sentence lists.
-LISTED = 3
 
 
 @takes_tables("readings", times="times")
@@ -263,9 +262,9 @@ def chosen_transform(
     scores = {}
     for law in _transforms.candidates(part):
         rows, unit, _ = _prepared(part, grid, law, lambda rows: trial.cycles(rows, grid, wanted))
-        slices = _dense.windows_of(rows, 1)
+        slices = windows_of(rows, 1)
         windows = [rows[p] for p in slices]
-        start = first_guess(windows, space, space.families[0], 1, None)
+        start = first_guess(windows, space, space.families[0], None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
         inside = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in slices])
         values = part[:, inside]
@@ -337,9 +336,7 @@ def _varies(y: np.ndarray) -> np.ndarray:
 def _listed(stations: np.ndarray, label: list[str]) -> str:
     if stations.size == len(label):
         return "each station"
-    some = ", ".join(repr(label[i]) for i in stations[:LISTED])
-    more = f" and {stations.size - LISTED} more" if stations.size > LISTED else ""
-    return f"{'station' if stations.size == 1 else 'each of the stations'} {some}{more}"
+    return f"{'station' if stations.size == 1 else 'each of the stations'} {listed([label[i] for i in stations])}"
 
 
 def _noise_note(noise: np.ndarray, error: np.ndarray, counts: np.ndarray) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
+from nareg.spacetime._readings.coefficients import Shrinkage
 from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycle_errors import FEWEST_PER_WAVE as FEWEST_PER_WAVE
 from nareg.spacetime._readings.cycle_errors import (
@@ -39,17 +39,6 @@ WHOLE = 0.95
 APART = 0.75
 #: Harmonics per cycle, where there are enough steps per period.
 HARMONICS = {"day": 2, "year": 1}
-#: Ranges that the field of a coefficient may have, as a share of the largest distance, and its signal-to-total ratios.
-RANGES = (0.05, 0.15, 0.5, 1.5)
-SHARES = (0.0, 0.1, 0.3, 0.6, 0.85, 0.97)
-#: What stands for the largest distance where a range counts edges.
-LARGEST_EDGES = 8.0
-#: A station whose coefficient has so many times the median station's error variance has no say in the field's reach and size.
-UNSURE = 30.0
-#: Stations whose errors tell how alike they are.
-FEWEST_TOGETHER = 3
-#: Shares of the coefficients' errors that a station has of its own.
-OWN = (0.02, 0.04, 0.08, 0.15, 0.22, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,46 +177,6 @@ class Cycles:
         if regression is not None and slopes is not None:
             regression = replace(regression, slopes=slopes)
         return replace(some, dual=dual, regression=regression)
-
-
-@dataclass(frozen=True, eq=False)
-class Shrunk:
-    """A coefficient at all stations (N,), from noisy ones of some."""
-
-    level: np.ndarray
-    common: float  # the network's own
-    spread: np.ndarray  # (N,) variances
-    errors: np.ndarray  # (N, J) draws of their errors
-    reach: float = 0.0  # range of the coefficient's field; 0: all stations share one coefficient
-    variance: float = 0.0  # of the field around common
-    dual: np.ndarray | None = None  # (N,) as in Cycles
-    slopes: np.ndarray | None = None  # (C,) by the covariates, and their prior variances
-    slope_variances: np.ndarray | None = None
-    own: float = 0.0  # as in Cycles
-
-
-class Shrinkage(Protocol):
-    """Draws coefficients towards fields over the network."""
-
-    def error_model(self, unit: np.ndarray, comparable: np.ndarray) -> Any:
-        """Covariance between stations of errors ``unit`` (N, J) of variance about one, told by ``comparable`` (N,) stations."""
-        ...
-
-    def choose(
-        self, coefficients: np.ndarray, errors: np.ndarray, error_model: Any, weights: np.ndarray
-    ) -> tuple[Shrinkage, dict[int, float]]:
-        """The same with slopes by the covariates that help, and what each gains."""
-        ...
-
-    def __call__(
-        self, b: np.ndarray, error: np.ndarray, error_model: Any, unit: np.ndarray, rng: np.random.Generator
-    ) -> Shrunk:
-        """By the likeliest field: ``b`` (N,) are NaN where nothing is known, ``error`` (N,) their errors' variances.
-
-        Draws are the errors of fields of this kind that were estimated from coefficients with errors ``unit`` (N, J) times
-        their size.
-        """
-        ...
 
 
 def waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:

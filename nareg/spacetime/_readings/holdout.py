@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg._core.arrays import MAD_TO_STD
 
 #: With fewer hidden readings nothing is compared by them.
 FEWEST_HIDDEN = 20

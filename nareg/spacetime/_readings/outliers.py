@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-#: Median absolute deviation of a normal variable times this is its standard deviation.
-MAD_TO_STD = 1.4826
+from nareg._core.arrays import MAD_TO_STD, robust_std
+
 #: Readings so many robust standard deviations from their station's median are no readings of the field.
 ABSURD = 25.0
 #: Readings beyond so many standard deviations of their deletion residual are left out of a fit.
@@ -69,7 +69,7 @@ def robust_spread(scores: np.ndarray) -> np.ndarray:
     for i, column in enumerate(scores.T):
         seen = column[np.isfinite(column)]
         if seen.size >= 10:
-            result[i] = max(MAD_TO_STD * float(np.median(np.abs(seen - np.median(seen)))), 1e-6)
+            result[i] = max(robust_std(seen), 1e-6)
     return result
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg._core.arrays import robust_std
 from nareg.spacetime._readings.resolution import steps
 
 #: Runs are stuck where chance gives such a run anywhere in the file with at most this probability.
@@ -313,13 +313,9 @@ def _own_share(repeats: np.ndarray, bound: np.ndarray, seen: np.ndarray) -> floa
 def _scales(y: np.ndarray) -> np.ndarray:
     """(N,) robust spread of every station, the network's where a station does not vary."""
     with np.errstate(all="ignore"):
-        spread = np.array([MAD_TO_STD * _mad(column[np.isfinite(column)]) for column in y.T])
+        spread = np.array([robust_std(column[np.isfinite(column)]) for column in y.T])
     positive = spread[spread > 0]
     return np.where(spread > 0, spread, float(np.median(positive)) if positive.size else 0.0)
-
-
-def _mad(series: np.ndarray) -> float:
-    return float(np.median(np.abs(series - np.median(series)))) if series.size else 0.0
 
 
 def _others_moved(y: np.ndarray, run: RepeatedValue) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import comb
 
-from nareg.spacetime._readings.outliers import MAD_TO_STD
+from nareg._core.arrays import MAD_TO_STD
 from nareg.spacetime._readings.transforms import Transform
 
 #: Steps between distinct values that differ by less than this share are one, and the commonest one is a resolution where it

@@ -6,8 +6,9 @@ shrunk like theirs. A series is used where it lowers the error in stretches of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -155,10 +156,19 @@ def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
         raise InputError(
             f"covariates[{name!r}] has no finite value at the first or the last time: fill it in, or omit the covariate."
         )
-    gaps, step = np.diff(seconds[known]), float(np.median(np.diff(seconds)))
-    if gaps.max() > LONGEST * step and gaps.max() > float(np.diff(seconds).max()):
+    longest = max(LONGEST * float(np.median(np.diff(seconds))), float(np.diff(seconds).max()))
+    return straight(f"covariates[{name!r}]", values, seconds, seconds, range(seconds.size), longest)
+
+
+def straight(what: str, row: np.ndarray, own: np.ndarray, at: np.ndarray, names: Sequence[Any], longest: float) -> np.ndarray:
+    """Straight lines between the values that a row (T,) has at its ``own`` times; gaps beyond the ``longest`` are refused."""
+    known = np.flatnonzero(np.isfinite(row))
+    gaps = np.diff(own[known], append=own[known[-1]])
+    k = int(np.argmax(gaps))
+    if gaps[k] > longest:
         raise InputError(
-            f"covariates[{name!r}] has no value at {int(gaps.max() / step) - 1} times in a row: fill it in, or omit it. A "
-            "straight line there would be taken for what it says."
+            f"{what} has no value between the times {names[known[k]]} and {names[known[k + 1]]}: fill it in, or leave the "
+            "series out. A straight line there would be taken for what it says."
         )
-    return np.interp(seconds, seconds[known], values[known])
+    line: np.ndarray = np.interp(at, own[known], row[known])
+    return line

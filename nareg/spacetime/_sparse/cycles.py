@@ -14,7 +14,6 @@ Their covariance ``S = sum_b diag(load_b) C_b diag(load_b) + V`` is never formed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -26,18 +25,17 @@ import scipy.sparse as sp
 from nareg._solvers.factorization import superlu
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
-from nareg.spacetime._readings.covariates import FEWEST_STATIONS, Covariates, helpful, likeliest_slopes
-from nareg.spacetime._readings.cycles import (
+from nareg.spacetime._readings.coefficients import (
     FEWEST_TOGETHER,
     LARGEST_EDGES,
     OWN,
     RANGES,
-    SHARES,
-    UNSURE,
-    Cycles,
+    NoisyCoefficient,
+    Shrinkage,
     Shrunk,
-    shrunk_cycles,
 )
+from nareg.spacetime._readings.covariates import Covariates
+from nareg.spacetime._readings.cycles import Cycles, shrunk_cycles
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._sparse.field import FieldFamily, GraphField, neighborhood
 
@@ -165,16 +163,12 @@ class ErrorField:
         return field, v * np.where(comparable, self.size * self.own, 1.0)
 
 
-class SparseShrinkage:
-    """Shrinks towards fields of a family, and slopes by ``z`` (N, C), covariates of mean 0 and variance 1, of which ``some``.
-
-    A large network's are chosen where stations have most readings, ``counts`` (N,).
-    """
+class SparseShrinkage(Shrinkage):
+    """Towards fields of a family. A large network's are chosen where stations have most readings, ``counts`` (N,)."""
 
     def __init__(self, family: FieldFamily, counts: np.ndarray, z: np.ndarray | None = None) -> None:
         self.fields = Fields(family)
         self.z = np.empty((family.n, 0)) if z is None else z
-        self.some: tuple[int, ...] = ()
         self.part: np.ndarray | None = None
         if family.n > STATIONS:
             self.part = neighborhood(family.L, counts, STATIONS)
@@ -187,7 +181,7 @@ class SparseShrinkage:
         return self.few, self.part
 
     def error_model(self, unit: np.ndarray, comparable: np.ndarray) -> ErrorField:
-        """Reach, size and own share of errors ``unit`` (N, J) of variance about one, of largest likelihood."""
+        """Reach, size and own share."""
         able = comparable & unit.any(axis=1)
         if able.sum() < FEWEST_TOGETHER:
             return ErrorField(0.0, 1.0, 1.0, np.zeros(able.size, dtype=bool))
@@ -204,62 +198,8 @@ class SparseShrinkage:
                     best, result = score, ErrorField(reach, own, size, able)
         return result
 
-    def choose(
-        self, coefficients: np.ndarray, errors: np.ndarray, error_model: ErrorField, weights: np.ndarray
-    ) -> tuple[SparseShrinkage, dict[int, float]]:
-        """The same with the covariates that help, and what each gains, as :func:`helpful` has it."""
-        noisy = [SparseCoefficient(self, b, v, error_model) for b, v in zip(coefficients, errors, strict=True)]
-        if min(int(c.known.sum()) for c in noisy) < FEWEST_STATIONS:
-            return self, {}
-        gains = helpful(lambda some: np.array([c.left_out(some) for c in noisy]), weights, self.z.shape[1])
-        chosen = copy(self)
-        chosen.some = tuple(gains)
-        return chosen, gains
-
-    def __call__(
-        self, b: np.ndarray, error: np.ndarray, error_model: ErrorField, unit: np.ndarray, rng: np.random.Generator
-    ) -> Shrunk:
-        """By the likeliest field and slopes. ``b`` (N,) are NaN where nothing is known, ``error`` (N,) their errors' variances.
-
-        Draws are the errors of fields of this kind that were found from coefficients with errors ``unit`` (N, J) times their
-        size.
-        """
-        n, C = b.size, self.z.shape[1]
-        slopes, variances = np.zeros(C), np.zeros(C)
-        coefficient = SparseCoefficient(self, b, error, error_model)
-        known, v, center = coefficient.known, coefficient.errors, coefficient.center
-        if not known.any():
-            return Shrunk(np.zeros(n), 0.0, np.zeros(n), np.zeros(unit.shape), slopes=slopes, slope_variances=variances)
-        if coefficient.trivial:
-            spread = np.where(known, v, 1 / coefficient.trust.sum())
-            errors = unit * np.sqrt(spread)[:, None]
-            return Shrunk(
-                center + coefficient.values, center, spread, errors, slopes=slopes, slope_variances=variances
-            )  # fmt: skip
-        reach, variance, variances[list(self.some)] = coefficient.likeliest(self.some)
-        signal, used = self.fields.part(reach, variance), np.flatnonzero(variances)
-        noise, own = error_model.times(v, self.fields, slice(None))
-        model = self.fields.sum(signal + noise, known / own)
-        drawn = np.zeros(unit.shape)
-        for part in signal:
-            drawn = np.sqrt(variance) * part.spatial.factor.solve(part.spatial.root_noise((unit.shape[1],), rng))
-        if used.size:
-            drawn += (self.z[:, used] * np.sqrt(variances[used])) @ rng.standard_normal((used.size, unit.shape[1]))
-        # what all stations share, and slopes, which the coefficients and every draw of them tell
-        h = np.column_stack([np.ones(n), self.z[:, used]])
-        read = np.column_stack([h, coefficient.values, drawn + np.sqrt(v)[:, None] * unit])
-        inverse, effects = effects_of(model, h, variances[used], read)
-        signals = model.fields(read)[0] if signal else np.zeros(read.shape)
-        left = h - signals[:, : h.shape[1]]
-        effects = effects[:, h.shape[1] :]
-        levels = signals[:, h.shape[1] :] + left @ effects
-        # of the field given the coefficients, and of the effects, which are estimated with them
-        spread = np.einsum("ni,ij,nj->n", left, inverse, left) + (model.variances()[0] if signal else 0.0)
-        slopes[used] = effects[1:, 0]
-        return Shrunk(
-            center + levels[:, 0], center + float(effects[0, 0]), spread, drawn - levels[:, 1:], slopes=slopes,
-            slope_variances=variances,
-        )  # fmt: skip
+    def noisy(self, b: np.ndarray, error: np.ndarray, error_model: ErrorField) -> SparseCoefficient:
+        return SparseCoefficient(self, b, error, error_model)
 
 
 def effects_of(model: Sum, h: np.ndarray, priors: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -271,62 +211,32 @@ def effects_of(model: Sum, h: np.ndarray, priors: np.ndarray, read: np.ndarray) 
     return inverse, inverse @ (h.T @ model.solve(read))
 
 
-class SparseCoefficient:
-    """A coefficient at some stations, with errors, and the fields and slopes that it may come from."""
+class SparseCoefficient(NoisyCoefficient):
+    """Of many stations, by the precisions of fields."""
 
     def __init__(self, shrinkage: SparseShrinkage, b: np.ndarray, error: np.ndarray, error_model: ErrorField) -> None:
+        super().__init__(b, error, shrinkage.z)
         self.shrinkage, self.error_model = shrinkage, error_model
-        self.known = known = np.isfinite(b)
-        if not known.any():
-            self.errors, self.center = np.ones(b.size), 0.0
-            return
-        floor = 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300)
-        self.errors = v = np.where(known, np.maximum(np.where(known, error, 1.0), floor), 1.0)
-        # a station that knows next to nothing of its coefficient sets neither the scale of the errors nor that of the field
-        self.trust, self.typical = known / v, float(np.median(v[known]))
-        self.center = float(self.trust @ np.where(known, b, 0.0) / self.trust.sum())
-        self.values = np.where(known, b - self.center, 0.0)
-        self.total = float(self.trust @ self.values**2 / self.trust.sum())
-
-    @property
-    def trivial(self) -> bool:
-        """Whether there is nothing to shrink."""
-        return bool(self.known.sum() < FEWEST_TOGETHER or self.total == 0)
 
     @cached_property
-    def _fields(self) -> list[tuple[float, float, float, np.ndarray]]:
-        """Reach and variance of every field, log determinant, and products of ones, values and covariates in its inverse."""
-        sure = self.known & (self.errors <= UNSURE * self.typical)
+    def fields(self) -> list[tuple[tuple[float, float, float], float, np.ndarray]]:
+        sure = self.sure
         fields, stations = self.shrinkage.choosing(sure)
         noise, own = self.error_model.times(self.errors[stations], fields, stations)
-        sides = np.column_stack([np.ones(own.size), self.values[stations], self.shrinkage.z[stations]])
-        sizes = [share / (1 - share) * self.typical for share in SHARES[:-1]] + [max(self.total, 30 * self.typical)]
+        sides = np.column_stack([np.ones(own.size), self.values[stations], self.z[stations]])
         result = []
         for reach in REACHES:
-            for variance in sizes:
+            for variance in self.variances:
                 model = fields.sum(fields.part(reach, variance) + noise, sure[stations] / own)
-                result.append((reach, variance, model.log_det, sides.T @ model.solve(sides)))
-        return result
-
-    def likeliest(self, some: Sequence[int]) -> tuple[float, float, np.ndarray]:
-        """Reach and variance of the field, and prior variances of slopes by ``some`` covariates: the likeliest."""
-        best, result = np.inf, (0.0, 0.0, np.zeros(len(some)))
-        for reach, variance, determinant, products in self._fields:
-            score, priors = likeliest_slopes(products, some, self.total)
-            if determinant + score < best:
-                best, result = determinant + score, (reach, variance, priors)
+                result.append(((reach, variance, 0.0), model.log_det, sides.T @ model.solve(sides)))
         return result
 
     def left_out(self, some: Sequence[int]) -> np.ndarray:
-        """(N,) coefficients minus what other stations say of them, by ``some`` covariates; 0 where nothing is known."""
-        errors = np.zeros(self.known.size)
-        if self.trivial:
-            return errors
-        reach, variance, priors = self.likeliest(some)
+        (reach, variance, _), priors = self.likeliest(some)
         fields, stations = self.shrinkage.choosing(self.known)
         noise, own = self.error_model.times(self.errors[stations], fields, stations)
         parts, known, values = fields.part(reach, variance) + noise, self.known[stations], self.values[stations]
-        z = self.shrinkage.z[stations][:, [c for c, prior in zip(some, priors, strict=True) if prior > 0]]
+        z = self.z[stations][:, [c for c, prior in zip(some, priors, strict=True) if prior > 0]]
         h, result = np.column_stack([np.ones(own.size), z]), np.zeros(own.size)
         fold = np.random.default_rng(0).integers(FOLDS, size=own.size)
         for f in range(FOLDS):
@@ -337,8 +247,36 @@ class SparseCoefficient:
                 rest = values[:, None] - said
                 said = said + np.einsum("bn,bnj->nj", [part.load for part in parts], model.fields(rest))
             result[out] = (values - said[:, 0])[out]
+        errors = np.zeros(self.known.size)
         errors[stations] = result
         return errors
+
+    def estimate(self, some: Sequence[int], unit: np.ndarray, rng: np.random.Generator) -> Shrunk:
+        known, v, fields = self.known, self.errors, self.shrinkage.fields
+        n, C = self.z.shape
+        slopes, variances = np.zeros(C), np.zeros(C)
+        (reach, variance, _), variances[list(some)] = self.likeliest(some)
+        signal, used = fields.part(reach, variance), np.flatnonzero(variances)
+        noise, own = self.error_model.times(v, fields, slice(None))
+        model = fields.sum(signal + noise, known / own)
+        drawn = np.zeros(unit.shape)
+        for part in signal:
+            drawn = np.sqrt(variance) * part.spatial.factor.solve(part.spatial.root_noise((unit.shape[1],), rng))
+        if used.size:
+            drawn += (self.z[:, used] * np.sqrt(variances[used])) @ rng.standard_normal((used.size, unit.shape[1]))
+        # what all stations share, and slopes, which the coefficients and every draw of them tell
+        h = np.column_stack([np.ones(n), self.z[:, used]])
+        read = np.column_stack([h, self.values, drawn + np.sqrt(v)[:, None] * unit])
+        inverse, effects = effects_of(model, h, variances[used], read)
+        signals = model.fields(read)[0] if signal else np.zeros(read.shape)
+        left = h - signals[:, : h.shape[1]]
+        effects = effects[:, h.shape[1] :]
+        levels = signals[:, h.shape[1] :] + left @ effects
+        # of the field given the coefficients, and of the effects, which are estimated with them
+        spread = np.einsum("ni,ij,nj->n", left, inverse, left) + (model.variances()[0] if signal else 0.0)
+        slopes[used] = effects[1:, 0]
+        level, common = self.center + levels[:, 0], self.center + float(effects[0, 0])
+        return Shrunk(level, common, spread, drawn - levels[:, 1:], slopes, variances)
 
 
 #: Draws of the coefficients' errors: many stations make up for few draws.

@@ -16,7 +16,7 @@ from nareg._solvers.costs import factor_size
 from nareg._solvers.threads import one_thread
 from nareg.graph import Graph
 from nareg.results import Status
-from nareg.spacetime._dense.learning import windows_of
+from nareg.spacetime._dense.families import windows_of
 from nareg.spacetime._dense.parametric import first_guess, maximize
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
@@ -244,7 +244,7 @@ def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily
         return Process(family.at(2.0), 0.8, level / 2, np.full(graph.n_nodes, level / 2) if task.noise is None else task.noise)
     noise = None if task.noise is None else task.noise[patch]
     space = Space(graph.subgraph(patch).adjacency, None, "euclidean")
-    guess = first_guess(few, space, "graph", 1, noise)
+    guess = first_guess(few, space, "graph", noise)
     fitted = maximize(few, space, guess, fixed_noise=noise is not None, iterations=PATCH_ITERATIONS).parameters
     typical = float(np.exp(np.median(fitted.log_noise)))
     everywhere = task.bounded(np.full(graph.n_nodes, typical)) if task.noise is None else task.noise

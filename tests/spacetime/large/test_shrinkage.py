@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.spacetime._dense.cycles import fit as fit_dense
-from nareg.spacetime._readings import cycles as _cycles
+from nareg.spacetime._readings import coefficients
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._sparse import cycles
 from nareg.spacetime._sparse import cycles as shrinkages
@@ -72,7 +72,7 @@ def test_how_alike_errors_are_is_the_likeliest_choice(seed):
     scores = {}
     for reach in REACHES:
         whole = correlation(of, reach)[np.ix_(together, together)]
-        for share in _cycles.OWN:
+        for share in coefficients.OWN:
             S = (1 - share) * whole + share * np.eye(len(whole))
             size = float(np.mean(np.sum(unit[together] * np.linalg.solve(S, unit[together]), axis=0))) / len(whole)
             scores[reach, share, size] = np.sum([minus_two_log_density(u, size * S) for u in unit[together].T])
@@ -86,7 +86,7 @@ def test_how_alike_errors_are_is_the_likeliest_choice(seed):
 
 
 def test_few_stations_do_not_tell_how_alike_errors_are():
-    error_model = shrinkage(family()).error_model(np.ones((30, 8)), np.arange(30) < _cycles.FEWEST_TOGETHER - 1)
+    error_model = shrinkage(family()).error_model(np.ones((30, 8)), np.arange(30) < coefficients.FEWEST_TOGETHER - 1)
     parts, own = error_model.times(np.arange(1.0, 31.0), Fields(family()), slice(None))
     assert not parts
     np.testing.assert_array_equal(own, np.arange(1.0, 31.0))
@@ -114,7 +114,7 @@ def sizes_of(v: np.ndarray, b: np.ndarray, known: np.ndarray) -> list[float]:
     typical = float(np.median(v[known]))
     common = np.average(b[known], weights=1 / v[known])
     total = float(np.average((b[known] - common) ** 2, weights=1 / v[known]))
-    return [share / (1 - share) * typical for share in _cycles.SHARES[1:-1]] + [max(total, 30 * typical)]
+    return [share / (1 - share) * typical for share in coefficients.SHARES[1:-1]] + [max(total, 30 * typical)]
 
 
 def fields_of(of: FieldFamily, v: np.ndarray, b: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
@@ -134,7 +134,7 @@ def restricted(b: np.ndarray, S: np.ndarray) -> float:
 @pytest.mark.parametrize("unsure", [False, True])
 def test_coefficients_are_those_of_the_likeliest_joint_gaussian(seed, unsure):
     of, b, v, error_model, known, noise = task(seed, unsure)
-    sure = known & (v <= _cycles.UNSURE * np.median(v[known]))
+    sure = known & (v <= coefficients.UNSURE * np.median(v[known]))
     C = min(fields_of(of, v, b, known), key=lambda one: restricted(b[sure], (one + noise)[np.ix_(sure, sure)]))
     S = (C + noise)[np.ix_(known, known)]
     ones = np.ones(len(S))
@@ -268,7 +268,7 @@ def test_slopes_and_levels_are_those_of_full_matrices(seed):
     assert set(gains) == {0, 1}
     result = large(b, v, error_model, np.zeros((of.n, 2)), RNG(0))
     noisy = cycles.SparseCoefficient(large, b, v, error_model)
-    reach, variance, priors = noisy.likeliest(large.some)
+    (reach, variance, _), priors = noisy.likeliest(large.some)
     z, known = z[:, list(large.some)], np.isfinite(b)
     # a common value without a prior, slopes and a field, all by one joint Gaussian
     prior = variance * (correlation(of, reach) if variance else np.zeros((of.n, of.n))) + (z * priors) @ z.T

@@ -9,17 +9,15 @@ The score of an edge is the largest share of the regularized energy in any direc
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 import torch
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy
-from nareg.gnn.adjacency import GraphInput
-from nareg.herta._system import System, adjacency_of, checked_kind
+from nareg.herta._attention import Incidence
+from nareg.herta._system import System
 
 #: Tolerance of the solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3
@@ -27,48 +25,6 @@ TOLERANCE = 1e-3
 BLOCK, NUMBERS = 64, 2**26
 #: Random vectors of Hutchinson's estimate of a trace.
 PROBES = 30
-
-
-@dataclass(frozen=True)
-class Incidence:
-    """B by its edges: nodes i and j (i < j), weight per edge, scale per node."""
-
-    i: np.ndarray
-    j: np.ndarray
-    weight: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, graph: GraphInput, kind: str, n_nodes: int | None = None) -> Incidence:
-        """Of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; self-loops count in the degrees only."""
-        kind = checked_kind(kind)
-        adjacency = adjacency_of(graph, n_nodes)
-        upper = sp.coo_array(sp.triu(adjacency.raw, k=1))
-        scale = 1 / np.sqrt(adjacency.degrees) if kind == "augmented" else np.ones(adjacency.n_nodes)
-        return cls(upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64), upper.data, scale)
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edges M."""
-        return int(self.weight.size)
-
-    @property
-    def matrix(self) -> sp.csr_array:
-        """B, (M, N)."""
-        root, edges = np.sqrt(self.weight), np.arange(self.n_edges)
-        values = np.concatenate([root * self.scale[self.i], -root * self.scale[self.j]])
-        at = (np.concatenate([edges, edges]), np.concatenate([self.i, self.j]))
-        return sp.csr_array((values, at), shape=(self.n_edges, self.scale.size))
-
-    def laplacian(self, factors: np.ndarray | None = None) -> sp.csr_array:
-        """``B^T diag(factors) B`` without edges of factor zero."""
-        weight = self.weight if factors is None else self.weight * factors
-        retained = weight > 0
-        i, j, weight, n = self.i[retained], self.j[retained], weight[retained], self.scale.size
-        off = sp.csr_array((weight, (i, j)), shape=(n, n))
-        off = sp.csr_array(off + off.T)
-        scale = sp.diags_array(self.scale)
-        return sp.csr_array(scale @ (sp.diags_array(np.asarray(off.sum(axis=1)).ravel()) - off) @ scale)
 
 
 def dense_inverse(system: System) -> np.ndarray:

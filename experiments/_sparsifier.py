@@ -21,10 +21,11 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from experiments._leverage import approximate_scores, effective_dimension, exact_scores, solve_numpy
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._leverage import Incidence, approximate_scores, effective_dimension, exact_scores, solve_numpy
+from nareg.herta._attention import Incidence
 from nareg.herta._system import System
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
@@ -73,9 +74,9 @@ class Sparsifier:
     Examples
     --------
     >>> import numpy as np, nareg
-    >>> from nareg import herta
+    >>> from experiments._sparsifier import sparsify
     >>> rng = np.random.default_rng(0)
-    >>> sparse = herta.sparsify(nareg.graphs.erdos_renyi(300, 0.5, rng=rng), lam=1.0, epsilon=0.5, rng=rng)
+    >>> sparse = sparsify(nareg.graphs.erdos_renyi(300, 0.5, rng=rng), lam=1.0, epsilon=0.5, rng=rng)
     >>> sparse.error <= 0.5, sparse.n_edges < 0.5 * sparse.n_edges_before, sparse.edges.shape[1] == sparse.n_edges
     (True, True, True)
     """
@@ -159,7 +160,7 @@ def sparsify(
     Examples
     --------
     >>> import numpy as np, nareg
-    >>> from nareg.herta import sparsify
+    >>> from experiments._sparsifier import sparsify
     >>> g = nareg.graphs.erdos_renyi(200, 0.5, rng=np.random.default_rng(0))
     >>> sparse = sparsify(g, lam=1.0, epsilon=0.3, rng=np.random.default_rng(1))
     >>> sparse.error <= 0.3, sparse.n_edges < 0.5 * g.n_edges
@@ -246,7 +247,7 @@ def spectral_error(L: sp.csr_array, sparse: sp.csr_array, lam: float, *, rng: np
     Examples
     --------
     >>> import numpy as np, nareg
-    >>> from nareg.herta._sparsifier import spectral_error
+    >>> from experiments._sparsifier import spectral_error
     >>> L = nareg.graphs.grid((4,)).laplacian()
     >>> round(spectral_error(L, 2 * L, 1e9, rng=np.random.default_rng(0)), 3)  # L = (2 L) / 2
     0.5

@@ -5,11 +5,11 @@ import pytest
 import scipy.linalg
 
 import nareg
-from nareg import herta
+from experiments import _sparsifier as sparsifier
+from experiments._leverage import approximate_scores, effective_dimension, exact_scores
+from experiments._sparsifier import sparsify, spectral_error
 from nareg.errors import InputError
-from nareg.herta import _sparsifier as sparsifier
-from nareg.herta._leverage import Incidence, approximate_scores, effective_dimension, exact_scores
-from nareg.herta._sparsifier import spectral_error
+from nareg.herta._attention import Incidence
 from nareg.herta._system import KINDS, System
 from tests.helpers import at_night
 from tests.herta.helpers import laplacian
@@ -69,21 +69,21 @@ def test_the_effective_dimension_of_large_graphs_is_estimated_within_its_error(l
 
 def test_an_accuracy_out_of_reach_keeps_the_whole_graph(rng):
     graph = nareg.graphs.erdos_renyi(60, 0.3, rng=rng)
-    found = herta.sparsify(graph, lam=1.0, epsilon=1e-9, rng=rng)
+    found = sparsify(graph, lam=1.0, epsilon=1e-9, rng=rng)
     assert (found.n_edges, found.error, found.draws) == (graph.n_edges, 0.0, 0)
 
 
 @pytest.mark.parametrize("n", [80, 3200])
 def test_effective_resistances_are_taken_at_any_lam(n, rng):
     graph = nareg.graphs.erdos_renyi(n, 20 / n, rng=rng)
-    found = herta.sparsify(graph, lam=1e7, epsilon=0.5, rng=rng, scores="effective-resistance", draws=500, measure=False)
+    found = sparsify(graph, lam=1e7, epsilon=0.5, rng=rng, scores="effective-resistance", draws=500, measure=False)
     # of a connected graph they add up to N - 1 (Foster)
     assert found.scores.sum() == pytest.approx(n - 1, rel=0.1)
 
 
 def test_an_edge_index_may_end_in_isolated_nodes(rng):
     edge_index = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-    found = herta.sparsify(edge_index, lam=1.0, epsilon=0.5, rng=rng, n_nodes=6)
+    found = sparsify(edge_index, lam=1.0, epsilon=0.5, rng=rng, n_nodes=6)
     assert found.laplacian.shape == (6, 6)
 
 
@@ -100,7 +100,7 @@ def lanczos(monkeypatch):
 def test_the_measured_error_is_the_true_one(kind, n, small, rng, monkeypatch):
     monkeypatch.setattr(sparsifier, "SMALL", small)
     graph = nareg.graphs.erdos_renyi(n, 40 / n, rng=rng)
-    found = herta.sparsify(graph, lam=2.0, epsilon=0.5, rng=rng, kind=kind, draws=4 * graph.n_edges)
+    found = sparsify(graph, lam=2.0, epsilon=0.5, rng=rng, kind=kind, draws=4 * graph.n_edges)
     true = dense_error(laplacian(graph, kind), found.laplacian.toarray(), 2.0)
     assert true - 1e-9 <= found.error <= 1.1 * true
     again = spectral_error(Incidence.of(graph, kind).laplacian(), found.laplacian, 2.0, rng=rng)
@@ -112,7 +112,7 @@ def test_the_measured_error_is_the_true_one(kind, n, small, rng, monkeypatch):
 def test_large_errors_are_the_true_ones_too(draws, rng, lanczos):
     graph = nareg.graphs.power_law(600, mean_degree=4, rng=rng)
     told = {"lam": 100.0, "epsilon": 0.5, "kind": "augmented", "draws": round(draws * graph.n_edges)}
-    found = herta.sparsify(graph, rng=rng, **told)
+    found = sparsify(graph, rng=rng, **told)
     true = dense_error(laplacian(graph), found.laplacian.toarray(), 100.0)
     assert true > 4
     assert true * (1 - 1e-9) <= found.error <= 1.01 * true
@@ -140,7 +140,7 @@ def heavy_tailed(n=450):
 def test_errors_are_the_true_ones_where_little_weight_holds_much_together(make, kind, draws, rng, lanczos):
     graph = make()
     told = {"lam": 1e4, "epsilon": 0.5, "kind": kind, "draws": round(draws * graph.n_edges), "scores": "uniform"}
-    found = herta.sparsify(graph, rng=rng, **told)
+    found = sparsify(graph, rng=rng, **told)
     true = dense_error(laplacian(graph, kind), found.laplacian.toarray(), 1e4)
     assert found.error == pytest.approx(true, rel=1e-3)
 
@@ -149,7 +149,7 @@ def test_errors_are_the_true_ones_where_little_weight_holds_much_together(make, 
 @pytest.mark.parametrize("scores", ["uniform", "approximate"])
 def test_what_is_returned_holds_where_little_weight_holds_much_together(scores, rng, lanczos):
     graph = bottleneck()
-    found = herta.sparsify(graph, lam=1e4, epsilon=0.5, kind="combinatorial", scores=scores, rng=rng)
+    found = sparsify(graph, lam=1e4, epsilon=0.5, kind="combinatorial", scores=scores, rng=rng)
     assert dense_error(laplacian(graph, "combinatorial"), found.laplacian.toarray(), 1e4) <= 0.5 + 1e-6
 
 
@@ -163,7 +163,7 @@ def test_the_error_holds_for_nearly_every_seed(small, seeds, monkeypatch):
     held = []
     for seed in range(seeds):
         graph = graphs[seed % 4]
-        found = herta.sparsify(graph, lam=1.0, epsilon=0.5, rng=np.random.default_rng(seed))
+        found = sparsify(graph, lam=1.0, epsilon=0.5, rng=np.random.default_rng(seed))
         held.append(dense_error(laplacian(graph), found.laplacian.toarray(), 1.0) <= 0.5)
         assert found.n_edges < 0.6 * graph.n_edges
     assert np.mean(held) >= 0.95
@@ -178,7 +178,7 @@ def test_leverage_finds_the_bridge_that_uniform_sampling_drops():
     kept = {"exact": 0, "uniform": 0}
     for seed in range(10):
         for scores in kept:
-            found = herta.sparsify(
+            found = sparsify(
                 graph, lam=1e3, epsilon=0.5, rng=np.random.default_rng(seed), kind="combinatorial", scores=scores, draws=600
             )
             kept[scores] += bool(((found.edges[0] == 0) & (found.edges[1] == n)).any())
@@ -189,20 +189,18 @@ def test_leverage_finds_the_bridge_that_uniform_sampling_drops():
 def test_the_same_seed_gives_the_same_edges_and_weights_have_the_right_mean():
     graph = nareg.graphs.erdos_renyi(60, 0.5, rng=np.random.default_rng(0))
     told = {"lam": 1.0, "epsilon": 0.4, "draws": 500}
-    first, second = (herta.sparsify(graph, rng=np.random.default_rng(3), **told) for _ in range(2))
+    first, second = (sparsify(graph, rng=np.random.default_rng(3), **told) for _ in range(2))
     np.testing.assert_array_equal(first.factors, second.factors)
-    mean = np.mean(
-        [herta.sparsify(graph, rng=np.random.default_rng(s), **told).laplacian.toarray() for s in range(300)], axis=0
-    )
+    mean = np.mean([sparsify(graph, rng=np.random.default_rng(s), **told).laplacian.toarray() for s in range(300)], axis=0)
     assert np.linalg.norm(mean - laplacian(graph)) < 0.1 * np.linalg.norm(laplacian(graph))
 
 
 def test_graphs_without_edges_or_with_few_stay_as_they_are(rng):
-    empty = herta.sparsify(nareg.Graph(np.zeros((5, 5))), lam=1.0, epsilon=0.5, rng=rng)
+    empty = sparsify(nareg.Graph(np.zeros((5, 5))), lam=1.0, epsilon=0.5, rng=rng)
     assert (empty.n_edges, empty.error, empty.effective_dimension) == (0, 0.0, 0.0)
     A = np.zeros((6, 6))
     A[0, 1] = A[1, 0] = A[1, 2] = A[2, 1] = 1  # three isolated nodes
-    path = herta.sparsify(nareg.Graph(A), lam=5.0, epsilon=0.2, rng=rng)
+    path = sparsify(nareg.Graph(A), lam=5.0, epsilon=0.2, rng=rng)
     assert (path.n_edges, path.draws, path.error) == (2, 0, 0.0)
     np.testing.assert_allclose(path.laplacian.toarray(), laplacian(nareg.Graph(A)))
     assert "2 of 2 edges (100.0%) after 0 draws" in path.summary()
@@ -224,4 +222,4 @@ def test_graphs_without_edges_or_with_few_stay_as_they_are(rng):
 )
 def test_what_cannot_work_is_refused(told, message):
     with pytest.raises(InputError, match=message):
-        herta.sparsify(nareg.graphs.grid((4, 4)), **{"lam": 1.0, "epsilon": 0.5, "rng": np.random.default_rng(0), **told})
+        sparsify(nareg.graphs.grid((4, 4)), **{"lam": 1.0, "epsilon": 0.5, "rng": np.random.default_rng(0), **told})
