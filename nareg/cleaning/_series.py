@@ -71,13 +71,12 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
 
 def _table(source: Any, recipe: Recipe | None) -> Readings:
     own = Recipe() if recipe is None else Recipe(missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
-    read = io.read_readings if isinstance(source, (str, os.PathLike)) else io.readings_from_frame
 
     def of(zone: str | None) -> Readings:
         try:
-            return read(source, recipe=replace(own, zone=zone))
+            return io.read_shared(source, None, replace(own, zone=zone))
         except SeveralQuantities as several:  # of one place
-            return read(source, several.names, recipe=replace(own, zone=zone))
+            return io.read_shared(source, several.names, replace(own, zone=zone))
 
     table = of(None)  # times may have offsets of their own, such as a reanalysis in UTC beside local readings
     return table if own.zone is None or table.zone is not None else of(own.zone)

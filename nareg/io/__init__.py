@@ -38,6 +38,7 @@ from nareg.io._notes import SeveralQuantities as SeveralQuantities
 from nareg.io._open import alike as alike
 from nareg.io._quantities import resolution as resolution
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
+from nareg.io._readings import read_shared as read_shared
 from nareg.io._recipe import Recipe
 from nareg.io._stations import NoPlaces as NoPlaces
 from nareg.io._stations import read_stations, stations_from_frame

@@ -112,3 +112,17 @@ def test_a_coarse_series_is_said_to_be_a_straight_line_between_its_times(tables)
     daily = series.iloc[[*range(0, 240, 12), len(series) - 1]]
     notes = nareg.cleaning.assemble(readings, places, series=[daily]).notes
     assert any("is coarser than the readings: between its times it is a straight line" in note for note in notes)
+
+
+@pytest.mark.parametrize("more", [{}, {"pressure": 1000.0}])
+def test_words_beside_a_series_are_left_out_with_a_note(tables, tmp_path, more):
+    readings, places, series, _ = tables
+    sky = ["clear", "cloudy"] * (len(series) // 2) + ["clear"]
+    table = series[["t2m"]].assign(**more, sky=sky).rename_axis("time")
+    table.to_csv(tmp_path / "era.csv")
+    for source in (table, tmp_path / "era.csv"):
+        network = assemble(readings, places, series=[source])
+        assert set(network.covariates) == {"t2m", *more}
+        assert network.notes[-1].endswith("column 'sky' holds words ('clear', 'cloudy') and is left out.")
+    with pytest.raises(InputError, match=r"column 'sky' holds words .*: add a column of numbers, or leave the table out"):
+        assemble(readings, places, series=[table[["sky"]]])
