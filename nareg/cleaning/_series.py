@@ -51,12 +51,11 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
             known = np.flatnonzero(np.isfinite(row))
             if name in result:
                 raise InputError(f"{named}: there is another series {name!r}: rename one.")
-            if not known.size or times[0] < own[known[0]] - slack or times[-1] > own[known[-1]] + slack:
-                there = f"from {table.times[known[0]]} to {table.times[known[-1]]}" if known.size else "at no time"
-                raise InputError(
-                    f"{named}: {name!r} has values {there}, and the readings go from {readings.times[0]} to "
-                    f"{readings.times[-1]}: pass one for all their times."
-                )
+            if not known.size:
+                raise InputError(f"{named}: {name!r} has no value: leave the column out.")
+            there = np.flatnonzero((times >= own[known[0]] - slack) & (times <= own[known[-1]] + slack))
+            if there.size < len(times):
+                raise InputError(_too_short(named, name, [table.times[k] for k in known[[0, -1]]], readings, there))
             gaps = np.diff(own[known], append=own[known[-1]])
             longest = int(np.argmax(gaps))
             if gaps[longest] > LONGEST * slack:
@@ -67,6 +66,17 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
                 )
             result[name] = np.interp(times, own[known], row[known])[None]
     return result, notes
+
+
+def _too_short(named: str, name: str, ends: list[str], readings: Readings, there: np.ndarray) -> str:
+    """What to do about a series that has values between two ends, at ``there`` of the times of readings."""
+    first, last = (readings.times[k] for k in (0, -1))
+    remedy = "pass a series of their times"
+    if there.size:
+        begin, end = (readings.times[t] for t in there[[0, -1]])
+        some = f"{there.size:,} of {len(readings.times):,} times from {begin} to {end}"
+        remedy = f"pass a longer series, or cut the readings to the {some}"
+    return f"{named}: {name!r} has values from {ends[0]} to {ends[1]}, and the readings go from {first} to {last}: {remedy}."
 
 
 def _table(source: Any, recipe: Recipe | None) -> Readings:

@@ -79,13 +79,17 @@ def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
         return str(error.value)
 
     assert "'t2m' has values from 2024-05-11" in refused(series["2024-05-11":])
-    assert "pass one for all their times" in refused(series[:"2024-05-11"])
+    assert refused(series[:"2024-05-20 10:00"]).endswith(
+        "cut the readings to the 469 of 480 times from 2024-05-01 00:00:00 to 2024-05-20 12:00:00."
+    )
+    later = series.set_axis(series.index + pd.Timedelta("90D"))
+    assert refused(later).endswith("to 2024-05-20 23:00:00: pass a series of their times.")
     assert f"has the station {readings.columns[0]!r}" in refused(readings[[readings.columns[0]]])
     many = pd.DataFrame(np.ones((len(series), 21)), series.index, [f"c{i}" for i in range(21)])
     assert "has 21 columns: a series is one column that all stations share" in refused(many)
     assert "there is another series 't2m': rename one" in refused(series, series)
     assert "times of two kinds" in refused(series.reset_index(drop=True).rename_axis("time"))
-    assert "'t2m' has values at no time" in refused(series.assign(t2m=np.nan))
+    assert "'t2m' has no value: leave the column out" in refused(series.assign(t2m=np.nan))
     hole = series.copy()
     hole.iloc[50:60, 0] = np.nan  # where the network is silent a straight line would be taken for what the series says
     assert "'t2m' has no value between 2024-05-05 02:00:00 and 2024-05-06 00:00:00: fill it in" in refused(hole)
