@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nareg import io
+from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import Readings, Recipe, SeveralQuantities
 
@@ -17,8 +18,14 @@ from nareg.io import Readings, Recipe, SeveralQuantities
 MOST = 20
 #: A straight line goes over gaps of so many steps of a series: what is beyond, only the series knows.
 LONGEST = 4
+#: Times that a comparison of shifts needs.
+FEWEST = 100
 #: A series whose step is more than so many of the readings' is said to be coarse.
 COARSE = 3
+#: Hours by which times of another zone may be off; the last are only there to be worse than those between.
+SHIFTS = range(-3, 4)
+#: A shift is better where changes of the shifted series have this correlation with the readings', and leave less of them.
+ALIKE, BETTER = 0.4, 0.9
 
 
 def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | None) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -65,7 +72,43 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
                     "straight line there would be taken for what it says."
                 )
             result[name] = np.interp(times, own[known], row[known])[None]
+            notes += [f"{named}: {name!r} {said}" for said in _shifted(readings, own[known], row[known])]
     return result, notes
+
+
+def _shifted(readings: Readings, own: np.ndarray, values: np.ndarray) -> list[str]:
+    """What is said of a series whose values look as if their times were of another zone."""
+    assert readings.timestamps is not None
+    if readings.timestamps.dtype.kind != "M" or len(readings.times) < FEWEST:
+        return []
+    hour = float(np.timedelta64(1, "h").astype(readings.timestamps.dtype.str.replace("M", "m")).astype(int))
+    times, seen = readings.timestamps.astype(float), readings.observed
+    if np.median(np.diff(times)) > hour:
+        return []
+    several = seen.sum(axis=1) > 0
+    apart = readings.values[several] - np.nanmedian(readings.values[several], axis=1, keepdims=True)
+    there = seen.any(axis=0)
+    network = np.nanmedian(apart[:, there], axis=0)
+    inside = times[there][(times[there] >= own[0] + 3 * hour) & (times[there] <= own[-1] - 4 * hour)]
+
+    def changes(at: np.ndarray, of: np.ndarray, shift: int = 0) -> np.ndarray:
+        result: np.ndarray = np.diff([np.interp(inside + k * hour, at, of) for k in (shift, shift + 1)], axis=0)[0]
+        return result
+
+    ours = changes(times[there], network)
+    theirs = [changes(own, values, shift) for shift in SHIFTS]
+    if len(ours) < FEWEST or not all(part.std() > 0 for part in (ours, *theirs)):
+        return []
+    alike = np.array([abs(np.corrcoef(ours, part)[0, 1]) for part in theirs])
+    best, now = int(np.argmax(alike)), SHIFTS.index(0)
+    left = 1 - alike**2
+    if best in (0, now, len(SHIFTS) - 1) or alike[best] < ALIKE or left[best] > BETTER * left[now]:
+        return []
+    by = f"{plural(abs(SHIFTS[best]), 'hour')} {'earlier' if best > now else 'later'}"
+    return [
+        f"goes with the readings better where its times are {by}: its hourly changes have a correlation of {alike[best]:.2f} "
+        f"with theirs, not {alike[now]:.2f}. Check its time zone, unless one follows the other."
+    ]
 
 
 def _too_short(named: str, name: str, ends: list[str], readings: Readings, there: np.ndarray) -> str:

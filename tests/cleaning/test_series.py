@@ -130,3 +130,15 @@ def test_words_beside_a_series_are_left_out_with_a_note(tables, tmp_path, more):
         assert network.notes[-1].endswith("column 'sky' holds words ('clear', 'cloudy') and is left out.")
     with pytest.raises(InputError, match=r"column 'sky' holds words .*: add a column of numbers, or leave the table out"):
         assemble(readings, places, series=[table[["sky"]]])
+
+
+@pytest.mark.parametrize("hours", [-2, 0, 1])
+def test_a_series_of_another_zone_is_said_to_be_late_or_early(tables, hours):
+    readings, places, _, _ = tables
+    cycle = np.sin(2 * np.pi * np.arange(HOURS + 48) / 24)
+    whole = pd.date_range("2024-04-30", periods=HOURS + 48, freq="h", name="time")
+    table = pd.DataFrame({"t2m": cycle, "other": np.random.default_rng(2).standard_normal(whole.size).cumsum()}, whole)
+    notes = assemble(readings.add(10 * cycle[24:-24], axis=0), places, series=[table.shift(freq=f"{hours}h")]).notes
+    said = [note.split(": ")[1] for note in notes if "better where its times are" in note]
+    later = {-2: "2 hours later", 1: "1 hour earlier"}
+    assert said == [f"'t2m' goes with the readings better where its times are {later.get(hours)}"] * (hours != 0)
