@@ -309,3 +309,27 @@ def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path):
     done = run("clean", *tables, "--dismiss", "Vernal")
     assert done.exit_code == 2
     assert done.stderr.count("no station has that name") == 2
+
+
+def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(tmp_path):
+    network = nareg.datasets.simulated(6, 80, faults=(), rng=np.random.default_rng(1))
+    network.to_csv(tmp_path)
+    cells = zip(np.repeat(network.times, 6), np.tile(network.names, 80), network.readings.T.ravel(), strict=True)
+    rows = [f"{time},{name},{y:.2f},{60 - 3 * y:.1f}" for time, name, y in cells if np.isfinite(y)]
+    for name, part in (("today", rows[:360]), ("tomorrow", rows[360:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["time,station,temp,rh (%)", *part]))
+    done = run("clean", tmp_path / "stations.csv", tmp_path / "today.csv", "--out", tmp_path / "out", "--hidden", 0)
+    assert done.exit_code == 0, done.output
+    assert "left out" not in done.stderr  # each is cleaned
+    for folder, middle in (("temp", 10), ("rh_", 30)):
+        done = run("apply", tmp_path / "out" / folder / "model.npz", tmp_path / "tomorrow.csv")
+        assert done.exit_code == 0, done.output
+        written = io.read_readings(tmp_path / "out" / folder / "clean.csv")
+        assert written.values.shape[1] > 75
+        before, after = written.values[:, :60].mean(), written.values[:, 60:].mean()
+        assert abs(after - before) < middle
+    (tmp_path / "temp_alone").mkdir()
+    (tmp_path / "temp_alone" / "model.npz").write_bytes((tmp_path / "out" / "temp" / "model.npz").read_bytes())
+    refused = run("apply", tmp_path / "temp_alone" / "model.npz", tmp_path / "tomorrow.csv")
+    assert refused.exit_code != 0
+    assert "name the one to read by --value" in refused.output + str(refused.exception)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -204,7 +203,7 @@ def _clean_each(
     """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned."""
     from nareg import cleaning
 
-    folders = [out / re.sub(r"[^\w.\-]+", "_", str(recipe.value)) for recipe in recipes]
+    folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
     for name in cleaning.several_files(form):
         inputs.output(out / name, (".csv", ".parquet", ".html"), *given)
