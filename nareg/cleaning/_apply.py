@@ -118,7 +118,7 @@ def apply(
     readings : as in :func:`nareg.clean`
         Times up to the model's last one are left out, with a note.
     bounds : (float or None, float or None)
-        As in :func:`nareg.clean`.
+        As in :func:`nareg.clean`. Default: the model's.
     strict : bool
         Raise an error where the format of a table is ambiguous.
     recipe : nareg.io.Recipe, optional
@@ -197,10 +197,10 @@ def apply(
         notes += [said] if said and drift.any() else []
     report(Progress("smoothing", fraction=0.7))
     first = part.start if _forgets(model, good, times, new.start) else 0
-    smoothed = model.smooth(good[:, first:], times=times[first:])
-    ends, _ = limits(good, bounds)
+    ends, _ = limits(good, bounds, model.bounds)
+    smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:])
     own = own_estimates(good, ends)[:, new]
-    x = np.where(own, good[:, new], ends.clip(smoothed.x[:, new.start - first :]))
+    x = np.where(own, good[:, new], smoothed.x[:, new.start - first :])
     report(Progress("done", fraction=1.0))
     results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
     frames = [io.readings_to_frame(replace(table, values=values)) for values in results]
