@@ -174,7 +174,7 @@ def inspect(
     seen = parts[0] if len(parts) == 1 else QuantityRows.joined(parts)
     table, layout = full[0]
     units = {own: unit for one in tables for own, unit in one.units.items()}
-    if unit is None and (layout.station is not None or layout.single) and len(layout.values) == 1:
+    if unit is None and len(seen.names_of) == 1:
         unit = one_unit(table, layout, table.notes)
     if placed is None and in_files:
         placed = _places_in(tables, files, strict, recipe, notes)
