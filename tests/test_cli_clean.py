@@ -293,7 +293,7 @@ def test_fast_names_its_suspects_and_writes_no_empty_line(tmp_path):
     assert "" not in done.stderr.splitlines()
 
 
-def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path):
+def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path, monkeypatch):
     network = nareg.datasets.simulated(8, 100, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)
     first, *_ = network.names
@@ -303,8 +303,11 @@ def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path):
     (tmp_path / "long.csv").write_text("\n".join(["time,station,parameter,value", *rows]))
     tables = (tmp_path / "stations.csv", tmp_path / "long.csv", "--out", tmp_path / "out", "--hidden", 0)
     tables += ("--value", "temp", "--value", "humid")
+    spied, reading = [], io.read_readings
+    monkeypatch.setattr(io, "read_readings", lambda *some, **more: spied.append(1) or reading(*some, **more))
     done = run("clean", *tables, "--dismiss", first)
     assert done.exit_code == 0, done.output
+    assert len(spied) == 2  # each table of readings once
     assert done.stderr.count(f"No finding matches the dismissal '{first}'") == 1  # of the quantity that it has
     done = run("clean", *tables, "--dismiss", "Vernal")
     assert done.exit_code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -167,6 +168,7 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
     the readings. Writes a report with the error of every method at hidden readings.
     """
+    from nareg.cleaning import assemble
     from nareg.io import SeveralQuantities
 
     files, places = inputs.tables(stations, readings)
@@ -174,11 +176,18 @@ def clean(
     recipes = judging.added(columns.recipes())
     given = (stations, *files, *options.files, *columns.files)
 
+    @cache
+    def read_one(recipe: Recipe) -> StationNetwork:
+        return assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)
+
+    def read(recipe: Recipe) -> StationNetwork:
+        return read_one(replace(recipe, quality=None))  # the tables are the same, whatever is no fault
+
     def clean_one(recipe: Recipe, folder: Path) -> Cleaned:
-        return _clean_one(tables, recipe, folder, form.value, options, given, strict)
+        return _clean_one(tables, partial(read, recipe), recipe, folder, form.value, options, given, strict)
 
     if len(recipes) > 1:
-        recipes = own_dismissals(tables, recipes, strict=strict)
+        recipes = own_dismissals(read, recipes)
         if _clean_each(recipes, out, form.value, clean_one, given):
             raise typer.Exit(2)
         return
@@ -192,7 +201,7 @@ def clean(
             "name some by --value.",
             soft_wrap=True,
         )
-        recipes = own_dismissals(tables, [replace(recipes[0], value=name) for name in error.names], strict=strict)
+        recipes = own_dismissals(read, [replace(recipes[0], value=name) for name in error.names])
         if _clean_each(recipes, out, form.value, clean_one, given) == len(recipes):
             raise typer.Exit(2) from None
 
@@ -223,8 +232,9 @@ def _clean_each(
 
 
 def _clean_one(
-    tables: Tables, recipe: Recipe, out: Path, form: str, options: CleanOptions, given: tuple[Path, ...], strict: bool
-) -> Cleaned:
+    tables: Tables, read: Callable[[], StationNetwork], recipe: Recipe, out: Path, form: str, options: CleanOptions,
+    given: tuple[Path, ...], strict: bool,
+) -> Cleaned:  # fmt: skip
     """Clean one quantity, and write its files to a folder."""
     from nareg import cleaning
 
@@ -232,7 +242,7 @@ def _clean_one(
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html", ".npz"), *given)
     written: list[str] = []
     try:
-        network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)
+        network = read()
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
         settings = options.settings(network, recipe)
