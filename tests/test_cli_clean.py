@@ -270,6 +270,13 @@ def test_findings_are_dismissed_and_corrected_by_options_and_by_the_recipe(tmp_p
     np.testing.assert_array_equal(flags[2] == 1, there[2])
     corrected = (tmp_path / "clean" / "corrections.csv").read_text().splitlines()
     assert len(corrected) == 1 + there[2].sum()
+    (tmp_path / "correct.toml").write_text("[quality]\ncorrect = true\n")
+    off = tmp_path / "off"
+    done = run("clean", *tables[:3], off, *tables[4:], "--recipe", tmp_path / "correct.toml", "--no-correct")
+    assert done.exit_code == 0, done.output
+    flags = io.read_readings(off / "flags.csv").values
+    assert (flags[2][there[2]] == 4).all()
+    assert "are not applied" in done.stderr
     rows = (tmp_path / "readings.csv").read_text().splitlines()
     (tmp_path / "today.csv").write_text("\n".join(rows[:170]))
     options = ("--out", tmp_path / "clean", "--dismiss", f"{wrong}: unit", "--dismiss", still, "--flags", "labels")

@@ -101,8 +101,9 @@ class CleanOptions:
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7
     hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08
     correct: Annotated[
-        bool, typer.Option("--correct", help="Use the corrected readings of sensors that drift or have a wrong unit.")
-    ] = False
+        bool | None,
+        typer.Option(help="Use the corrected readings of sensors that drift or have a wrong unit. Default: as a recipe says."),
+    ] = None
     effort: Annotated[
         EffortOption, typer.Option(help="fast takes the best of three quick methods, without a model or a check of stations.")
     ] = EffortOption.normal
@@ -132,7 +133,7 @@ class CleanOptions:
             bounds=(self.lower, self.upper),
             kind=self.kind.value,
             rng=np.random.default_rng(self.seed),
-            quality=replace(rules, correct=rules.correct or self.correct),
+            quality=replace(rules, correct=rules.correct if self.correct is None else self.correct),
             effort=self.effort.value,
         )
 
