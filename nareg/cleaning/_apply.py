@@ -232,11 +232,26 @@ def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times:
     return bool((moved <= MOVED * more.std[:, 2 * PROBED :]).all())
 
 
+def _refuse_other_order(table: Readings, last: np.datetime64) -> None:
+    """Refuse dates whose day and month may be either where the order that was not taken follows the model's ``last`` time."""
+    assert table.timestamps is not None
+    first = table.timestamps[0]
+    for stamps in io.either_order(table.times) or ():
+        other = stamps.min()
+        if abs(other - first) > np.timedelta64(2, "D") and last < other and not last < first <= other:
+            raise InputError(
+                f"readings have dates such as {table.times[0]!r}, which are read as {str(first)[:10]}; as {str(other)[:10]} "
+                f"they would follow the model's last time, {str(last)[:10]}: write times as 2024-01-31 10:00."
+            )
+
+
 def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple[Readings, list[str]]:
     """The columns of times after the model's last one, and what is to be said of the others."""
     if table.timestamps is None or table.timestamps.dtype.kind != model.times.dtype.kind:
         raise InputError("readings have times of another kind than the model's: dates, or numbers, in both.")
     last = model.times[-1]
+    if table.timestamps.dtype.kind == "M":
+        _refuse_other_order(table, last)
     later = np.flatnonzero(table.timestamps > last)
     if not later.size:
         raise InputError(
