@@ -231,7 +231,13 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
 
     if any(parse(first) or number(first) for first, _ in columns):
         return
-    if units := sorted({first for first, second in columns if number(second) and first.lower() not in MISSING}):
+    stated = {
+        name: first
+        for name, (first, second) in zip(table.header, columns, strict=True)
+        if number(second) and first.lower() not in MISSING
+    }
+    if units := sorted(set(stated.values())):
+        table.units |= stated if len(units) > 1 else stated | {"": units[0]}
         notes.guess(f"the row of units below the header ({listed(units)}) is left out", "delete the row")
         table.leave_out_first()
 
