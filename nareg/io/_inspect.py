@@ -90,8 +90,8 @@ class Inspection:
             return sentences
         dated = self.times.dtype.kind == "M"
         first, last = (str(t).partition(".")[0] if dated else f"{t:g}" for t in (self.times[0], self.times[-1]))
-        zone = f", {self.zone}" if self.zone else ", in no stated zone" if dated else ""
-        text = f"times: {len(np.unique(self.times)):,} from {first} to {last}{zone}"
+        zone = self.zone or self.recipe.zone or ("in no stated zone" if dated else "")
+        text = f"times: {len(np.unique(self.times)):,} from {first} to {last}{zone and ', '}{zone}"
         if self.step is not None and self.regular is not None:
             step = in_words(self.step) if dated else f"{self.step:g}"
             text += f"; a reading every {step} ({100 * self.regular:.0f} % of steps)"
