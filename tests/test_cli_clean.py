@@ -270,6 +270,13 @@ def test_findings_are_dismissed_and_corrected_by_options_and_by_the_recipe(tmp_p
     np.testing.assert_array_equal(flags[2] == 1, there[2])
     corrected = (tmp_path / "clean" / "corrections.csv").read_text().splitlines()
     assert len(corrected) == 1 + there[2].sum()
+    (tmp_path / "correct.toml").write_text("[quality]\ncorrect = true\n")
+    off = tmp_path / "off"
+    done = run("clean", *tables[:3], off, *tables[4:], "--recipe", tmp_path / "correct.toml", "--no-correct")
+    assert done.exit_code == 0, done.output
+    flags = io.read_readings(off / "flags.csv").values
+    assert (flags[2][there[2]] == 4).all()
+    assert "are not applied" in done.stderr
     rows = (tmp_path / "readings.csv").read_text().splitlines()
     (tmp_path / "today.csv").write_text("\n".join(rows[:170]))
     options = ("--out", tmp_path / "clean", "--dismiss", f"{wrong}: unit", "--dismiss", still, "--flags", "labels")
@@ -293,7 +300,7 @@ def test_fast_names_its_suspects_and_writes_no_empty_line(tmp_path):
     assert "" not in done.stderr.splitlines()
 
 
-def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path):
+def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path, monkeypatch):
     network = nareg.datasets.simulated(8, 100, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)
     first, *_ = network.names
@@ -303,9 +310,36 @@ def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path):
     (tmp_path / "long.csv").write_text("\n".join(["time,station,parameter,value", *rows]))
     tables = (tmp_path / "stations.csv", tmp_path / "long.csv", "--out", tmp_path / "out", "--hidden", 0)
     tables += ("--value", "temp", "--value", "humid")
+    spied, reading = [], io.read_readings
+    monkeypatch.setattr(io, "read_readings", lambda *some, **more: spied.append(1) or reading(*some, **more))
     done = run("clean", *tables, "--dismiss", first)
     assert done.exit_code == 0, done.output
+    assert len(spied) == 2  # each table of readings once
     assert done.stderr.count(f"No finding matches the dismissal '{first}'") == 1  # of the quantity that it has
     done = run("clean", *tables, "--dismiss", "Vernal")
     assert done.exit_code == 2
     assert done.stderr.count("no station has that name") == 2
+
+
+def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(tmp_path):
+    network = nareg.datasets.simulated(6, 80, faults=(), rng=np.random.default_rng(1))
+    network.to_csv(tmp_path)
+    cells = zip(np.repeat(network.times, 6), np.tile(network.names, 80), network.readings.T.ravel(), strict=True)
+    rows = [f"{time},{name},{y:.2f},{60 - 3 * y:.1f}" for time, name, y in cells if np.isfinite(y)]
+    for name, part in (("today", rows[:360]), ("tomorrow", rows[360:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["time,station,temp,rh (%)", *part]))
+    done = run("clean", tmp_path / "stations.csv", tmp_path / "today.csv", "--out", tmp_path / "out", "--hidden", 0)
+    assert done.exit_code == 0, done.output
+    assert "left out" not in done.stderr  # each is cleaned
+    for folder, middle in (("temp", 10), ("rh_", 30)):
+        done = run("apply", tmp_path / "out" / folder / "model.npz", tmp_path / "tomorrow.csv")
+        assert done.exit_code == 0, done.output
+        written = io.read_readings(tmp_path / "out" / folder / "clean.csv")
+        assert written.values.shape[1] > 75
+        before, after = written.values[:, :60].mean(), written.values[:, 60:].mean()
+        assert abs(after - before) < middle
+    (tmp_path / "temp_alone").mkdir()
+    (tmp_path / "temp_alone" / "model.npz").write_bytes((tmp_path / "out" / "temp" / "model.npz").read_bytes())
+    refused = run("apply", tmp_path / "temp_alone" / "model.npz", tmp_path / "tomorrow.csv")
+    assert refused.exit_code != 0
+    assert "name the one to read by --value" in refused.output + str(refused.exception)

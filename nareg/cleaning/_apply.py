@@ -118,7 +118,7 @@ def apply(
     readings : as in :func:`nareg.clean`
         Times up to the model's last one are left out, with a note.
     bounds : (float or None, float or None)
-        As in :func:`nareg.clean`.
+        As in :func:`nareg.clean`. Default: the model's.
     strict : bool
         Raise an error where the format of a table is ambiguous.
     recipe : nareg.io.Recipe, optional
@@ -197,10 +197,10 @@ def apply(
         notes += [said] if said and drift.any() else []
     report(Progress("smoothing", fraction=0.7))
     first = part.start if _forgets(model, good, times, new.start) else 0
-    smoothed = model.smooth(good[:, first:], times=times[first:])
-    ends, _ = limits(good, bounds)
+    ends, _ = limits(good, bounds, model.bounds)
+    smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:])
     own = own_estimates(good, ends)[:, new]
-    x = np.where(own, good[:, new], ends.clip(smoothed.x[:, new.start - first :]))
+    x = np.where(own, good[:, new], smoothed.x[:, new.start - first :])
     report(Progress("done", fraction=1.0))
     results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
     frames = [io.readings_to_frame(replace(table, values=values)) for values in results]
@@ -232,11 +232,26 @@ def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times:
     return bool((moved <= MOVED * more.std[:, 2 * PROBED :]).all())
 
 
+def _refuse_other_order(table: Readings, last: np.datetime64) -> None:
+    """Refuse dates whose day and month may be either where the order that was not taken follows the model's ``last`` time."""
+    assert table.timestamps is not None
+    first = table.timestamps[0]
+    for stamps in io.either_order(table.times) or ():
+        other = stamps.min()
+        if abs(other - first) > np.timedelta64(2, "D") and last < other and not last < first <= other:
+            raise InputError(
+                f"readings have dates such as {table.times[0]!r}, which are read as {str(first)[:10]}; as {str(other)[:10]} "
+                f"they would follow the model's last time, {str(last)[:10]}: write times as 2024-01-31 10:00."
+            )
+
+
 def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple[Readings, list[str]]:
     """The columns of times after the model's last one, and what is to be said of the others."""
     if table.timestamps is None or table.timestamps.dtype.kind != model.times.dtype.kind:
         raise InputError("readings have times of another kind than the model's: dates, or numbers, in both.")
     last = model.times[-1]
+    if table.timestamps.dtype.kind == "M":
+        _refuse_other_order(table, last)
     later = np.flatnonzero(table.timestamps > last)
     if not later.size:
         raise InputError(

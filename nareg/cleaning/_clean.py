@@ -188,6 +188,8 @@ def _run(job: Job) -> Cleaned:
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))
     edges = compared.methods.get(EDGES)
+    if model is not None:
+        model = replace(model, bounds=compared.ends)
     if corrected and model is not None:  # new readings come after those of the sensor, not after corrected ones
         own_readings = np.where(np.isfinite(model.readings), network.readings.values, np.nan)
         model = replace(model, readings=own_readings)

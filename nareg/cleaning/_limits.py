@@ -13,13 +13,17 @@ from nareg.spacetime import Bounds, bounds, intermittent
 WELL_KNOWN = (0.0, 100.0)
 #: Half width of the band that is judged beside the estimate, in standard deviations.
 REACH = 1.645
+NO_BOUNDS = Bounds()
 
 
-def limits(y: np.ndarray, given: tuple[float | None, float | None]) -> tuple[Bounds, str | None]:
-    """Bounds of readings (N, T) without bad ones: the user's, else those that the readings show, with a note on these."""
+def limits(y: np.ndarray, given: tuple[float | None, float | None], learned: Bounds = NO_BOUNDS) -> tuple[Bounds, str | None]:
+    """Bounds of readings (N, T) without bad ones: the user's, a model's, else those that they show, with a note on these."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise InputError(f"bounds is {given!r}: pass a lower and an upper bound, such as (0, 100) or (0, None).")
     low, high = (None if end is None else checks.number(f"bounds[{i}]", end) for i, end in enumerate(given))
+    low, high = (
+        own if own is not None or not np.isfinite(end) else end for own, end in ((low, learned.low), (high, learned.high))
+    )
     shown = bounds(y.T)
     result = Bounds(shown.low if low is None else low, shown.high if high is None else high)
     if not result.low < result.high:

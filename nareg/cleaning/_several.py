@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,11 @@ from nareg.results import atomic_write
 
 #: What the columns beside a quantity's readings are called.
 ENDS = ("", " estimate", " std", " flag")
+
+
+def folder_name(quantity: str) -> str:
+    """The folder of a quantity's own results."""
+    return re.sub(r"[^\w.\-]+", "_", quantity)
 
 
 def several_files(form: str) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -29,9 +31,11 @@ def apply(
 ) -> None:
     """Clean tomorrow's readings with a learned model, and add them to its tables. Nothing is learned anew.
 
-    Run it as often as new readings come: rows of the same times are written anew.
+    Run it as often as new readings come: rows of the same times are written anew. Of several quantities that one is read whose
+    folder the model is in.
     """
     from nareg import cleaning, spacetime
+    from nareg.io import SeveralQuantities
     from nareg.quality import events
 
     folder = model.parent if out is None else out
@@ -41,10 +45,17 @@ def apply(
     if not folder.is_dir():
         inputs.folder(folder)
     with stage_bar() as progress:
-        applied = cleaning.apply(
-            fitted, files[0] if len(files) == 1 else files, bounds=(lower, upper), strict=strict, recipe=recipe,
+        run = partial(
+            cleaning.apply, fitted, files[0] if len(files) == 1 else files, bounds=(lower, upper), strict=strict,
             progress=progress,
         )  # fmt: skip
+        try:
+            applied = run(recipe=recipe)
+        except SeveralQuantities as several:
+            own = [name for name in several.names if cleaning.folder_name(name) == model.resolve().parent.name]
+            if len(own) != 1:
+                raise
+            applied = run(recipe=replace(recipe, value=own[0]))
         applied.append(folder)
     for note in applied.notes:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,8 +101,9 @@ class CleanOptions:
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7
     hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08
     correct: Annotated[
-        bool, typer.Option("--correct", help="Use the corrected readings of sensors that drift or have a wrong unit.")
-    ] = False
+        bool | None,
+        typer.Option(help="Use the corrected readings of sensors that drift or have a wrong unit. Default: as a recipe says."),
+    ] = None
     effort: Annotated[
         EffortOption, typer.Option(help="fast takes the best of three quick methods, without a model or a check of stations.")
     ] = EffortOption.normal
@@ -132,7 +133,7 @@ class CleanOptions:
             bounds=(self.lower, self.upper),
             kind=self.kind.value,
             rng=np.random.default_rng(self.seed),
-            quality=replace(rules, correct=rules.correct or self.correct),
+            quality=replace(rules, correct=rules.correct if self.correct is None else self.correct),
             effort=self.effort.value,
         )
 
@@ -168,6 +169,7 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
     the readings. Writes a report with the error of every method at hidden readings.
     """
+    from nareg.cleaning import assemble
     from nareg.io import SeveralQuantities
 
     files, places = inputs.tables(stations, readings)
@@ -175,11 +177,18 @@ def clean(
     recipes = judging.added(columns.recipes())
     given = (stations, *files, *options.files, *columns.files)
 
+    @cache
+    def read_one(recipe: Recipe) -> StationNetwork:
+        return assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)
+
+    def read(recipe: Recipe) -> StationNetwork:
+        return read_one(replace(recipe, quality=None))  # the tables are the same, whatever is no fault
+
     def clean_one(recipe: Recipe, folder: Path) -> Cleaned:
-        return _clean_one(tables, recipe, folder, form.value, options, given, strict)
+        return _clean_one(tables, partial(read, recipe), recipe, folder, form.value, options, given, strict)
 
     if len(recipes) > 1:
-        recipes = own_dismissals(tables, recipes, strict=strict)
+        recipes = own_dismissals(read, recipes)
         if _clean_each(recipes, out, form.value, clean_one, given):
             raise typer.Exit(2)
         return
@@ -193,7 +202,7 @@ def clean(
             "name some by --value.",
             soft_wrap=True,
         )
-        recipes = own_dismissals(tables, [replace(recipes[0], value=name) for name in error.names], strict=strict)
+        recipes = own_dismissals(read, [replace(recipes[0], value=name) for name in error.names])
         if _clean_each(recipes, out, form.value, clean_one, given) == len(recipes):
             raise typer.Exit(2) from None
 
@@ -204,7 +213,7 @@ def _clean_each(
     """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned."""
     from nareg import cleaning
 
-    folders = [out / re.sub(r"[^\w.\-]+", "_", str(recipe.value)) for recipe in recipes]
+    folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
     for name in cleaning.several_files(form):
         inputs.output(out / name, (".csv", ".parquet", ".html"), *given)
@@ -224,8 +233,9 @@ def _clean_each(
 
 
 def _clean_one(
-    tables: Tables, recipe: Recipe, out: Path, form: str, options: CleanOptions, given: tuple[Path, ...], strict: bool
-) -> Cleaned:
+    tables: Tables, read: Callable[[], StationNetwork], recipe: Recipe, out: Path, form: str, options: CleanOptions,
+    given: tuple[Path, ...], strict: bool,
+) -> Cleaned:  # fmt: skip
     """Clean one quantity, and write its files to a folder."""
     from nareg import cleaning
 
@@ -233,7 +243,7 @@ def _clean_one(
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html", ".npz"), *given)
     written: list[str] = []
     try:
-        network = cleaning.assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)
+        network = read()
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
         settings = options.settings(network, recipe)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +13,7 @@ import typer
 from nareg.errors import NaregError
 
 if TYPE_CHECKING:
+    from nareg.cleaning import StationNetwork
     from nareg.io import Recipe
 
 
@@ -48,9 +49,8 @@ class Judging:
         return results
 
 
-def own_dismissals(tables: tuple[Path | list[Path], Path | None], recipes: list[Recipe], *, strict: bool) -> list[Recipe]:
+def own_dismissals(read: Callable[[Recipe], StationNetwork], recipes: list[Recipe]) -> list[Recipe]:
     """Recipes of several quantities, each without the dismissals of stations that only other quantities have."""
-    from nareg.cleaning import assemble
     from nareg.quality import Rules, station_of
 
     rules = [Rules.of(recipe.quality) for recipe in recipes]
@@ -60,7 +60,7 @@ def own_dismissals(tables: tuple[Path | list[Path], Path | None], recipes: list[
     for recipe in recipes:
         with suppress(NaregError):  # a quantity that cannot be read is an error when it is cleaned
             names.append(())
-            names[-1] = assemble(*tables, strict=strict, recipe=recipe).readings.names
+            names[-1] = read(recipe).readings.names
     results = []
     for recipe, rule, own in zip(recipes, rules, names, strict=True):
         entries = (text for text in rule.dismiss if station_of(text, own) or not any(station_of(text, n) for n in names))

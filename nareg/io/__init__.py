@@ -41,12 +41,14 @@ from nareg.io._notes import stations_named as stations_named
 from nareg.io._open import alike as alike
 from nareg.io._quantities import resolution as resolution
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
+from nareg.io._readings import read_shared as read_shared
 from nareg.io._recipe import Recipe
 from nareg.io._stations import NoPlaces as NoPlaces
 from nareg.io._stations import read_stations, stations_from_frame
 from nareg.io._tables import Readings, Stations
 from nareg.io._text import read_rows
 from nareg.io._text import rows as rows
+from nareg.io._times import either_order as either_order
 from nareg.io._vocabulary import distinct as distinct
 from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows

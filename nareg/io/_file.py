@@ -28,6 +28,8 @@ CAMPBELL_BINARY = ("TOB1", "TOB2", "TOB3")
 RDB_WIDTH = re.compile(r"\d+[sdn]", re.IGNORECASE)
 #: Starts of texts that hold no table, and what they are.
 NO_TABLES = ((re.compile(r"\{|\[\s*[{\[]"), "JSON"), (re.compile(r"<(\?xml|!|[A-Za-z])"), "XML or HTML"))
+#: A line above the header that states the unit of all readings.
+UNIT_LINE = re.compile(r'\W*(?:units?|einheit)\W*[:=;,\t|]\W*?([^;,\t|"\s][^;,\t|"]{0,19})[\s;,\t|"]*', re.IGNORECASE)
 SPLIT = re.compile(r"[,;\t|]")
 #: Headings of HOBOware: name, unit, serial numbers of logger and sensor.
 SERIAL = re.compile(r"^([^,]+?)(?:, ([^,]+?))? \(LGR S/N: [^)]*\)$")
@@ -93,6 +95,9 @@ class FileTable:
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
         start = after_preamble(self._lines, start, notes)
+        stated = {match[1].strip() for line in self._lines[:start] if (match := UNIT_LINE.fullmatch(line))}
+        if len(stated) == 1:
+            self.units[""] = stated.pop()
         if not self._quotes and APOSTROPHES.match(self._lines[start]):
             self._lines, self._quotes = [line.replace("'", '"') for line in self._lines], True
         self._lines = with_commas(self._lines, start, notes)

@@ -90,8 +90,8 @@ class Inspection:
             return sentences
         dated = self.times.dtype.kind == "M"
         first, last = (str(t).partition(".")[0] if dated else f"{t:g}" for t in (self.times[0], self.times[-1]))
-        zone = f", {self.zone}" if self.zone else ", in no stated zone" if dated else ""
-        text = f"times: {len(np.unique(self.times)):,} from {first} to {last}{zone}"
+        zone = self.zone or self.recipe.zone or ("in no stated zone" if dated else "")
+        text = f"times: {len(np.unique(self.times)):,} from {first} to {last}{zone and ', '}{zone}"
         if self.step is not None and self.regular is not None:
             step = in_words(self.step) if dated else f"{self.step:g}"
             text += f"; a reading every {step} ({100 * self.regular:.0f} % of steps)"
@@ -174,7 +174,7 @@ def inspect(
     seen = parts[0] if len(parts) == 1 else QuantityRows.joined(parts)
     table, layout = full[0]
     units = {own: unit for one in tables for own, unit in one.units.items()}
-    if unit is None and (layout.station is not None or layout.single) and len(layout.values) == 1:
+    if unit is None and len(seen.names_of) == 1:
         unit = one_unit(table, layout, table.notes)
     if placed is None and in_files:
         placed = _places_in(tables, files, strict, recipe, notes)

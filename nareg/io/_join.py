@@ -89,6 +89,7 @@ class Wanted:
     recipe: Recipe
     keep_absent: bool
     own_order: bool
+    shared: bool = False  # a row per time, of what all stations share
 
     @classmethod
     def of(

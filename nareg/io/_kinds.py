@@ -16,7 +16,9 @@ MANY, KINDS = 0.25, 50
 
 def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
     """The unit that the table or a column of units states; more than one is refused."""
-    stated: str | None = table.units.get(table.header[layout.values[0]]) if len(layout.values) == 1 else None
+    stated = table.units.get("")  # of all readings
+    if len(layout.values) == 1:
+        stated = table.units.get(table.header[layout.values[0]], stated)
     for column in layout.extra:
         if plain(table.header[column]) not in UNIT:
             continue

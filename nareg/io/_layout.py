@@ -56,12 +56,15 @@ class Layout:
     kind: tuple[int, str] | None = None
 
 
-def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool = False) -> Layout:
+def recognize(
+    table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool = False, shared: bool = False
+) -> Layout:
     """The layout of a table of readings: by the recipe, and where it is silent by header and first rows.
 
-    With ``several`` a long table may have columns of several quantities, which are then the values.
+    With ``several`` a long table may have columns of several quantities, which are then the values. What is ``shared`` by all
+    stations has a row per time, beside which words are left out.
     """
-    layout = _recognized(table, stations, notes, recipe, several=several)
+    layout = _recognized(table, stations, notes, recipe, several=several, shared=shared)
     flag = recipe.column("flag", table)
     if flag is not None:
         layout = replace(layout, flags=tuple((flag, value) for value in layout.values))
@@ -73,7 +76,9 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes, recipe
     return layout
 
 
-def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool) -> Layout:
+def _recognized(
+    table: Table, stations: Sequence[str] | None, notes: Notes, recipe: Recipe, *, several: bool, shared: bool
+) -> Layout:
     if isinstance(table, FileTable):
         _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
@@ -89,6 +94,8 @@ def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, reci
     apart = (*time, recipe.column("flag", table))
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
+    if shared and not _times_repeat(table, time):
+        rest = _without_words(table, rest, notes)
     station = recipe.station_column(table)
     kind = _kind(table, rest, recipe)
     chosen = recipe.column("value", table) if kind is None else None
@@ -116,8 +123,6 @@ def _recognized(table: Table, stations: Sequence[str] | None, notes: Notes, reci
         return Layout(time, station, tuple(columns), tuple(i for i in rest if i != station and i not in columns))
     value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
-    if chosen is not None and extra:
-        notes.fact(f"the readings are in column {table.header[chosen]!r}; left out: {listed([table.header[i] for i in extra])}")
     about = dict(_flags_of(table, [i for i in rest if i != station], None))
     flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), None)
@@ -185,17 +190,34 @@ def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> 
     return tuple(pairs)
 
 
-def _refuse_words(table: Table, rest: list[int], notes: Notes) -> None:
-    """Refuse a column of words that no number follows: it names stations, or something beside the readings."""
+def _words(table: Table, rest: list[int]) -> dict[int, str]:
+    """The columns of words that no number follows: they name stations, or something beside the readings. And their words."""
+    said = {}
     for i in rest:
         words = [cell for cell in table.head(i) if cell.strip().lower() not in MISSING]
         if len(words) < 2 or not all(map(word_alone, words)) or is_flag(table.header[i]) or set(words) <= {"True", "False"}:
             continue
         if not looks_read([*words, "0"], comma=table.comma):
-            raise InputError(
-                f"{notes.source}: {table.column(i)} holds words ({listed(list(dict.fromkeys(words)))}): pass it as "
-                "--station-column (station= of a recipe) if it names the stations, and drop it otherwise."
-            )
+            said[i] = f"{table.column(i)} holds words ({listed(list(dict.fromkeys(words)))})"
+    return said
+
+
+def _refuse_words(table: Table, rest: list[int], notes: Notes) -> None:
+    for words in _words(table, rest).values():
+        raise InputError(
+            f"{notes.source}: {words}: pass it as --station-column (station= of a recipe) if it names the stations, and drop "
+            "it otherwise."
+        )
+
+
+def _without_words(table: Table, rest: list[int], notes: Notes) -> list[int]:
+    """Columns of what all stations share, which are numbers; what else is left out is said."""
+    said = _words(table, rest)
+    if said and len(said) == len(rest):
+        raise InputError(f"{notes.source}: {next(iter(said.values()))}: add a column of numbers, or leave the table out.")
+    for words in said.values():
+        notes.fact(f"{words} and is left out")
+    return [i for i in rest if i not in said]
 
 
 def _leave_out_units(table: FileTable, notes: Notes) -> None:
@@ -209,7 +231,13 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
 
     if any(parse(first) or number(first) for first, _ in columns):
         return
-    if units := sorted({first for first, second in columns if number(second) and first.lower() not in MISSING}):
+    stated = {
+        name: first
+        for name, (first, second) in zip(table.header, columns, strict=True)
+        if number(second) and first.lower() not in MISSING
+    }
+    if units := sorted(set(stated.values())):
+        table.units |= stated if len(units) > 1 else stated | {"": units[0]}
         notes.guess(f"the row of units below the header ({listed(units)}) is left out", "delete the row")
         table.leave_out_first()
 

@@ -19,7 +19,7 @@ from nareg.io._recipe import Recipe
 from nareg.io._shapes import station_in
 from nareg.io._tables import Stations
 from nareg.io._times import understand
-from nareg.io._vocabulary import BRACKETS, KIND, plain
+from nareg.io._vocabulary import BRACKETS, KIND, loose, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,8 @@ class QuantityRows:
         if layout.station is None and not layout.single:
             series = values.T.copy()
             remove_sentinels(series, np.arange(len(series))[:, None], notes)
-            return cls(series.T, (name,), stamps, None, tuple(table.header[i] for i in layout.values), zone, (series.size,))
+            names = tuple(_as_placed([table.header[i] for i in layout.values], placed))
+            return cls(series.T, (name,), stamps, None, names, zone, (series.size,))
         if layout.station is None:
             own = np.full(len(values), station_in(table.source, None if placed is None else placed.names), dtype=object)
         else:
@@ -92,6 +93,8 @@ class QuantityRows:
                 cells = (len(values),)
                 values, names_of = values[:, [names_of.index(layout.kind[1])]], (layout.kind[1],)
         site, names = pd.factorize(own)
+        spelling, names = pd.factorize(np.array(_as_placed(names, placed), dtype=object))
+        site = spelling[site]
         for j in range(values.shape[1]):
             one = values[:, j].copy()
             remove_sentinels(one, site, notes)
@@ -166,6 +169,12 @@ class QuantityRows:
                 "resolution": resolution(own),
             }
         return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _as_placed(names: Sequence[str], placed: Stations | None) -> list[str]:
+    """Names as the table of stations spells them."""
+    known = {} if placed is None else {loose(name): name for name in placed.names} | {name: name for name in placed.names}
+    return [known.get(name, known.get(loose(name), name)) for name in names]
 
 
 def resolution(values: np.ndarray) -> float:

@@ -82,7 +82,18 @@ def read_readings(
     if not isinstance(path, (str, os.PathLike)):
         request = Wanted.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
         return joined(path, lambda one: read_readings(one, stations, strict=strict, own_order=True, recipe=recipe), request)
-    request = Wanted.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order)
+    return _from_file(path, Wanted.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order))
+
+
+def read_shared(source: Any, columns: Sequence[str] | None, recipe: Recipe) -> Readings:
+    """Read what all stations share over time, a row per time and a column each, from a file or a frame."""
+    path = isinstance(source, (str, os.PathLike))
+    notes = Notes(str(source) if path else "the table of series", strict=False)
+    request = replace(Wanted.of(columns, notes, recipe, keep_absent=False, own_order=False), shared=True)
+    return _from_file(source, request) if path else _from_foreign(source, request)
+
+
+def _from_file(path: str | os.PathLike[str], request: Wanted) -> Readings:
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
     if Path(path).suffix.lower() in SUFFIXES:
@@ -181,7 +192,7 @@ def _from_archive(names: Sequence[str], labels: np.ndarray, values: np.ndarray, 
 
 
 def _from_table(table: Table, request: Wanted) -> Readings:
-    layout = recognize(table, request.stations, request.notes, request.recipe)
+    layout = recognize(table, request.stations, request.notes, request.recipe, shared=request.shared)
     if layout.station is None:
         return wide(table, layout, request)
     return long(table, layout, layout.station, request)

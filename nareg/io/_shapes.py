@@ -44,7 +44,8 @@ def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
     if flags:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
-    return from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
+    read = from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
+    return replace(read, unit=one_unit(table, layout, notes))
 
 
 def count_cells(every: int, values: np.ndarray, request: Wanted, *, failed: int = 0) -> None:

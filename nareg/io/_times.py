@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -321,6 +321,15 @@ def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callabl
             day_first, why = by_day < by_month, "which gives the more regular steps"
     notes.guess(f"dates such as {labels[rows[0]]!r} are read {'day' if day_first else 'month'} first, {why}", ISO_REMEDY)
     return day_first
+
+
+def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:
+    """Times (R,) of labels with the day first, and with the month first; None where the labels show which it is."""
+    dates = [date for date in map(parse, labels) if date is not None and not date.ordered]
+    if not dates or len(dates) < len(labels) or any(max(date.first, date.second) > 12 for date in dates):
+        return None
+    stamps = [[date.nanoseconds(day_first=first) for date in dates] for first in (True, False)]
+    return None if None in stamps[0] + stamps[1] else [np.array(s, dtype=np.int64).view("datetime64[ns]") for s in stamps]
 
 
 def _irregularity(dates: list[Date], day_first: bool) -> tuple[int, int, float]:

@@ -140,3 +140,16 @@ def test_readings_of_rain_stay_as_they_are(rng):
     good = applied.flags.to_numpy() != 4
     np.testing.assert_array_equal(applied.x.to_numpy()[good], rain[120:][good])
     assert good.mean() > 0.98
+
+
+def test_a_day_that_may_be_of_another_month_is_refused_where_that_follows_the_model(rng, tmp_path):
+    times = pd.date_range("2024-01-28", periods=192, freq="h", name="time")  # up to the third of February
+    frame = pd.DataFrame(rng.standard_normal((192, 4)).cumsum(axis=0), times, list("ABCD"))
+    model = nareg.clean(frame[:168], hidden=0).model
+    for order, words in (("%m/%d/%Y %H:%M", "read as 2024-04-02; as 2024-02-04 they would follow"), ("%d/%m/%Y %H:%M", None)):
+        frame[168:].set_axis(times[168:].strftime(order)).rename_axis("time").to_csv(tmp_path / "day.csv")
+        if words is None:  # the day is first, as it is read
+            assert str(apply(model, tmp_path / "day.csv").readings.timestamps[0])[:10] == "2024-02-04"
+            continue
+        with pytest.raises(InputError, match=words):
+            apply(model, tmp_path / "day.csv")

@@ -12,6 +12,7 @@ from nareg.cleaning._compare import contradicted
 from nareg.cleaning._limits import failed, limits
 from nareg.errors import InputError
 from nareg.quality import Flag
+from nareg.spacetime import Bounds
 
 N, T = 6, 240
 
@@ -131,3 +132,21 @@ def test_failed_estimates_of_a_simple_method_are_replaced_by_another_simple_one(
     assert cleaned.replaced.any()
     note = next(note for note in cleaned.notes if "beyond all readings" in note)
     assert MODEL not in note.lower()
+
+
+def test_all_that_a_model_says_stays_inside_the_bounds(rng, tmp_path):
+    """Humidity is at most 100 % at other places, tomorrow, in a draw and in a band, too."""
+    y = np.minimum(np.round(97 + 5 * field(rng, 0.95)), 100)
+    readings, places = tables(y, rng)
+    cleaned = nareg.clean(readings[:-24], places, hidden=0)
+    assert cleaned.bounds == Bounds(-np.inf, 100)
+    cleaned.model.save(tmp_path / "m.npz")
+    model = nareg.spacetime.load(tmp_path / "m.npz")
+    assert model.bounds == cleaned.bounds
+    estimates = [model.smooth(), model.forecast(12), model.interpolate_at(places.to_numpy()[:3] + 0.05)]
+    ends = [end for one in estimates for of in ("field", "reading") for end in one.interval(0.99, of=of)]
+    update = model.stream().update(y[:, -24])
+    drawn = [*model.simulate(rng), update.x, nareg.cleaning.apply(model, readings[-24:]).x.to_numpy()]
+    assert max(part.max() for part in (*(one.x for one in estimates), *(one.median for one in estimates), *ends, *drawn)) <= 100
+    assert limits(y, (None, None), Bounds(high=120))[0].high == 120  # the model's count more than the readings'
+    assert limits(y, (None, 110.0), Bounds(high=120))[0].high == 110

@@ -79,13 +79,17 @@ def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
         return str(error.value)
 
     assert "'t2m' has values from 2024-05-11" in refused(series["2024-05-11":])
-    assert "pass one for all their times" in refused(series[:"2024-05-11"])
+    assert refused(series[:"2024-05-20 10:00"]).endswith(
+        "cut the readings to the 469 of 480 times from 2024-05-01 00:00:00 to 2024-05-20 12:00:00."
+    )
+    later = series.set_axis(series.index + pd.Timedelta("90D"))
+    assert refused(later).endswith("to 2024-05-20 23:00:00: pass a series of their times.")
     assert f"has the station {readings.columns[0]!r}" in refused(readings[[readings.columns[0]]])
     many = pd.DataFrame(np.ones((len(series), 21)), series.index, [f"c{i}" for i in range(21)])
     assert "has 21 columns: a series is one column that all stations share" in refused(many)
     assert "there is another series 't2m': rename one" in refused(series, series)
     assert "times of two kinds" in refused(series.reset_index(drop=True).rename_axis("time"))
-    assert "'t2m' has values at no time" in refused(series.assign(t2m=np.nan))
+    assert "'t2m' has no value: leave the column out" in refused(series.assign(t2m=np.nan))
     hole = series.copy()
     hole.iloc[50:60, 0] = np.nan  # where the network is silent a straight line would be taken for what the series says
     assert "'t2m' has no value between the times 2024-05-05 02:00:00 and 2024-05-06 00:00:00: fill it in" in refused(hole)
@@ -112,3 +116,29 @@ def test_a_coarse_series_is_said_to_be_a_straight_line_between_its_times(tables)
     daily = series.iloc[[*range(0, 240, 12), len(series) - 1]]
     notes = nareg.cleaning.assemble(readings, places, series=[daily]).notes
     assert any("is coarser than the readings: between its times it is a straight line" in note for note in notes)
+
+
+@pytest.mark.parametrize("more", [{}, {"pressure": 1000.0}])
+def test_words_beside_a_series_are_left_out_with_a_note(tables, tmp_path, more):
+    readings, places, series, _ = tables
+    sky = ["clear", "cloudy"] * (len(series) // 2) + ["clear"]
+    table = series[["t2m"]].assign(**more, sky=sky).rename_axis("time")
+    table.to_csv(tmp_path / "era.csv")
+    for source in (table, tmp_path / "era.csv"):
+        network = assemble(readings, places, series=[source])
+        assert set(network.covariates) == {"t2m", *more}
+        assert network.notes[-1].endswith("column 'sky' holds words ('clear', 'cloudy') and is left out.")
+    with pytest.raises(InputError, match=r"column 'sky' holds words .*: add a column of numbers, or leave the table out"):
+        assemble(readings, places, series=[table[["sky"]]])
+
+
+@pytest.mark.parametrize("hours", [-2, 0, 1])
+def test_a_series_of_another_zone_is_said_to_be_late_or_early(tables, hours):
+    readings, places, _, _ = tables
+    cycle = np.sin(2 * np.pi * np.arange(HOURS + 48) / 24)
+    whole = pd.date_range("2024-04-30", periods=HOURS + 48, freq="h", name="time")
+    table = pd.DataFrame({"t2m": cycle, "other": np.random.default_rng(2).standard_normal(whole.size).cumsum()}, whole)
+    notes = assemble(readings.add(10 * cycle[24:-24], axis=0), places, series=[table.shift(freq=f"{hours}h")]).notes
+    said = [note.split(": ")[1] for note in notes if "better where its times are" in note]
+    later = {-2: "2 hours later", 1: "1 hour earlier"}
+    assert said == [f"'t2m' goes with the readings better where its times are {later.get(hours)}"] * (hours != 0)

@@ -113,3 +113,14 @@ def test_rows_of_another_kind_are_not_missing(tmp_path):
     path.write_text("\n".join(["time,station,parameter,value", *rows]), encoding="utf-8")
     assert io.inspect(path).quantities["missing"].round(6).to_dict() == {"no2": 0.0, "pm25": 0.333333}
     assert io.inspect([path, path]).quantities["missing"].round(6).to_dict() == {"no2": 0.0, "pm25": 0.333333}
+
+
+def test_stations_have_the_spelling_of_their_table_and_times_the_zone_of_the_recipe(tmp_path):
+    (tmp_path / "s.csv").write_text("station,latitude,longitude\nBad Tölz,47.7,11.5\nOst,47.8,11.9\n", encoding="utf-8")
+    rows = [f"2024-01-0{day} 10:00,{name},{day}" for day in range(1, 5) for name in (["Bad Tölz", "bad  tölz"][day % 2], "Ost")]
+    (tmp_path / "r.csv").write_text("\n".join(["time,station,value", *rows]), encoding="utf-8")
+    seen = io.inspect(tmp_path / "r.csv", tmp_path / "s.csv", recipe=io.Recipe(zone="Europe/Berlin"))
+    assert seen.stations == ("Bad Tölz", "Ost")
+    assert seen.quantities["stations"].tolist() == [2]
+    assert "no place" not in seen.lines()[1]
+    assert "to 2024-01-04T10:00:00, Europe/Berlin;" in seen.lines()[2]

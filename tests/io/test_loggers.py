@@ -97,6 +97,26 @@ def test_lines_above_the_header_are_left_out(tmp_path, title):
         read(tmp_path, text, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("title", "unit"),
+    [
+        ("Pegel am Rhein\nEinheit: cm\n", "cm"),
+        ("# Unit: m/s\n", "m/s"),
+        ("Pegel;;\nEinheit;°C;\n", "°C"),
+        ("Unit: cm\nUnit: m\n", None),  # which of two is not said
+        ("Units;;\n", None),
+        ("Station: Unit 7\n", None),
+    ],
+)
+@pytest.mark.parametrize("header", ["Datum;A;B", "Datum;station;value"])
+def test_a_line_above_the_header_states_the_unit(tmp_path, title, unit, header):
+    second = "4,5" if header.endswith("B") else "A"
+    path = tmp_path / "u.csv"
+    path.write_text(title + header + "".join(f"\n2024-01-0{day};{second};5,5" for day in range(1, 5)), encoding="utf-8")
+    assert io.read_readings(path).unit == unit
+    assert io.inspect(path).quantities["unit"].tolist() == [unit or ""]
+
+
 def test_a_logger_with_a_plot_title_and_serial_numbers(tmp_path):
     """HOBOware: a title, a number per row, the zone in the heading of the times, marks of the logger in columns at the end."""
     text = (

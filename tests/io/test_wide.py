@@ -258,8 +258,19 @@ def test_a_row_of_units_below_the_header_is_left_out(tmp_path, units):
     table = io.read_readings(path, ["A", "B"])
     np.testing.assert_array_equal(table.values, [[1, 3], [2, 4]])
     assert "the row of units below the header" in table.notes[0]
+    assert table.unit == ("degC" if "degC" in units else "°C")
+    assert io.inspect(path).quantities["unit"].tolist() == [table.unit]
     with pytest.raises(InputError, match="delete the row"):
         io.read_readings(path, ["A", "B"], strict=True)
+
+
+def test_a_row_of_units_has_one_per_quantity(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("time,temp,rh\n,°C,%\n2024-01-01,1.5,20\n2024-01-02,1.7,25\n", encoding="utf-8")
+    assert io.inspect(path).quantities["unit"].to_dict() == {"temp": "°C", "rh": "%"}
+    assert io.read_readings(path, recipe=io.Recipe(value="rh")).unit == "%"
+    path.write_text("time,A,B\n,°C,°F\n2024-01-01,1.5,20\n2024-01-02,1.7,25\n", encoding="utf-8")
+    assert io.read_readings(path, ["A", "B"]).unit is None  # which of two is not said
 
 
 @pytest.mark.parametrize("row", ["2024-01-01,bad,bad", "Monday,1.5,2", "Monday,,"])

@@ -119,8 +119,10 @@ def test_gaps_of_a_series_are_filled_by_straight_lines_and_its_ends_are_needed(c
     holes[:, 100:110] = np.nan
     with pytest.raises(InputError, match=r"covariates\['era'\] has no value between the times 99 and 110: fill it in"):
         nareg.spacetime.fit(graph, y, times=TIMES, covariates={"era": holes})
-    holes[:, 0] = np.nan
-    with pytest.raises(InputError, match=r"covariates\['era'\] has no finite value at the first or the last time"):
+    holes[:, :2], holes[:, -3:] = np.nan, np.nan
+    with pytest.raises(InputError, match=r"at the first 2 and the last 3 of 600 times: .* pass readings of \[:, 2:597\] alone"):
         nareg.spacetime.fit(graph, y, times=TIMES, covariates={"era": holes})
+    with pytest.raises(InputError, match=r"covariates\['era'\] has shape \(600,\), a value per time: pass shape \(1, 600\)"):
+        nareg.spacetime.fit(graph, y, times=TIMES, covariates={"era": shared[0]})
     with pytest.raises(InputError, match=r"covariates\['era'\] has 9 values for 600 times"):
         nareg.spacetime.fit(graph, y, times=TIMES, covariates={"era": np.zeros((1, 9))})

@@ -27,6 +27,7 @@ from nareg.spacetime._readings import times as _times
 from nareg.spacetime._readings.cycle_errors import OffsetErrors, with_offsets
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import FieldEstimate
+from nareg.spacetime._readings.repeats import Bounds
 from nareg.spacetime._readings.times import LONGEST_JUMP, Time, TimeGrid
 from nareg.spacetime._readings.transforms import Transform
 
@@ -139,6 +140,8 @@ class BaseModel(ABC, Generic[StreamType]):
     excluded: np.ndarray = field(repr=False)
     #: (2, N) by how much ``unit_noise`` may be lower and higher; None where that is not known
     noise_error: np.ndarray | None = field(default=None, repr=False)
+    #: What the quantity can be: estimates and bands stay inside.
+    bounds: Bounds = field(default=Bounds(), repr=False)
     details: FitDetails = field(default=FitDetails(), repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
@@ -346,7 +349,8 @@ class BaseModel(ABC, Generic[StreamType]):
         T = self.grid.length if n_times is None else checks.integer("n_times", n_times, low=1)
         field = self._draw(T, rng) + self.cycles.at(self.grid.seconds_of(np.arange(T)))
         noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
-        return self.to_readings(field).T, self.to_readings(noisy).T
+        inside = self.bounds.clip
+        return inside(self.to_readings(field)).T, inside(self.to_readings(noisy)).T
 
     def stream(
         self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
@@ -389,11 +393,12 @@ class BaseModel(ABC, Generic[StreamType]):
         """Mean and variance (T, N) in the model's unit, from readings that are ``given``, as a result in the readings' unit."""
         x, var = x.T, var.T
         mean, std = self.to_mean(x, var)
+        mean = self.bounds.clip(mean)
         used = given.values[done.used[given.grid.rows].T]  # readings that were left out have no likelihood
         value = done.log_likelihood + float(self.transform.log_slope(used).sum()) - used.size * float(np.log(self.unit))
         return Smoothed(
             mean, std, self.status, value, times, self.unit_noise * self.unit**2, x * self.unit, var * self.unit**2,
-            self.transform, self.bands, self.graph, {"total": perf_counter() - started},
+            self.transform, self.bands, self.bounds, self.graph, {"total": perf_counter() - started},
         )  # fmt: skip
 
     @abstractmethod

@@ -65,6 +65,8 @@ class SpaceTimeModel(BaseModel[Stream]):
         Regular grid of the readings' times.
     bands : Bands
         Factors for the width of Gaussian bands, per level and size of the standard deviation.
+    bounds : Bounds
+        What the quantity can be, as :func:`nareg.clean` has it: estimates and bands stay inside. A fit has none.
     status : Status
     log_likelihood : float
         Log-likelihood of the readings, in their unit.

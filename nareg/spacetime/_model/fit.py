@@ -144,7 +144,7 @@ def fit(
             f"dynamics is {dynamics!r}, but the sparse engine, for more than {LARGEST} stations, has one autoregression: pass "
             "'auto' or 'scalar'."
         )
-    of_stations, over_time = checked_covariates(covariates)
+    of_stations, over_time = checked_covariates(covariates, *y.shape)
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
@@ -211,8 +211,10 @@ def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
     return variances
 
 
-def checked_covariates(given: Mapping[str, ArrayLike] | None) -> tuple[dict[str, ArrayLike], dict[str, ArrayLike]]:
-    """Covariates of the stations, and those that they share over time, (1, T)."""
+def checked_covariates(
+    given: Mapping[str, ArrayLike] | None, stations: int, times: int
+) -> tuple[dict[str, ArrayLike], dict[str, ArrayLike]]:
+    """Covariates of so many stations, and those that they share over so many times, (1, T)."""
     if given is not None and not hasattr(given, "keys"):
         raise InputError(
             f"covariates is a {type(given).__name__}: pass a mapping from names to one value per station, such as "
@@ -221,6 +223,11 @@ def checked_covariates(given: Mapping[str, ArrayLike] | None) -> tuple[dict[str,
     of_stations: dict[str, ArrayLike] = {}
     over_time: dict[str, ArrayLike] = {}
     for name, values in (given or {}).items():
+        if np.shape(values) == (times,) != (stations,):
+            raise InputError(
+                f"covariates[{name!r}] has shape ({times},), a value per time: pass shape (1, {times}) for what all stations "
+                f"share over time, or a value for each of {stations} stations."
+            )
         (over_time if np.ndim(values) == 2 and np.shape(values)[0] == 1 else of_stations)[name] = values
     return of_stations, over_time
 

@@ -17,6 +17,7 @@ from nareg._core import checks
 from nareg.errors import MissingDependencyError
 from nareg.results import Status
 from nareg.spacetime._readings.holdout import HeldOut
+from nareg.spacetime._readings.repeats import Bounds
 from nareg.spacetime._readings.transforms import Transform
 
 if TYPE_CHECKING:
@@ -172,13 +173,14 @@ class Smoothed:
     _var: np.ndarray = field(repr=False)
     _transform: Transform = field(repr=False)
     _bands: Bands = field(repr=False)
+    _bounds: Bounds = field(repr=False)
     _graph: Graph = field(repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def median(self) -> np.ndarray:
         """(N, T) median of the field. It minimizes the absolute error; with a transform it is below the mean."""
-        return np.asarray(self._transform.backward(self._center))
+        return self._bounds.clip(self._transform.backward(self._center))
 
     def interval(self, level: float = 0.9, *, of: str = "field", calibrated: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end (N, T) of the band with this probability.
@@ -199,7 +201,7 @@ class Smoothed:
         reach = ndtri(0.5 + min(level, 1 - 1e-12) / 2) * np.sqrt(var)
         if calibrated:
             reach = reach * self._bands.at(level, np.sqrt(self._var + self.noise[:, None]))
-        lower, upper = (np.asarray(self._transform.backward(self._center + sign * reach)) for sign in (-1, 1))
+        lower, upper = (self._bounds.clip(self._transform.backward(self._center + sign * reach)) for sign in (-1, 1))
         return lower, upper
 
     def to_frame(self, of: str = "x") -> pd.DataFrame:

@@ -21,6 +21,7 @@ from nareg.spacetime._readings import times as _times
 from nareg.spacetime._readings import transforms as _transforms
 from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import PERIODS, Cycles
+from nareg.spacetime._readings.repeats import Bounds
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.times import TimeGrid
 
@@ -66,6 +67,7 @@ def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]
         "harmonics": c.harmonics, "band_stds": list(model.bands.stds),
         "factors": [[level, *each] for level, each in model.bands.factors.items()],
         "details": asdict(model.details), "timings": model.timings,
+        "bounds": [end if np.isfinite(end) else None for end in (model.bounds.low, model.bounds.high)],
     }  # fmt: skip
     arrays: dict[str, Any] = {
         "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
@@ -127,7 +129,8 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
             _regression(a, tuple(facts.get("covariates", ())), n, K), a.get("own"), series,
         ),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
-        "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
+        "log_likelihood": log_likelihood, "bands": _bands(facts), "bounds": _bounds(facts),
+        "readings": a["readings"], "excluded": a["excluded"],
         "noise_error": a.get("noise_error"), "details": _details(facts["details"]),
         "timings": {str(name): float(seconds) for name, seconds in facts["timings"].items()},
     }  # fmt: skip
@@ -181,6 +184,13 @@ def _bands(facts: dict[str, Any]) -> Bands:
     need(bool((np.diff(stds) > 0).all()) and bool(stds) == bool(factors), "the strata of its bands do not increase")
     need(all(len(row) == len(stds) for row in factors.values()), "its bands have another number of strata")
     return Bands(stds, factors)
+
+
+def _bounds(facts: dict[str, Any]) -> Bounds:
+    low, high = facts.get("bounds", (None, None))
+    ends = Bounds(-np.inf if low is None else float(low), np.inf if high is None else float(high))
+    need(ends.low < ends.high, "its bounds are not a lower and an upper one")
+    return ends
 
 
 def need(holds: bool | np.bool_, otherwise: str) -> None:

@@ -129,7 +129,7 @@ class BaseStream(ABC):
         x, var = self._field()
         var = model.seen_variance(var, self._offset_variance(var), np.isfinite(now))
         mean, std = model.to_mean(x + offset, var)
-        return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
+        return Update(model.bounds.clip(mean), std, y - predicted, scores, clipped, log_likelihood)
 
     @exclusive
     def save(self, path: str | os.PathLike[str]) -> None:

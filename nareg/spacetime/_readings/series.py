@@ -152,9 +152,13 @@ def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
     if values.size != seconds.size:
         raise InputError(f"covariates[{name!r}] has {values.size} values for {seconds.size} times: pass one per time.")
     known = np.isfinite(values)
-    if np.isinf(values).any() or known.sum() < 2 or not (known[0] and known[-1]):
+    if np.isinf(values).any() or known.sum() < 2:
+        raise InputError(f"covariates[{name!r}] is infinite, or has less than two values: pass numbers, or omit it.")
+    first, last = np.flatnonzero(known)[[0, -1]]
+    if first > 0 or last < values.size - 1:
         raise InputError(
-            f"covariates[{name!r}] has no finite value at the first or the last time: fill it in, or omit the covariate."
+            f"covariates[{name!r}] has no value at the first {first} and the last {values.size - 1 - last} of {values.size} "
+            f"times: fill it in, pass readings of [:, {first}:{last + 1}] alone, or omit it."
         )
     longest = max(LONGEST * float(np.median(np.diff(seconds))), float(np.diff(seconds).max()))
     return straight(f"covariates[{name!r}]", values, seconds, seconds, range(seconds.size), longest)
