@@ -37,7 +37,7 @@ class Cleaned(CleanedTables):
         Weights that filter each time in space, for readings in the model's unit without means and cycles; None where they were
         not designed.
     quality : Quality or None
-        Suspect stations with their evidence; None above 500 stations, or without a model.
+        Suspect stations with their evidence; None above 500 stations without effort thorough, or without a model.
     errors : DataFrame
         RMSE and MAE of every method at readings that were hidden from all of them: ``rmse`` and ``mae`` over all,
         ``_single`` where the readings before and after were there, ``_gaps`` elsewhere; ``_with_flagged`` counts those that are

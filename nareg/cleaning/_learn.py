@@ -14,6 +14,7 @@ from nareg import spacetime
 from nareg._core import checks
 from nareg.cleaning._kinds import Kind
 from nareg.cleaning._network import StationNetwork
+from nareg.cleaning._parts import in_network, merged, neighborhoods, unevaluated
 from nareg.cleaning._plan import EFFORTS, Effort
 from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
@@ -99,6 +100,27 @@ class Job:
         """(N, T) True where the rules want no flag for a kind of finding."""
         return muted(self.rules, self.network.readings.names, stamps(self.network.readings), kind)
 
+    def part(self, stations: np.ndarray, report: ProgressCallback) -> Job:
+        """The same for some of the stations, in a network of usual size."""
+        network, readings = self.network, self.network.readings
+        known = {name: values if len(values) == 1 else values[stations] for name, values in network.covariates.items()}
+        chosen = set(stations.tolist())
+        entries = dismissals(self.rules, readings.names, stamps(readings))
+        return replace(
+            self,
+            network=replace(
+                network,
+                graph=network.graph.subgraph(stations),
+                readings=replace(readings, names=tuple(readings.names[i] for i in stations), values=readings.values[stations]),
+                covariates=known,
+            ),
+            settings=replace(self.settings, effort="normal", dynamics="scalar"),
+            noise=None if self.noise is None else self.noise[stations],
+            rules=replace(self.rules, dismiss=tuple(entry.text for entry in entries if entry.station in chosen)),
+            report=report,
+            notes=[],
+        )
+
     def tick(self, stage: str, fraction: float) -> None:
         self.report(Progress(stage, fraction=fraction))
 
@@ -155,7 +177,7 @@ class LearnedNetwork(NamedTuple):
 
 def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit."""
-    y, times, notes, progress = job.y, job.times, job.notes, job.report
+    y, times, progress = job.y, job.times, job.report
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
     if job.settings.effort == "fast":
@@ -164,12 +186,7 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     if model is None:
         return LearnedNetwork(None, None, without)
     if isinstance(model, SparseSpaceTimeModel):
-        notes.append(
-            "In a network of this size only readings that all others contradict are flagged. Stations with many of them, or "
-            "with much noise, are suspect. Drifts and wrong units are looked for among at most 500 stations."
-        )
-        spared = np.where(spacetime.stuck(y.T).T, job.spared("stuck"), job.spared("spikes"))
-        return LearnedNetwork(model, None, model.excluded & ~spared)
+        return _learn_large(job, model, hidden, until)
     progress(Progress("checking readings", fraction=ONE_FIT * until))
     quality = check(model, y, times=times, rules=job.rules)
     corrected = _correctable(job, quality)
@@ -179,12 +196,7 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     without[misled] = quality.flags[misled] == Flag.BAD
     if not without.any() and not corrected:
         return LearnedNetwork(model, quality, without)
-    names = [job.network.readings.names[i] for i in misled]
-    if names:
-        notes.append(
-            f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {stations_named(names)}, which "
-            "look like another unit or place: correct them and clean again."
-        )
+    _say_left_out(job, without)
     usable = np.where(without, np.nan, y)
     again = _fit(job, np.where(hidden, np.nan, usable), portion(progress, ONE_FIT * until, until, prefix="once more: "))
     if not isinstance(again, SpaceTimeModel):
@@ -192,6 +204,46 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     # a model that was misled accuses others as well
     second = check(again, usable, times=times, rules=job.rules)
     return LearnedNetwork(again, _rechecked(quality, second, misled, corrected), without, corrected)
+
+
+def _learn_large(job: Job, model: SparseSpaceTimeModel, hidden: np.ndarray, until: float) -> LearnedNetwork:
+    """Of a network that is too large for one check: its stations are checked in neighborhoods, where that is wanted."""
+    if job.settings.effort != "thorough":
+        job.note(
+            "In a network of this size only readings that all others contradict are flagged. Stations with many of them, or "
+            "with much noise, are suspect. Effort thorough looks for drifts, wrong units and levels as well."
+        )
+        spared = np.where(spacetime.stuck(job.y.T).T, job.spared("stuck"), job.spared("spikes"))
+        return LearnedNetwork(model, None, model.excluded & ~spared)
+    parts = neighborhoods(job.network.graph)
+    steps = np.linspace(0.5, 1.0, len(parts) + 1) * ONE_FIT * until
+    learned = [
+        learn(job.part(part, portion(job.report, begin, end, prefix=f"part {k} of {len(parts)}: ")), hidden[part], 1.0)
+        for k, (part, begin, end) in enumerate(zip(parts, steps, steps[1:], strict=False), 1)
+    ]
+    unchecked = sum(part.size for part, one in zip(parts, learned, strict=True) if one.quality is None)
+    job.note(f"{plural(unchecked, 'station')} in parts with too few readings are not checked." if unchecked else None)
+    times = stamps(job.network.readings)
+    quality = merged(parts, [one.quality or unevaluated(job.y[part], times) for part, one in zip(parts, learned, strict=True)])
+    corrected = tuple(s for part, one in zip(parts, learned, strict=True) for s in in_network(one.corrected, part))
+    without = np.zeros(job.y.shape, dtype=bool)
+    for part, one in zip(parts, learned, strict=True):
+        without[part] = one.without
+    if without.any() or corrected:
+        _say_left_out(job, without)
+        usable = np.where(without | hidden, np.nan, corrections(corrected, job.y)[0])
+        again = _fit(job, usable, portion(job.report, ONE_FIT * until, until, prefix="once more: "))
+        model = again if isinstance(again, SparseSpaceTimeModel) else model
+    return LearnedNetwork(model, quality, without, corrected)
+
+
+def _say_left_out(job: Job, without: np.ndarray) -> None:
+    names = [job.network.readings.names[i] for i in np.flatnonzero(without.any(axis=1))]
+    if names:
+        job.note(
+            f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {stations_named(names)}, which "
+            "look like another unit or place: correct them and clean again."
+        )
 
 
 def _correctable(job: Job, quality: Quality) -> tuple[Suspect, ...]:

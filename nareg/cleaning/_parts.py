@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.csgraph import breadth_first_order
 
 from nareg.graph import Graph
 from nareg.quality import Flag, Quality, Suspect
@@ -16,20 +16,29 @@ NEIGHBORHOOD = 64
 
 
 def neighborhoods(graph: Graph) -> list[np.ndarray]:
-    """Stations in groups of about the same size: by halves of the map, or along the edges where there are no places."""
-    if graph.coordinates is None:
-        order = reverse_cuthill_mckee(graph.adjacency, symmetric_mode=True)
-        return [np.sort(part) for part in np.array_split(order, -(-graph.n_nodes // NEIGHBORHOOD))]
+    """Stations in groups of about the same size, by halves: of the map, or of the graph where there are no places."""
 
     def halved(stations: np.ndarray) -> list[np.ndarray]:
         if stations.size <= NEIGHBORHOOD:
             return [np.sort(stations)]
-        places = coordinates[stations]
-        order = stations[np.argsort(places[:, np.ptp(places, axis=0).argmax()], kind="stable")]
+        order = _along_edges(graph, stations) if graph.coordinates is None else _along_map(graph.coordinates, stations)
         return [part for half in np.array_split(order, 2) for part in halved(half)]
 
-    coordinates = graph.coordinates
     return halved(np.arange(graph.n_nodes))
+
+
+def _along_map(coordinates: np.ndarray, stations: np.ndarray) -> np.ndarray:
+    """Stations from one end of the longer side to the other."""
+    places = coordinates[stations]
+    return stations[np.argsort(places[:, np.ptp(places, axis=0).argmax()], kind="stable")]
+
+
+def _along_edges(graph: Graph, stations: np.ndarray) -> np.ndarray:
+    """Stations from one that is far from others on; those that no edge leads to last."""
+    part = graph.subgraph(stations).adjacency
+    far = breadth_first_order(part, 0, directed=False, return_predecessors=False)[-1]
+    reached = breadth_first_order(part, far, directed=False, return_predecessors=False)
+    return stations[np.concatenate([reached, np.setdiff1d(np.arange(stations.size), reached)])]
 
 
 def in_network(suspects: Sequence[Suspect], stations: np.ndarray) -> list[Suspect]:

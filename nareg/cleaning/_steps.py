@@ -99,7 +99,8 @@ def compare(
     if model is not None and hidden.enough and graph.n_nodes > 1:
         rivals = [methods[name] for name in (WEIGHT, KRIGING) if name in methods]
         mine = methods[MODEL].predicted
-        if rivals and all(_compare.far_behind(y, rival.predicted, mine, hidden, model.noise) for rival in rivals):
+        behind = [_compare.far_behind(y, rival.predicted, mine, hidden, model.noise) for rival in rivals]
+        if job.settings.effort != "thorough" and behind and all(behind):
             said = f"left out: {' and '.join(r.name for r in rivals)} filter single times too, and are far behind the {MODEL}"
         elif (edges := _fitted(job, EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)) is not None:
             methods[EDGES], said = edges, str(edges)

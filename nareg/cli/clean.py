@@ -57,6 +57,7 @@ class EffortOption(StrEnum):
 
     normal = "normal"
     fast = "fast"
+    thorough = "thorough"
 
 
 class DynamicsOption(StrEnum):
@@ -105,7 +106,10 @@ class CleanOptions:
         typer.Option(help="Use the corrected readings of sensors that drift or have a wrong unit. Default: as a recipe says."),
     ] = None
     effort: Annotated[
-        EffortOption, typer.Option(help="fast takes the best of three quick methods, without a model or a check of stations.")
+        EffortOption,
+        typer.Option(
+            help="fast: the best of three quick methods, no model, no checks; thorough: all checks above 500 stations."
+        ),
     ] = EffortOption.normal
     seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0
 
