@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import io
 
 import numpy as np
+import pytest
 from rich.table import Table
 
-from nareg.cli import inputs
+from nareg.cli import inputs, run
 from nareg.cli.inputs import MAX_SUSPECTS, UnfoldedConsole, print_suspects
 from nareg.quality import Flag, Quality, Suspect
 
@@ -57,3 +59,14 @@ def test_at_most_a_dozen_lines_of_suspects(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == MAX_SUSPECTS + 1
     assert lines[-1] == "18 more suspects: see the report"
+
+
+def test_what_imports_leave_is_seldom_looked_through(monkeypatch):
+    usual = gc.get_threshold()
+    monkeypatch.setattr("sys.argv", ["nareg", "--help"])
+    try:
+        with pytest.raises(SystemExit):
+            run()
+        assert gc.get_threshold()[0] > 10 * usual[0]
+    finally:
+        gc.set_threshold(*usual)

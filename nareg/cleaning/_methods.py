@@ -123,8 +123,21 @@ def simple_methods(graph: Graph, times: np.ndarray | None, rng: np.random.Genera
         WEIGHT: lambda y: one_weight(graph, y, rng),
     }
     if graph.coordinates is not None and 1 < graph.n_nodes <= MAX_KRIGED:
-        functions[KRIGING] = lambda y: baselines.kriging(graph, y, metric=graph.metric).x
+        functions[KRIGING] = _kriging(graph)
     return [SimpleMethod(name, graph, functions[name]) for name in (QUICK if effort == "fast" else functions)]
+
+
+def _kriging(graph: Graph) -> Callable[[np.ndarray], np.ndarray]:
+    """Kriging whose parameters the first readings tell: later ones are the same and those that were hidden."""
+    parameters: tuple[float, float, float] | None = None
+
+    def function(y: np.ndarray) -> np.ndarray:
+        nonlocal parameters
+        result = baselines.kriging(graph, y, metric=graph.metric, parameters=parameters)
+        parameters = result.noise, result.variance, result.length
+        return result.x
+
+    return function
 
 
 class EdgeWeights(Method):

@@ -93,7 +93,7 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
         "silence": silence(cleaned),
         "errors": list(cleaned.errors.iterrows()),
         "coverage": list(cleaned.coverage.itertuples(index=False)),
-        "pictures": {name: _encoded(figure) for name, figure in draw(cleaned).items()},
+        "pictures": {name: _encoded(figure, cropped=name == "map") for name, figure in draw(cleaned).items()},
         "choices": _choices(cleaned),
         "version": __version__,
     }  # fmt: skip
@@ -125,9 +125,9 @@ def _choices(cleaned: CleanedTables) -> list[tuple[str, str]]:
     return rows
 
 
-def _encoded(figure: Figure) -> str:
-    handle = io.BytesIO()
-    figure.savefig(handle, format="png", bbox_inches="tight", dpi=130)
+def _encoded(figure: Figure, *, cropped: bool) -> str:
+    handle = io.BytesIO()  # to look for margins, which only a map has, takes longer than to draw
+    figure.savefig(handle, format="png", bbox_inches="tight" if cropped else None, dpi=130)
     return base64.b64encode(handle.getvalue()).decode()
 
 

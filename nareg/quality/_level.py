@@ -13,7 +13,9 @@ one place the level decides: the one that is off from all others is the faulty o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -129,6 +131,7 @@ def _station(
         return None
     plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
     best: tuple[float, str, float, float, slice] | None = None
+    ratio = _ratios(z, x, noise)
     for name, factor, constant in CONVERSIONS:
         converted = (z - constant) / factor
         gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))
@@ -136,7 +139,7 @@ def _station(
         later, earlier = whole - np.concatenate([[0.0], gain[:-1]]), gain
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
         value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
-        scatter = robust_std(z[part]) / factor / max(float(np.hypot(robust_std(x[part]), noise)), 1e-300)
+        scatter = ratio(part.start, part.stop) / factor
         if not 1 / WITHIN < scatter < WITHIN:
             continue
         if best is None or value > best[0]:
@@ -178,10 +181,11 @@ def _at_jump(
     """The conversion of the readings from the jump on, or up to it, that closes it best: no other station is asked."""
     before, after = slice(max(jump - BESIDE, 0), jump), slice(jump, jump + BESIDE)
     best: tuple[float, str, slice] | None = None
+    ratio, earlier, later = _ratios(z, x, noise), float(np.median(z[before])), float(np.median(z[after]))
     for name, factor, constant in CONVERSIONS:
-        for part, inside, outside in ((slice(jump, None), after, before), (slice(0, jump), before, after)):
-            left = abs(float(np.median((z[inside] - constant) / factor)) - float(np.median(z[outside])))
-            scatter = robust_std(z[part]) / factor / max(float(np.hypot(robust_std(x[part]), noise)), 1e-300)
+        for part, inside, outside in ((slice(jump, None), later, earlier), (slice(0, jump), earlier, later)):
+            left = abs((inside - constant) / factor - outside)
+            scatter = ratio(part.start, part.stop) / factor
             if 1 / WITHIN < scatter < WITHIN and (best is None or left < best[0]):
                 best = (left, name, part)
     if best is None:
@@ -198,6 +202,16 @@ def _at_jump(
 def _commonest(values: np.ndarray) -> float:
     """Share of the commonest value."""
     return float(np.unique(values, return_counts=True)[1].max() / values.size)
+
+
+def _ratios(z: np.ndarray, x: np.ndarray, noise: float) -> Callable[[int, int | None], float]:
+    """By first and last row of a part: the spread of readings over that of what is expected; conversions share parts."""
+
+    @cache
+    def ratio(start: int, stop: int | None) -> float:
+        return robust_std(z[start:stop]) / max(float(np.hypot(robust_std(x[start:stop]), noise)), 1e-300)
+
+    return ratio
 
 
 def _slope(z: np.ndarray, x: np.ndarray) -> float:

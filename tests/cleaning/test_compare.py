@@ -7,7 +7,7 @@ import pytest
 import nareg
 from nareg.cleaning import _compare, _simple, _steps
 from nareg.cleaning._compare import Hidden, scales, table
-from nareg.cleaning._methods import MODEL, simple_methods
+from nareg.cleaning._methods import KRIGING, MODEL, simple_methods
 from nareg.cleaning._simple import RIDGE, _solve, one_weight
 from nareg.cleaning._steps import choose
 from nareg.cleaning._words import number
@@ -93,6 +93,17 @@ def test_every_method_fills_every_cell(rng):
     assert len(methods) == 6
     for method in methods:
         assert np.isfinite(method.estimate(y, lambda _: None)).all(), method.name
+
+
+def test_kriging_learns_its_parameters_once(rng):
+    network = nareg.datasets.simulated(8, 60, rng=rng)
+    graph, y = network.graph(4), network.readings
+    method = next(m for m in simple_methods(graph, network.times, rng, "normal") if m.name == KRIGING)
+    first = nareg.baselines.kriging(graph, y[:, :30], metric=graph.metric)
+    np.testing.assert_array_equal(method.estimate(y[:, :30], lambda _: None), first.x)
+    learned = first.noise, first.variance, first.length
+    expected = nareg.baselines.kriging(graph, y, metric=graph.metric, parameters=learned).x
+    np.testing.assert_array_equal(method.estimate(y, lambda _: None), expected)
 
 
 def test_simple_solves_its_system(rng):

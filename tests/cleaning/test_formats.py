@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
 import nareg
+from nareg.cleaning._report import _encoded
 from nareg.errors import InputError
 from nareg.quality import Flag, Rules
 
@@ -67,3 +72,11 @@ def test_another_format_is_refused_before_anything_is_written(cleaned, tmp_path)
     with pytest.raises(InputError, match="format"):
         cleaned.save(tmp_path / "new", format="xlsx")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("cropped", [False, True])
+def test_only_maps_lose_their_margins(cropped):
+    figure = Figure(figsize=(4, 3))
+    figure.add_axes((0.4, 0.4, 0.2, 0.2))
+    size = Image.open(io.BytesIO(base64.b64decode(_encoded(figure, cropped=cropped)))).size
+    assert (size == (520, 390)) != cropped

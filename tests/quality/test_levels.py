@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nareg.quality import Flag, check
+from nareg.quality._level import _ratios
 
 from .conftest import N, T, drawn, known_model
 
@@ -96,3 +97,12 @@ def test_a_station_that_nothing_is_compared_with_is_not_evaluated(rng):
     assert (flags[9] == Flag.UNKNOWN).mean() > 0.95
     assert flags[9, 50] == Flag.BAD
     assert (np.delete(flags, 9, axis=0) != Flag.UNKNOWN).all()
+
+
+def test_a_part_of_the_record_has_one_ratio_of_spreads(rng):
+    x = rng.standard_normal(300)
+    ratio = _ratios(3 * x + 1, x, 0.0)
+    assert ratio(0, 100) == pytest.approx(3)
+    assert ratio(100, None) == pytest.approx(3)
+    spread = 3 * np.median(np.abs(x - np.median(x))) / 0.6745
+    assert _ratios(3 * x, np.zeros(300), 2.0)(0, 300) == pytest.approx(spread / 2, rel=1e-4)

@@ -14,6 +14,7 @@ from nareg.spacetime import fit
 from nareg.spacetime._dense import learning
 from nareg.spacetime._dense.em import refine
 from nareg.spacetime._dense.families import windows_of, windows_of_matrices
+from nareg.spacetime._dense.learning import path_ends
 from nareg.spacetime._readings.space import Space
 from tests.spacetime.reference import network
 
@@ -328,3 +329,11 @@ def test_one_long_station_has_no_reading_beside_a_hidden_one(seed):
     y = lfilter([1.0], [1.0, -0.9], rng.standard_normal((1, 4500))) + 0.5 * rng.standard_normal((1, 4500))
     model = nareg.spacetime.fit(nareg.Graph(np.zeros((1, 1))), y, rng=rng)
     assert abs(np.sqrt(model.noise[0]) - 0.5) < 0.3
+
+
+def test_a_path_of_em_ends_where_two_steps_gain_next_to_nothing():
+    losses = [1.0, 0.9, 0.8999, 0.8998]
+    assert path_ends(losses, best=1.0)
+    assert not path_ends(losses[:3], best=1.0)
+    assert path_ends(losses[:3], best=0.8)  # behind another form one is enough
+    assert not path_ends([1.0, 0.9, 0.895, 0.89], best=1.0)

@@ -54,8 +54,9 @@ from nareg.spacetime._readings.times import TimeGrid
 EM_ITERATIONS = 7
 #: Of more iterations than this, the last fit takes so many, from the estimate that they led to before it.
 LAST_ITERATIONS = 3
-#: A path of EM ends when its last steps so many predict worse than its best; one does where that is behind another form.
-PATIENCE = 2
+#: A path of EM ends when its last steps so many lower the best loss by less than a share of it; one does where that is behind
+#: another form.
+PATIENCE, LOWERED = 2, 5e-4
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
 WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
 #: What "auto" tries, in this order.
@@ -216,9 +217,7 @@ class _Learning(ModelComparison):
             def watch(passes: list[Pass], now: Estimate) -> bool:
                 path.append(errors(passes))
                 models.append((now.dynamics, now.r))
-                squares = [judge.loss(step) for step in path]
-                patience = PATIENCE if min(squares) <= judge.loss(best) else 1
-                return len(squares) > patience and min(squares[-patience:]) > min(squares)
+                return path_ends([judge.loss(step) for step in path], judge.loss(best))
 
             more = EM_ITERATIONS if begin is None else LAST_ITERATIONS
             known = passes if begin is None and refinement.df is None else None
@@ -273,6 +272,12 @@ class _Learning(ModelComparison):
             )  # fmt: skip
         last = weighted(refinement.dynamics, len(y) - 1, refinement.df)
         return self.refined([y], parameters, last, iterations if begin is None else LAST_ITERATIONS, begin=begin)
+
+
+def path_ends(losses: list[float], best: float) -> bool:
+    """Whether a path of EM with these losses goes no further, beside the form with the ``best`` loss so far."""
+    patience = PATIENCE if min(losses) <= best else 1
+    return len(losses) > patience and min(losses[-patience:]) > (1 - LOWERED) * min(losses[:-patience])
 
 
 def weighted(kind: str, steps: int, df: float | None = None) -> Refinement:
