@@ -68,7 +68,8 @@ def check(
     by half hours and hours up to 14, or a day, and by the same against all stations: weather that travels is none.
 
     A level is wrong where it is unlike the others' and the station hardly follows them, or much more; or where two stations at
-    one place differ, and all others contradict one of them.
+    one place differ, and all others contradict one of them. Where all others follow each other nearly alike, a station that
+    hardly does is suspect (3) at any level, such as indoors in summer.
 
     Where the quantity rests at a bound in more than a quarter of the readings, as rain and sunlight do, only dead and stuck
     stations and absurd readings are found: what such a station reads elsewhere follows no Gaussian law.

@@ -6,8 +6,9 @@ same correlation in space; how well that works is measured by doing it for every
 Stations that read something else, indoors or by a broken law, have a level and a response unlike the other stations'. The
 response is the slope of a station's readings over their prediction from the others, by generalized least squares: 1 for a
 healthy one, about 0 indoors, 8 for a sensor that reads 300 + 8 x. The level is compared with what the others' levels say of
-the place, in their own spread. Either by itself is no fault: a mountain is cold, and a coast varies little. Of two stations at
-one place the level decides: the one that is off from all others is the faulty one.
+the place, in their own spread. Either by itself is no fault: a mountain is cold, and a coast varies little. But where the
+others all respond nearly alike, a station that hardly does is suspect at any level: indoors it is as warm as a summer's day. Of
+two stations at one place the level decides: the one that is off from all others is the faulty one.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ BESIDE, CLEAR = 5, 2.0
 WITHIN = 1.6
 #: The response is so many times the network's, or less than one over it, by so many standard errors.
 FACTOR, SURE = 3.0, 3.0
+#: By itself a response is a fault where it is less than one over this times the network's, by a standard error, and by so many
+#: standard deviations of all responses, in the logarithm; none counts as less than the last.
+DEAF, BELOW, LEAST_SLOPE = 5.0, 6.0, 1e-2
 #: The level differs by so many standard deviations of the network's levels.
 FAR = 6.0
 #: And it is at least this share of the largest difference of all stations.
@@ -78,7 +82,7 @@ class Conversion(Fault):
 class Response(Fault):
     """Readings that respond to the field by ``slope``, and whose level is off by ``level`` in the model's unit.
 
-    The slope is NaN where a station at the same place decided.
+    The slope is NaN where a station at the same place decided, and the level where it is not off.
     """
 
     slope: float
@@ -260,14 +264,11 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
     """
     if residuals.model.graph.coordinates is None:
         return []
-    T, N = seen.prediction.shape
-    counted = np.isfinite(residuals.y) & ~residuals.frozen & residuals.usable.any(axis=0)
-    live = (counted.sum(axis=0) >= SHORTEST) & ~isolated(residuals)
+    T = len(seen.prediction)
+    counted, live, white = _compared(residuals, seen)
     if live.sum() < STATIONS:
         return []
     off, usual = _apart(residuals, seen, live)
-    y = np.where(np.isfinite(residuals.y), residuals.y, seen.prediction)
-    white = [np.where(counted, seen.whitener.apply(part), 0.0) for part in (y, seen.prediction, np.ones((T, N)))]
     typical = float(np.median(_slopes(white, slice(0, T))[0][live]))
     best = {twin.station: twin for twin in _twins(residuals, off, live, usual)}
     cuts = [int(cut) for cut in np.linspace(0, T, CUTS + 1)[1:-1]]
@@ -283,6 +284,27 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
     return [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
+
+
+def deaf(residuals: Residuals, seen: Others) -> list[Response]:
+    """Stations that hardly respond, where the others all do nearly alike; whatever else may be the reason is known."""
+    counted, live, white = _compared(residuals, seen)
+    if live.sum() < STATIONS or residuals.model.graph.coordinates is None:
+        return []
+    slope, error = _slopes(white, slice(None))
+    logs = np.log(np.maximum(slope, LEAST_SLOPE))
+    below = (np.median(logs[live]) - logs) / (robust_std(logs[live]) or np.inf)
+    odd = live & (slope + error < np.median(slope[live]) / DEAF) & (below > BELOW)
+    return [Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan) for i in np.flatnonzero(odd).tolist()]
+
+
+def _compared(residuals: Residuals, seen: Others) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Readings (T, N) that count, stations (N,) with enough of them, and whitened readings, predictions and ones."""
+    counted = np.isfinite(residuals.y) & ~residuals.frozen & residuals.usable.any(axis=0)
+    live = (counted.sum(axis=0) >= SHORTEST) & ~isolated(residuals)
+    y = np.where(np.isfinite(residuals.y), residuals.y, seen.prediction)
+    parts = (y, seen.prediction, np.ones(y.shape))
+    return counted, live, [np.where(counted, seen.whitener.apply(part), 0.0) for part in parts]
 
 
 def _apart(residuals: Residuals, seen: Others, live: np.ndarray) -> tuple[np.ndarray, float]:
@@ -314,7 +336,7 @@ def inside_is_wrong(residuals: Residuals, seen: Others, fault: Fault) -> bool:
 def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Response:
     """The response from the time on, or up to the time, at which most readings are far off: what was right stays right."""
     span = _far_span(apart[response.start : response.stop], usual)
-    if span is None:
+    if span is None or math.isnan(response.level):
         return response
     return replace(response, start=response.start + span.start, stop=response.start + span.stop)
 

@@ -11,7 +11,7 @@ import numpy as np
 from nareg.io import count
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting, tell
-from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, inside_is_wrong, responses
+from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, deaf, inside_is_wrong, responses
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault, Finding, Flag, duration, number, span
@@ -31,7 +31,8 @@ def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
     findings: list[Finding] = []
     residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
-    _one_at_a_time(residuals, seen, findings, delays, _clock)
+    residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
+    _one_at_a_time(residuals, seen, findings, deaf, _level)
     return findings
 
 
@@ -161,6 +162,12 @@ def _unit(residuals: Residuals, c: Conversion) -> Finding:
 
 def _level(residuals: Residuals, r: Response) -> Finding:
     columns, what = _columns(residuals, r.station, r)
+    if np.isnan(r.level):
+        evidence = (
+            f"Its {what} follow the other stations by a factor of {number(r.slope)}, {r.ratio:.1f} standard deviations less "
+            "than these follow each other."
+        )
+        return Finding(r.station, "level", r.ratio, columns, Flag.SUSPECT, evidence)
     values = residuals.readings[r.station, columns]
     right, std = _undone(
         residuals, r.station, columns, r.level, abs(r.level) / r.ratio

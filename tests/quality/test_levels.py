@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from nareg.quality import Flag, check
-from nareg.quality._level import _ratios
+from nareg.quality._level import _ratios, deaf
+from nareg.quality._others import others
+from nareg.quality._residuals import compute_residuals
+from nareg.quality._slow import _level
 
 from .conftest import N, T, drawn, known_model
 
@@ -106,3 +109,17 @@ def test_a_part_of_the_record_has_one_ratio_of_spreads(rng):
     assert ratio(100, None) == pytest.approx(3)
     spread = 3 * np.median(np.abs(x - np.median(x))) / 0.6745
     assert _ratios(3 * x, np.zeros(300), 2.0)(0, 300) == pytest.approx(spread / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize(("factor", "suspects"), [(0.08, [7]), (0.4, []), (1.0, [])])
+def test_a_sensor_that_hardly_follows_is_suspect_at_the_weathers_own_level(case, rng, factor, suspects):
+    """Indoors it may be as warm as out, and a coast varies less than the land."""
+    coordinates, readings = case
+    readings[7] = readings.mean() + factor * (readings[7] - readings.mean()) + 0.2 * rng.standard_normal(T)
+    residuals = compute_residuals(known_model(readings, coordinates, level=readings.mean(axis=1)))
+    responses = deaf(residuals, others(residuals))
+    assert [response.station for response in responses] == suspects
+    for response in responses:
+        finding = _level(residuals, response)
+        assert finding.flag == Flag.SUSPECT
+        assert "standard deviations less than these follow each other" in finding.evidence
