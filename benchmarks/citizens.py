@@ -64,9 +64,9 @@ def crowd(altitude: np.ndarray, y: np.ndarray) -> np.ndarray:
             z[seen, t] = (values - np.median(values)) / max(spread(values), 1e-9)
     off = (z < norm.ppf(0.01)) | (z > norm.ppf(0.95))
     often = off.sum(axis=1) > SHARE * np.isfinite(z).sum(axis=1)
-    kept = np.where(off | often[:, None], np.nan, level)
-    median = np.nanmedian(kept[~often], axis=0)
-    alike = np.array([pd.Series(row).corr(pd.Series(median)) for row in kept])
+    rest = np.where(off | often[:, None], np.nan, level)
+    median = np.nanmedian(rest[~often], axis=0)
+    alike = np.array([pd.Series(row).corr(pd.Series(median)) for row in rest])
     return often | ~(alike >= ALIKE)
 
 

@@ -64,9 +64,10 @@ def test_at_most_a_dozen_lines_of_suspects(capsys):
 def test_what_imports_leave_is_seldom_looked_through(monkeypatch):
     usual = gc.get_threshold()
     monkeypatch.setattr("sys.argv", ["nareg", "--help"])
+    gc.set_threshold(700, 10, 10)  # Python's own: another test may have run a command
     try:
         with pytest.raises(SystemExit):
             run()
-        assert gc.get_threshold()[0] > 10 * usual[0]
+        assert gc.get_threshold()[0] > 7000
     finally:
         gc.set_threshold(*usual)

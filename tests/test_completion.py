@@ -49,7 +49,7 @@ def script(environment, tmp_path_factory) -> Path:
     [
         (["cl"], {"clean"}),
         (["datasets", "export", "us"], {"us-weather"}),
-        (["clean", "--no"], {"--noise", "--noise-std"}),
+        (["clean", "--no"], {"--no-correct", "--noise", "--noise-std"}),
         (["clean", "no-such-file"], {""}),
     ],
 )
