@@ -56,9 +56,11 @@ BESIDE, CLEAR = 5, 2.0
 WITHIN = 1.6
 #: The response is so many times the network's, or less than one over it, by so many standard errors.
 FACTOR, SURE = 3.0, 3.0
-#: By itself a response is a fault where it is less than one over this times the network's, by a standard error, and by so many
-#: standard deviations of all responses, in the logarithm; none counts as less than the last.
+#: By itself a response is a fault where it is less than one over this times the network's, by a standard error, and so many
+#: standard deviations of all responses below them, in the logarithm; none counts as less than the last.
 DEAF, BELOW, LEAST_SLOPE = 5.0, 6.0, 1e-2
+#: And these differ by no more: stations of fine dust differ by .6, and some in clean air follow no other.
+NEARLY_ALIKE = 0.4
 #: The level differs by so many standard deviations of the network's levels.
 FAR = 6.0
 #: And it is at least this share of the largest difference of all stations.
@@ -293,7 +295,10 @@ def deaf(residuals: Residuals, seen: Others) -> list[Response]:
         return []
     slope, error = _slopes(white, slice(None))
     logs = np.log(np.maximum(slope, LEAST_SLOPE))
-    below = (np.median(logs[live]) - logs) / (robust_std(logs[live]) or np.inf)
+    spread = robust_std(logs[live])
+    if not 0 < spread < NEARLY_ALIKE:
+        return []
+    below = (np.median(logs[live]) - logs) / spread
     odd = live & (slope + error < np.median(slope[live]) / DEAF) & (below > BELOW)
     return [Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan) for i in np.flatnonzero(odd).tolist()]
 
