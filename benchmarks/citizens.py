@@ -1,6 +1,6 @@
 """Indoor and sun-lit sensors among citizens' weather stations: `nareg.quality` beside the levels of CrowdQC.
 
-    python benchmarks/citizens.py [--draws 5] [--month 1 6]         150 stations of Berlin, an hour and a half on one core
+    python benchmarks/citizens.py [--draws 5] [--month 1 6]         150 stations of Berlin, ten minutes on one core
 
 Faults are injected into stations that both methods call good in the file as it is: indoors, 21 °C and a tenth of the weather's
 changes; in the sun, up to 6 to 10 °C more at noon of clear days. What matters are whole stations, not single readings.
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--month", type=int, nargs="+", default=[1, 6], choices=(1, 6))
     options = parser.parse_args()
-    shown = Table("month", "method", "good as published", "indoors", "found in the sun", "others suspected", "seconds a check")
+    shown = Table("month", "method", "good as published", "indoors", "in the sun", "others suspected", "seconds")
     for number in options.month:
         for row in compared(number, options.draws):
             shown.add_row(*row)
