@@ -65,8 +65,8 @@ def crowd(altitude: np.ndarray, y: np.ndarray) -> np.ndarray:
     off = (z < norm.ppf(0.01)) | (z > norm.ppf(0.95))
     often = off.sum(axis=1) > SHARE * np.isfinite(z).sum(axis=1)
     rest = np.where(off | often[:, None], np.nan, level)
-    median = np.nanmedian(rest[~often], axis=0)
-    alike = np.array([pd.Series(row).corr(pd.Series(median)) for row in rest])
+    median = pd.DataFrame(rest[~often]).median()
+    alike = np.array([pd.Series(row).corr(median) for row in rest])
     return often | ~(alike >= ALIKE)
 
 
