@@ -299,7 +299,9 @@ def deaf(residuals: Residuals, seen: Others) -> list[Response]:
     if not 0 < spread < NEARLY_ALIKE:
         return []
     below = (np.median(logs[live]) - logs) / spread
-    odd = live & (slope + error < np.median(slope[live]) / DEAF) & (below > BELOW)
+    typical = np.median(slope[live])
+    # a response that is far below zero, or hardly known, is none that is nearly zero
+    odd = live & (np.abs(slope) + error < typical / DEAF) & (SURE * error < typical / 2) & (below > BELOW)
     return [Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan) for i in np.flatnonzero(odd).tolist()]
 
 
