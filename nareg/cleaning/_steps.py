@@ -183,7 +183,8 @@ def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> t
             f"another method wins: {hidden.measure} {number(rms[other], 3)} at hidden readings, "
             f"against {number(rms[MODEL], 3)} of the space-time model"
         )
-    return MODEL, f"its {hidden.measure} at hidden readings is {share:.2f} times that of the best other method, {other}"
+    chance = ", which may be by chance: it differs by less than its standard error" if share > 1 else ""
+    return MODEL, f"its {hidden.measure} at hidden readings is {share:.2f} times that of the best other method, {other}{chance}"
 
 
 def frame(network: StationNetwork, values: np.ndarray) -> pd.DataFrame:

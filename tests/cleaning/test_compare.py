@@ -39,9 +39,12 @@ def test_the_better_method_is_used_only_beyond_the_standard_error(rng):
     assert why.startswith("another method wins: RMSE 0.498 at hidden readings, against 1.00")
     name, why = _steps.choose(y, {_steps.MODEL: better, "last reading": mine}, hidden)
     assert name == _steps.MODEL
+    assert "chance" not in why
     hardly = mine.copy()
     hardly[0, 0] = y[0, 0]  # one error less is no evidence
-    assert _steps.choose(y, {_steps.MODEL: mine, "last reading": hardly}, hidden)[0] == _steps.MODEL
+    name, why = _steps.choose(y, {_steps.MODEL: mine, "last reading": hardly}, hidden)
+    assert name == _steps.MODEL
+    assert why.endswith("last reading, which may be by chance: it differs by less than its standard error")
 
 
 def test_far_behind_is_measured_without_the_noise(rng):
