@@ -19,9 +19,9 @@ from nareg.quality._swapped import SwappedPair, exchanges
 
 FaultType = TypeVar("FaultType", bound=Fault)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
-EXCHANGED, CERTAIN = 9.0, 15.0
+EXCHANGED, CERTAIN = 12.0, 15.0
 #: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
-MANY = 16
+MANY = 12
 #: Badness per standard deviation of an exchange, for the reason of that of lasting errors.
 WEIGHT = 0.3
 

@@ -3,7 +3,7 @@
 An exchange is believed where the readings of each fit what all stations but the two say of the other's place, and where both
 places gain. The prediction without the two follows from the residuals without one: ``(e_i, e_j) = C_ij (M_i e_i, M_j e_j)``
 where ``C_ij`` inverts the two stations' block of the precision, frequency by frequency. Squares are those of whitened
-residuals, so that what changes slowly counts once. Station means are free, for the fit took them from these readings.
+residuals, so that what changes slowly counts once. Means and cycles are free, for the fit took them from these readings.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ PARTS = 8
 FITS = 6.0
 #: Correlations with the other stations have so much smaller squared changes without an exchange than with one.
 SAME = 0.5
-#: And neither place loses more than this share of what both gain: where one does, one of the stations is odd.
-LOSES = 0.1
+#: And neither place loses more than this share of what both gain: where one does, one of the stations is odd. So it is where
+#: another exchange with one of the two gains the second share: any readings fit its place better than its own.
+LOSES, RIVAL = 0.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,17 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     if spectrum.live.size < 3:
         return []
     readings = seen.prediction + seen.residual  # gaps filled with what the readings around say
-    level = residuals.offset.mean(axis=0)
-    parts = [part[:, spectrum.live] for part in (readings, seen.whitener.adjoint(seen.white), seen.observed)]
-    pairs = _Pairs(spectrum, level[spectrum.live], *parts)
-    ranked = [pairs.exact(a, b) for a, b in pairs.candidates()]
+    given = readings, seen.whitener.adjoint(seen.white), seen.observed, residuals.offset
+    parts = [part[:, spectrum.live] for part in given]
+    pairs = _Pairs(spectrum, residuals.model.cycles.basis(residuals.grid.seconds), *parts)
+    ranked = sorted((pairs.exact(a, b) for a, b in pairs.candidates()), key=lambda entry: -entry[4])
     taken: set[int] = set()
     result = []
-    for a, b, start, stop, gain in sorted(ranked, key=lambda entry: -entry[4]):
-        if gain > 0 and not taken & {a, b} and not _same_company(parts[0], a, b, slice(start, stop)):
-            taken |= {a, b}
+    for k, (a, b, start, stop, gain) in enumerate(ranked):
+        if gain <= 0 or taken & {a, b} or _same_company(parts[0], a, b, slice(start, stop)):
+            continue
+        taken |= {a, b}
+        if not any(other[4] > RIVAL * gain and {a, b} & {*other[:2]} for other in ranked[k + 1 :]):
             result.append(SwappedPair(int(spectrum.live[a]), int(spectrum.live[b]), start, stop, float(np.sqrt(gain))))
     return result
 
@@ -91,8 +94,12 @@ def _correlations(values: np.ndarray, some: list[int], others: np.ndarray) -> np
 class _Pairs:
     """Predictions of two live stations from all the others, and what an exchange gains."""
 
-    def __init__(self, spectrum: Spectrum, level: np.ndarray, readings: np.ndarray, weighted: np.ndarray, observed: np.ndarray):
-        self.spectrum, self.readings, self.level, self.observed = spectrum, readings, level, observed
+    def __init__(
+        self, spectrum: Spectrum, basis: np.ndarray, readings: np.ndarray, weighted: np.ndarray, observed: np.ndarray,
+        offset: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.spectrum, self.basis, self.readings, self.observed, self.offset = spectrum, basis, readings, observed, offset
+        self.level = offset.mean(axis=0)
         self.own = spectrum.own()
         self.weighted = rfft(weighted, spectrum.n, axis=0).T
         self.T = len(readings)
@@ -151,14 +158,15 @@ class _Pairs:
         start = np.concatenate([[0], cuts, np.zeros(cuts.size - 1, dtype=int)])
         stop = np.concatenate([[0], np.full(cuts.size, T), cuts[1:]])
         both = self.observed[:, a] & self.observed[:, b]
-        inside &= both[:, None]
-        gap = self.readings[:, [b]] - self.readings[:, [a]] + self.level[b] - self.level[a]
+        # exchanged where nobody reads as well: a series that went back there would show a jump, which its filter spreads
+        gap = (self.readings + self.offset)[:, [b]] - (self.readings + self.offset)[:, [a]]
         moved = (first + np.where(inside, gap, 0.0), second - np.where(inside, gap, 0.0))
         whiteners = [Whitener.of(irfft(c, self.spectrum.n)[:T, None]) for c in (aa, bb)]
+        each = list(zip(moved, whiteners, strict=True))
         for spans in (slice(None, None, COARSE), slice(None)):
-            squares = [_squares(part[:, spans], whitener, both) for part, whitener in zip(moved, whiteners, strict=True)]
+            squares = [_squares(part[:, spans], whitener, both, self.basis) for part, whitener in each]
             cost = sum(part.sum(axis=0) for part in squares)
-            long_enough = inside[:, spans].sum(axis=0) >= max(SHORTEST, SHORTEST_SHARE * T)
+            long_enough = (inside & both[:, None])[:, spans].sum(axis=0) >= max(SHORTEST, SHORTEST_SHARE * T)
             best = int(np.argmin(np.where(long_enough, cost, np.inf)))
             if not long_enough[best] or cost[best] >= cost[0]:
                 return a, b, 0, 0, 0.0
@@ -171,9 +179,9 @@ class _Pairs:
         return a, b, int(start[best]), int(stop[best]), min(total, PARTS * float(np.median(parts))) / max(after, 1.0)
 
 
-def _squares(series: np.ndarray, whitener: Whitener, counted: np.ndarray) -> np.ndarray:
-    """(T, k) squares of series (T, k), whitened, around a constant of their own."""
-    one = np.where(counted, whitener.apply(np.ones((len(series), 1)))[:, 0], 0.0)
-    white = np.where(counted[:, None], whitener.apply(series), 0.0)
-    white -= one[:, None] * (one @ white) / max(float(one @ one), 1e-300)
+def _squares(series: np.ndarray, whitener: Whitener, counted: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """(T, k) squares of series (T, k), whitened, around a mean and cycles of their own, of functions (T, c)."""
+    functions, white = (np.where(counted[:, None], whitener.apply(part), 0.0) for part in (basis, series))
+    directions, _ = np.linalg.qr(functions)
+    white -= directions @ (directions.T @ white)
     return np.minimum(white**2, LARGEST**2)

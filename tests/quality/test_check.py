@@ -174,11 +174,37 @@ def test_swapped_from_some_time_on(case, rng, spread):
     coordinates, readings = case
     readings += spread * rng.standard_normal((N, 1))  # stations have a level of their own, or do not
     other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
-    readings[[0, other], 130:] = readings[[other, 0], 130:]
+    readings[[0, other], 90:] = readings[[other, 0], 90:]
     quality = check(known_model(readings, coordinates, level=readings.mean(axis=1)))
     assert {s.station for s in quality.suspects} == {0, other}
     assert {s.kind for s in quality.suspects} == {"swapped"}
-    assert abs(quality.suspects[0].start - 130) <= (5 if spread else 40)
+    assert abs(quality.suspects[0].start - 90) <= (5 if spread else 40)
+
+
+@pytest.mark.slow
+def test_swapped_where_readings_are_missing(case, rng):
+    coordinates, readings = case
+    readings += 2.0 * rng.standard_normal((N, 1))
+    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    readings[[0, other], 130:] = readings[[other, 0], 130:]
+    readings[rng.random(readings.shape) < 0.1] = np.nan
+    quality = check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1)))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (other, "swapped")}
+
+
+@pytest.mark.slow
+def test_swapped_stations_of_unlike_days():
+    """A cycle moves with its station; what the model took for the cycle of either is a mixture of both."""
+    rng = np.random.default_rng(1)
+    coordinates, readings = drawn(rng, 12, 480)
+    hours = np.arange(480)
+    amplitude, late = rng.uniform(1, 8, (12, 1)), rng.uniform(-1.5, 1.5, (12, 1))
+    readings += amplitude * np.cos(2 * np.pi * (hours - 15 - late) / 24)
+    readings[[0, 5], 240:] = readings[[5, 0], 240:]
+    times = np.datetime64("2024-03-04", "s") + hours * np.timedelta64(3600, "s")
+    graph = nareg.Graph.from_knn(coordinates, 5)
+    quality = check(nareg.spacetime.fit(graph, readings, times=times))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (5, "swapped")}
 
 
 @pytest.mark.slow

@@ -78,7 +78,8 @@ def test_pairs_are_left_out_together(rng):
     seen = others(residuals)
     usable = np.where(residuals.usable, residuals.y, np.nan)
     spectrum = Spectrum.of(residuals, next_fast_len(2 * 160, real=True))
-    pairs = _Pairs(spectrum, np.zeros(4), seen.prediction + seen.residual, seen.whitener.adjoint(seen.white), seen.observed)
+    parts = seen.prediction + seen.residual, seen.whitener.adjoint(seen.white), seen.observed, residuals.offset
+    pairs = _Pairs(spectrum, np.ones((160, 1)), *parts)
     first, second = pairs.residuals(1, np.array([3]), spectrum.row(1)[[3]])
     field = conditional(model, usable, [1, 3])
     middle = np.flatnonzero(residuals.usable.all(axis=1))
