@@ -15,6 +15,7 @@ from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions,
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault, Finding, Flag, duration, number, span
+from nareg.quality._sun import DAY, PARTS, Sunlit, parts_of_day, sunlit
 from nareg.quality._swapped import SwappedPair, exchanges
 
 FaultType = TypeVar("FaultType", bound=Fault)
@@ -143,6 +144,11 @@ def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray
     return [_drift(residuals, seen, error) for error in errors], residuals.by_station(badness)
 
 
+def in_the_sun(residuals: Residuals, seen: Others) -> list[Finding]:
+    """Stations that are too warm at some hours of some days."""
+    return [_sunlit(residuals, fault) for fault in sunlit(residuals, seen)]
+
+
 def _columns(residuals: Residuals, station: int, fault: Fault | SwappedPair) -> tuple[np.ndarray, str]:
     """Columns of the readings of a station in the span of a fault, and how many there are from when to when."""
     inside = (residuals.grid.rows >= fault.start) & (residuals.grid.rows < fault.stop)
@@ -194,6 +200,18 @@ def _shift(residuals: Residuals, station: int, rows: slice, height: float) -> fl
     """A height in the model's unit in that of the readings."""
     center = float(residuals.offset[rows, station].mean())
     return float(np.diff(residuals.model.to_readings(np.array([center, center + height])))[0])
+
+
+def _sunlit(residuals: Residuals, s: Sunlit) -> Finding:
+    columns, _ = _columns(residuals, s.station, s)
+    columns = columns[parts_of_day(residuals.grid.seconds)[residuals.grid.rows[columns]] == s.part]
+    excess, hours = _shift(residuals, s.station, slice(None), s.excess), DAY / PARTS / 3600
+    evidence = (
+        f"Its {count(columns.size, 'reading')} from {s.part * hours:.0f} to {(s.part + 1) * hours:.0f} h UTC are above the "
+        f"other stations by {number(excess)} in the mean, by much on some days and by little on others, {s.ratio:.1f} standard "
+        "deviations of all stations' days: is the sensor in the sun?"
+    )
+    return Finding(s.station, "level", s.ratio, columns, Flag.SUSPECT, evidence, size=excess)
 
 
 def _clock(residuals: Residuals, d: Delay) -> Finding:
