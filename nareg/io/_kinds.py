@@ -8,7 +8,7 @@ from nareg.errors import InputError
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes, SeveralQuantities, listed
-from nareg.io._vocabulary import KIND, MISSING, UNIT, plain
+from nareg.io._vocabulary import KIND, MISSING, UNIT, plain, unit_in
 
 #: Repeats of station and time are many from this share of the readings on; a column names kinds with so many values at most.
 MANY, KINDS = 0.25, 50
@@ -19,6 +19,9 @@ def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
     stated = table.units.get("")  # of all readings
     if len(layout.values) == 1:
         stated = table.units.get(table.header[layout.values[0]], stated)
+    in_names = {unit_in(table.header[column]) for column in layout.values}
+    if stated is None and len(in_names) == 1:
+        stated = in_names.pop() or None
     for column in layout.extra:
         if plain(table.header[column]) not in UNIT:
             continue

@@ -19,7 +19,7 @@ from nareg.io._recipe import Recipe
 from nareg.io._shapes import station_in
 from nareg.io._tables import Stations
 from nareg.io._times import understand
-from nareg.io._vocabulary import BRACKETS, KIND, loose, plain
+from nareg.io._vocabulary import KIND, loose, plain, unit_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,9 +157,8 @@ class QuantityRows:
             known = np.isfinite(values)
             own = values[known]
             sites = known.any(axis=0).sum() if self.site is None else len(np.unique(self.site[known[:, 0]]))
-            brackets = BRACKETS.search(title)
             rows[title] = {
-                "unit": stated or (brackets.group().strip(" ()[]") if brackets else ""),
+                "unit": stated or unit_in(title),
                 "stations": int(sites),
                 "readings": int(known.sum()),
                 "missing": 1 - own.size / max(cells, 1),

@@ -51,6 +51,12 @@ CALENDAR = (
 UNNAMED = ("", "index", "unnamed:0", "level0")
 VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "resultmeasure")
 UNIT = ("unit", "units", "einheit")
+#: Units without a sign of their own such as ``/`` or ``°``.
+SYMBOLS = frozenset((
+    "c", "f", "k", "degc", "degf", "deg", "celsius", "fahrenheit", "kelvin", "m", "cm", "mm", "km", "in", "ft", "hpa", "kpa",
+    "lux", "db", "mg", "kg", "hz", "pa", "mbar", "bar", "kt", "kts", "knots", "ppm", "ppb", "v", "mv", "w", "a", "psi", "ntu",
+    "psu",
+))  # fmt: skip
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
     "qflag", "qa", "qaqc", "validity", "qualifier", "qualifiers", "status", "qualität", "qualitaet", "qualité", "calidad",
@@ -197,6 +203,13 @@ def loose(name: str) -> str:
     spelled = re.sub(r"\s+", " ", name.strip()).casefold()
     number = WHOLE.fullmatch(spelled)
     return number[1] if number else spelled
+
+
+def unit_in(name: str) -> str:
+    """The unit in brackets at the end of a name; empty where what they hold is none, as ``(raw)``."""
+    brackets = BRACKETS.search(name)
+    text = brackets.group().strip(" ()[]") if brackets else ""
+    return text if re.search(r"[/%°²³µ]", text) or text.casefold() in SYMBOLS else ""
 
 
 def _without_unit(name: str) -> str:

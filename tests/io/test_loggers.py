@@ -117,6 +117,23 @@ def test_a_line_above_the_header_states_the_unit(tmp_path, title, unit, header):
     assert io.inspect(path).quantities["unit"].tolist() == [unit or ""]
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"), [("speed [m/s]", "m/s"), ("level (cm)", "cm"), ("t [°C]", "°C"), ("temp (raw)", None), ("t (2 m)", None)]
+)
+def test_a_column_states_the_unit_in_brackets(tmp_path, name, unit):
+    path = tmp_path / "u.csv"
+    path.write_text(f"time,station,{name}" + "".join(f"\n2024-01-0{day},A,5.5" for day in range(1, 5)), encoding="utf-8")
+    assert io.read_readings(path).unit == unit
+    assert io.inspect(path).quantities["unit"].tolist() == [unit or ""]
+
+
+@pytest.mark.parametrize(("second", "unit"), [("B [°C]", "°C"), ("B", None)])
+def test_columns_of_stations_state_one_unit_in_brackets(tmp_path, second, unit):
+    path = tmp_path / "u.csv"
+    path.write_text(f"time,A [°C],{second}" + "".join(f"\n2024-01-0{day},4.5,5.5" for day in range(1, 5)), encoding="utf-8")
+    assert io.read_readings(path).unit == unit
+
+
 def test_a_logger_with_a_plot_title_and_serial_numbers(tmp_path):
     """HOBOware: a title, a number per row, the zone in the heading of the times, marks of the logger in columns at the end."""
     text = (
