@@ -3,7 +3,7 @@
     python benchmarks/strangers.py                     the 27 cases and the 18 scripts
     python benchmarks/strangers.py --cases 13 31       these cases only
     python benchmarks/strangers.py --adversary 02 14   these scripts only; without numbers all of them
-    python benchmarks/strangers.py --healthy           false suspects on healthy records, simulated and real, 20 minutes
+    python benchmarks/strangers.py --healthy           false suspects on healthy records, simulated and real, 3 minutes
     python benchmarks/strangers.py --coverage          coverage of 90 % bands
     python benchmarks/strangers.py --found             faults that are found
     python benchmarks/strangers.py --healthy rain 1440 only records that have one of these words

@@ -20,9 +20,9 @@ from nareg.quality._swapped import SwappedPair, exchanges
 
 FaultType = TypeVar("FaultType", bound=Fault)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
-EXCHANGED, CERTAIN = 12.0, 15.0
+EXCHANGED, CERTAIN = 9.0, 15.0
 #: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
-MANY = 12
+MANY = 16
 #: Badness per standard deviation of an exchange, for the reason of that of lasting errors.
 WEIGHT = 0.3
 
@@ -72,9 +72,11 @@ def _clearer_clock(residuals: Residuals, seen: Others, swap: SwappedPair) -> Del
 
 
 def _clear(residuals: Residuals, seen: Others) -> list[SwappedPair]:
-    """Exchanges that are clear enough, the clearest first."""
+    """Exchanges that are clear enough, the clearest first, without sensors in the sun: any readings fit better than theirs."""
     limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
-    return [swap for swap in exchanges(residuals, seen) if swap.ratio >= limit]
+    clear = [swap for swap in exchanges(residuals, seen) if swap.ratio >= limit]
+    odd = {fault.station for fault in sunlit(residuals, seen)} if clear else set()
+    return [swap for swap in clear if not odd & {swap.first, swap.second}]
 
 
 class _Explained(NamedTuple):

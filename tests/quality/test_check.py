@@ -174,11 +174,11 @@ def test_swapped_from_some_time_on(case, rng, spread):
     coordinates, readings = case
     readings += spread * rng.standard_normal((N, 1))  # stations have a level of their own, or do not
     other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
-    readings[[0, other], 90:] = readings[[other, 0], 90:]
+    readings[[0, other], 130:] = readings[[other, 0], 130:]
     quality = check(known_model(readings, coordinates, level=readings.mean(axis=1)))
     assert {s.station for s in quality.suspects} == {0, other}
     assert {s.kind for s in quality.suspects} == {"swapped"}
-    assert abs(quality.suspects[0].start - 90) <= (5 if spread else 40)
+    assert abs(quality.suspects[0].start - 130) <= (5 if spread else 40)
 
 
 @pytest.mark.slow
