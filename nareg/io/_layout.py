@@ -96,7 +96,9 @@ def _recognized(
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
     if shared and not _times_repeat(table, time):
         rest = _without_words(table, rest, notes)
-    station = recipe.station_column(table)
+    # the column named may be that of the table of stations alone, where a column per station needs none
+    wide = not {*recipe.station} & {*table.header} and bool({*map(loose, stations or ())} & {*map(loose, table.header)})
+    station = None if wide else recipe.station_column(table)
     kind = _kind(table, rest, recipe)
     chosen = recipe.column("value", table) if kind is None else None
     if station is None:

@@ -123,3 +123,13 @@ def test_rules_of_the_checks_are_a_table_of_their_own(tmp_path):
     assert path.read_text().endswith('\n[quality]\ndismiss = ["A: drift"]\ncorrect = true\n')
     with pytest.raises(InputError, match=r"write a table \[quality\]"):
         Recipe.load(write(tmp_path, "wrong.toml", 'quality = "strict"\n'))
+
+
+def test_a_column_of_the_table_of_stations_is_none_of_a_column_per_station(tmp_path):
+    places, readings = tmp_path / "s.csv", tmp_path / "r.csv"
+    places.write_text("Mast,Breite,Laenge\nA,52.1,9.1\nB,52.2,9.3\nC,52.3,9.2\n")
+    readings.write_text("time,A,B,C\n" + "".join(f"2024-01-0{day},4.5,5.5,{day}\n" for day in range(1, 6)))
+    seen = io.inspect(readings, places, recipe=Recipe(station=("Mast",)))
+    assert seen.quantities["stations"].tolist() == [3]
+    with pytest.raises(InputError, match="station is 'Mat', but there is no such column"):
+        io.inspect(readings, places, recipe=Recipe(station=("Mat",)))
