@@ -209,7 +209,7 @@ def _sunlit(residuals: Residuals, s: Sunlit) -> Finding:
     columns = columns[parts_of_day(residuals.grid.seconds)[residuals.grid.rows[columns]] == s.part]
     excess, hours = _shift(residuals, s.station, slice(None), s.excess), DAY / PARTS / 3600
     evidence = (
-        f"Its {count(columns.size, 'reading')} from {s.part * hours:.0f} to {(s.part + 1) * hours:.0f} h UTC are above the "
+        f"Its {count(columns.size, 'reading')} from {s.part * hours:.0f} to {(s.part + 1) * hours:.0f} h are above the "
         f"other stations by {number(excess)} in the mean, by much on some days and by little on others, {s.ratio:.1f} standard "
         "deviations of all stations' days: is the sensor in the sun?"
     )
