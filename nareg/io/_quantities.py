@@ -19,7 +19,7 @@ from nareg.io._recipe import Recipe
 from nareg.io._shapes import station_in
 from nareg.io._tables import Stations
 from nareg.io._times import understand
-from nareg.io._vocabulary import KIND, loose, plain, unit_in
+from nareg.io._vocabulary import BRACKETS, KIND, loose, plain, unit_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +173,11 @@ class QuantityRows:
 def _as_placed(names: Sequence[str], placed: Stations | None) -> list[str]:
     """Names as the table of stations spells them."""
     known = {} if placed is None else {loose(name): name for name in placed.names} | {name: name for name in placed.names}
-    return [known.get(name, known.get(loose(name), name)) for name in names]
+    result = [known.get(name, known.get(loose(name), name)) for name in names]
+    # a unit in brackets is no part of a name, where it is not what tells two of them apart
+    bare = [name if name in known.values() else known.get(loose(BRACKETS.sub("", name)), name) for name in result]
+    times = Counter(bare)
+    return [own if times[own] == 1 else name for name, own in zip(result, bare, strict=True)]
 
 
 def resolution(values: np.ndarray) -> float:

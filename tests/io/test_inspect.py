@@ -124,3 +124,12 @@ def test_stations_have_the_spelling_of_their_table_and_times_the_zone_of_the_rec
     assert seen.quantities["stations"].tolist() == [2]
     assert "no place" not in seen.lines()[1]
     assert "to 2024-01-04T10:00:00, Europe/Berlin;" in seen.lines()[2]
+
+
+def test_a_unit_in_brackets_is_no_part_of_a_station_that_has_a_place(tmp_path):
+    places, readings = tmp_path / "s.csv", tmp_path / "r.csv"
+    places.write_text("station,latitude,longitude\nA,52.1,9.1\nB,52.2,9.3\n")
+    readings.write_text("time,A [m/s],B [m/s]\n" + "".join(f"2024-01-0{day},4.5,5.5\n" for day in range(1, 6)))
+    seen = io.inspect(readings, places)
+    assert seen.stations == ("A", "B")
+    assert "no place" not in str(seen)
