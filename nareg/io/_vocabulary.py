@@ -51,11 +51,12 @@ CALENDAR = (
 UNNAMED = ("", "index", "unnamed:0", "level0")
 VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "resultmeasure")
 UNIT = ("unit", "units", "einheit")
-#: Units without a sign of their own such as ``/`` or ``°``.
+#: What only units have, and units without any. A letter alone may be a channel, or the first of a word.
+UNIT_SIGN = re.compile(r"[%°℃℉²³µμ]|[a-z] ?\^?-[1-4]\b|/(s|min|h|hr|d|day|l|m|cm|km|ha|ft)\^?[23]?\b", re.IGNORECASE)
 SYMBOLS = frozenset((
-    "c", "f", "k", "degc", "degf", "deg", "celsius", "fahrenheit", "kelvin", "m", "cm", "mm", "km", "in", "ft", "hpa", "kpa",
-    "lux", "db", "mg", "kg", "hz", "pa", "mbar", "bar", "kt", "kts", "knots", "ppm", "ppb", "v", "mv", "w", "a", "psi", "ntu",
-    "psu",
+    "c", "f", "k", "degc", "degf", "deg", "celsius", "fahrenheit", "kelvin", "m", "cm", "mm", "km", "ft", "hpa", "kpa", "pa",
+    "mbar", "bar",
+    "mmhg", "inhg", "kt", "kts", "knots", "mph", "ppm", "ppb", "mv", "kw", "kwh", "psi", "ntu", "psu", "lux", "db", "hz",
 ))  # fmt: skip
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
@@ -209,7 +210,7 @@ def unit_in(name: str) -> str:
     """The unit in brackets at the end of a name; empty where what they hold is none, as ``(raw)``."""
     brackets = BRACKETS.search(name)
     text = brackets.group().strip(" ()[]") if brackets else ""
-    return text if re.search(r"[/%°²³µ]", text) or text.casefold() in SYMBOLS else ""
+    return text if UNIT_SIGN.search(text) or text.casefold() in SYMBOLS else ""
 
 
 def _without_unit(name: str) -> str:

@@ -118,7 +118,25 @@ def test_a_line_above_the_header_states_the_unit(tmp_path, title, unit, header):
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"), [("speed [m/s]", "m/s"), ("level (cm)", "cm"), ("t [°C]", "°C"), ("temp (raw)", None), ("t (2 m)", None)]
+    ("name", "unit"),
+    [
+        ("speed [m/s]", "m/s"),
+        ("speed (m s-1)", "m s-1"),
+        ("power (W m-2)", "W m-2"),
+        ("level (cm)", "cm"),
+        ("t [°C]", "°C"),
+        ("t (℃)", "℃"),
+        ("PM2.5 (μg/m3)", "μg/m3"),
+        ("p (mmHg)", "mmHg"),
+        ("rain (mm/h)", "mm/h"),
+        ("humidity (%)", "%"),
+        ("temp (raw)", None),
+        ("t (2 m)", None),
+        ("t (in)", None),
+        ("PM2.5 (A)", None),
+        ("t (n/a)", None),
+        ("t (in/out)", None),
+    ],
 )
 def test_a_column_states_the_unit_in_brackets(tmp_path, name, unit):
     path = tmp_path / "u.csv"
