@@ -182,6 +182,7 @@ class _Pairs:
 def _squares(series: np.ndarray, whitener: Whitener, counted: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """(T, k) squares of series (T, k), whitened, around a mean and cycles of their own, of functions (T, c)."""
     functions, white = (np.where(counted[:, None], whitener.apply(part), 0.0) for part in (basis, series))
-    directions, _ = np.linalg.qr(functions)
+    directions, sizes, _ = np.linalg.svd(functions, full_matrices=False)
+    directions = directions[:, sizes > 1e-9 * sizes.max(initial=0.0)]  # a step of half a day hides part of a daily cycle
     white -= directions @ (directions.T @ white)
     return np.minimum(white**2, LARGEST**2)
