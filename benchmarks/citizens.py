@@ -29,7 +29,7 @@ import nareg
 
 FOLDER = Path(os.environ.get("NAREG_DATA", "")) / "files" / "netatmo-berlin"
 #: Kinds of suspects that mean a whole station.
-WHOLE = ("unit", "level", "drift", "clock", "swapped", "noisy")
+WHOLE = ("unit", "level", "sunlit", "drift", "clock", "swapped", "noisy")
 #: Stations of each fault in a draw, and the least share of the hours that a station reads.
 FAULTY, READS = 4, 0.7
 LAPSE, SHARE, ALIKE = 0.0065, 0.2, 0.9
@@ -74,7 +74,7 @@ def checked(graph: nareg.Graph, times: np.ndarray, altitude: np.ndarray, y: np.n
     """(N,) True for stations that nareg suspects as a whole."""
     model = nareg.spacetime.fit(graph, y, times=times, covariates={"elevation": altitude})
     result = np.zeros(len(y), dtype=bool)
-    result[[s.station for s in nareg.quality.check(model).suspects if s.kind in WHOLE]] = True
+    result[[s.station for s in nareg.quality.check(model, rules={"checks": WHOLE}).suspects]] = True
     return result
 
 

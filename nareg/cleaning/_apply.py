@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg import io
+from nareg.cleaning._kinds import looked_for
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, decimals
@@ -166,7 +167,7 @@ def apply(
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)
     part = slice(max(new.start - BEFORE, 0), None)
-    rules = Rules.of(None if recipe is None else recipe.quality)
+    rules = looked_for(Rules.of(None if recipe is None else recipe.quality), table.unit)
     bad = screen(y[:, part], partial(muted, rules, names, times[part]))
     suspects: tuple[Suspect, ...] = ()
     dismissed: tuple[Suspect, ...] = ()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from nareg._core import checks
 from nareg.cleaning._network import ReadingsLike, StationNetwork, read_known
+from nareg.cleaning._words import of_temperature
 from nareg.errors import InputError
+from nareg.quality import KINDS as FAULTS
+from nareg.quality import USUAL, Rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,3 +182,8 @@ def _wraps(values: np.ndarray) -> bool:
     east, west = np.unique(np.rint(flat[flat < NORTH])), np.unique(np.rint(flat[flat > 360 - NORTH]))
     parts = np.unique(flat[(flat > NORTH) & (flat < 360 - NORTH)] // 10)
     return min(len(east), len(west)) >= DIFFERENT and len(parts) >= PARTS
+
+
+def looked_for(rules: Rules, unit: str | None) -> Rules:
+    """The rules; among the default checks is that of sensors in the sun where the unit is one of temperatures."""
+    return replace(rules, checks=FAULTS) if rules.checks == USUAL and of_temperature(unit) else rules

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from nareg import spacetime
 from nareg._core import checks
-from nareg.cleaning._kinds import Kind
+from nareg.cleaning._kinds import Kind, looked_for
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._parts import in_network, merged, neighborhoods, unevaluated
 from nareg.cleaning._plan import EFFORTS, Effort
@@ -83,7 +83,7 @@ class Job:
                 f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or "
                 "convert the readings."
             )
-        rules = Rules.of(settings.quality)
+        rules = looked_for(Rules.of(settings.quality), stated if settings.unit is None else settings.unit)
         dismissals(rules, network.readings.names, stamps(network.readings))  # raises for unknown stations
         return cls(network, settings, share, rng, noise, rules, progress or (lambda _: None), notes)
 

@@ -49,6 +49,17 @@ def same_unit(one: str, other: str) -> bool:
     return _plain_unit(one) == _plain_unit(other)
 
 
+def of_temperature(unit: str | None) -> bool:
+    """Whether a unit is one of temperatures.
+
+    Examples
+    --------
+    >>> of_temperature("degC"), of_temperature("K"), of_temperature("µg/m³"), of_temperature(None)
+    (True, True, False, False)
+    """
+    return unit is not None and _plain_unit(unit) in ("c", "f", "k")
+
+
 def _plain_unit(unit: str) -> str:
     plain = re.sub(r"degrees?|deg|°|[\s_]", "", unit.lower())
     return {"celsius": "c", "fahrenheit": "f", "kelvin": "k"}.get(plain, plain)

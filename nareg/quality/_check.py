@@ -71,8 +71,9 @@ def check(
     one place differ, and all others contradict one of them. Where all others follow each other nearly alike, a station that
     hardly does is suspect (3) at any level, such as indoors in summer.
 
-    So are a station's readings at the hours of the day that are above all others', by much on some days and by little on
-    others, as those of a sensor in the sun; it takes times with dates, eight stations and ten days.
+    Where ``checks`` of the rules names ``"sunlit"``, so are a station's readings in the eighths of the day that are above all
+    others', by much on some days and by little on others. It takes a model with a daily cycle, steps of at most three hours,
+    and eight stations with readings in each eighth of ten days.
 
     Where the quantity rests at a bound in more than a quarter of the readings, as rain and sunlight do, only dead and stuck
     stations and absurd readings are found: what such a station reads elsewhere follows no Gaussian law.
@@ -123,7 +124,8 @@ def check(
         stations, again = [], residuals
     findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
     slow, background = _slow.drift(residuals, seen)
-    slow += _slow.in_the_sun(residuals, seen)
+    if "sunlit" in rules.checks:
+        slow += _slow.in_the_sun(residuals, seen)
     # a prediction further off than the readings differ at all has failed, and accuses nobody
     usual = residuals.readings[np.isfinite(residuals.readings) & ~residuals.by_station(residuals.absurd)]
     widest = float(np.ptp(usual)) if usual.size else 0.0

@@ -28,7 +28,9 @@ class Flag(IntEnum):
 
 
 #: Kinds of suspects, worst first.
-KINDS = ("dead", "stuck", "unit", "level", "clock", "swapped", "drift", "spikes", "noisy")
+KINDS = ("dead", "stuck", "unit", "level", "sunlit", "clock", "swapped", "drift", "spikes", "noisy")
+#: Those of all quantities: at a road, too, dirty hours are unlike those of all other stations, and no fault.
+USUAL = tuple(kind for kind in KINDS if kind != "sunlit")
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Suspect:
     name : str
         Name of the station in the graph, or its index as text.
     kind : str
-        ``"dead"``, ``"stuck"``, ``"unit"``, ``"level"``, ``"clock"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or ``"noisy"``.
+        ``"dead"``, ``"stuck"``, ``"unit"``, ``"level"``, ``"sunlit"``, ``"clock"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or
+        ``"noisy"``.
     score : float
         In robust standard deviations, comparable between kinds; infinite for a dead station.
     start, stop : time

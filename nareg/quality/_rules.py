@@ -12,7 +12,7 @@ import numpy as np
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.quality._results import KINDS, Finding
+from nareg.quality._results import KINDS, USUAL, Finding
 
 #: What follows the station in a dismissal.
 DISMISSAL = re.compile(r"(?P<kind>\w+)?(?:\s*\bfrom\s+(?P<start>\S.*?))?(?:\s*\bto\s+(?P<stop>\S.*))?")
@@ -26,7 +26,8 @@ class Rules:
     Attributes
     ----------
     checks : tuple of str
-        Kinds of faults that are looked for, as in :class:`Suspect`. Default: all.
+        Kinds of faults that are looked for, as in :class:`Suspect`. Default: all but ``"sunlit"``, which :func:`nareg.clean`
+        looks for where the unit is one of temperatures.
     threshold : float
         Findings of a lower score are left out. Every check has a limit of its own, which a lower threshold does not change.
     dismiss : tuple of str
@@ -56,7 +57,7 @@ class Rules:
       dismissed 4, stuck: It reads ... at 30 times in a row, from 100 to 129.
     """
 
-    checks: tuple[str, ...] = KINDS
+    checks: tuple[str, ...] = USUAL
     threshold: float = 0.0
     dismiss: tuple[str, ...] = ()
     correct: bool = False

@@ -206,14 +206,15 @@ def _shift(residuals: Residuals, station: int, rows: slice, height: float) -> fl
 
 def _sunlit(residuals: Residuals, s: Sunlit) -> Finding:
     columns, _ = _columns(residuals, s.station, s)
-    columns = columns[parts_of_day(residuals.grid.seconds)[residuals.grid.rows[columns]] == s.part]
-    excess, hours = _shift(residuals, s.station, slice(None), s.excess), DAY / PARTS / 3600
+    columns = columns[np.isin(parts_of_day(residuals.grid.seconds)[residuals.grid.rows[columns]], s.parts)]
+    excess, long = _shift(residuals, s.station, slice(None), s.excess), DAY / PARTS / 3600
+    hours = " and ".join(f"{part * long:.0f} to {(part + 1) * long:.0f}" for part in s.parts)
     evidence = (
-        f"Its {count(columns.size, 'reading')} from {s.part * hours:.0f} to {(s.part + 1) * hours:.0f} h are above the "
-        f"other stations by {number(excess)} in the mean, by much on some days and by little on others, {s.ratio:.1f} standard "
-        "deviations of all stations' days: is the sensor in the sun?"
+        f"Its {count(columns.size, 'reading')} from {hours} h are above the other stations by up to {number(excess)} in the "
+        f"mean, by much on some days and by little on others, {s.ratio:.1f} standard deviations of all stations' days: is the "
+        "sensor in the sun?"
     )
-    return Finding(s.station, "level", s.ratio, columns, Flag.SUSPECT, evidence, size=excess)
+    return Finding(s.station, "sunlit", s.ratio, columns, Flag.SUSPECT, evidence, size=excess)
 
 
 def _clock(residuals: Residuals, d: Delay) -> Finding:

@@ -31,9 +31,9 @@ ABOVE, WIDER, SURE = 6.0, 2.0, 4.0
 
 @dataclass(frozen=True)
 class Sunlit(Fault):
-    """Readings that are too large in a part of the day, by ``excess`` in the mean, in the model's unit."""
+    """Readings that are too large in parts of the day, in the worst by ``excess`` in the mean, in the model's unit."""
 
-    part: int
+    parts: tuple[int, ...]
     excess: float
 
 
@@ -45,6 +45,8 @@ def sunlit(residuals: Residuals, seen: Others) -> list[Sunlit]:
     there = np.isfinite(residuals.y) & ~residuals.frozen
     off = np.where(there, differences(residuals, seen, there.any(axis=0)), np.nan)
     days = _by_day(off, parts_of_day(grid.seconds), np.floor(grid.seconds / DAY).astype(int))
+    # a day of which few parts are read has no middle
+    days = np.where(np.isfinite(days).sum(axis=1, keepdims=True) > PARTS / 2, days, np.nan)
     enough = (np.isfinite(days).sum(axis=0) >= DAYS).all(axis=0)
     if enough.sum() < STATIONS:
         return []
@@ -54,14 +56,16 @@ def sunlit(residuals: Residuals, seen: Others) -> list[Sunlit]:
         days = days - np.nanmedian(days, axis=1, keepdims=True)
         days = days - np.nanmedian(days, axis=2, keepdims=True)
     mean, spread = np.nanmean(days, axis=0), np.maximum(np.nanstd(days, axis=0), 1e-9)
-    above, wider = _beside(mean), _beside(np.log(spread))
-    error = spread / np.sqrt(np.isfinite(days).sum(axis=0))
+    counts = np.isfinite(days).sum(axis=0)
+    error = spread / np.sqrt(counts)
+    above, wider = _beside(mean, error), _beside(np.log(spread), 1 / np.sqrt(2 * counts))
     odd = (above > ABOVE) & (wider > WIDER) & (mean > SURE * error) & (mean > -SKEWED * mean.min(axis=0))
     result = []
     for k, station in enumerate(map(int, np.flatnonzero(enough))):
         if odd[:, k].any():
-            part = int(np.argmax(np.where(odd[:, k], above[:, k], -np.inf)))
-            result.append(Sunlit(station, 0, len(off), float(above[part, k]), part, float(mean[part, k])))
+            worst = int(np.argmax(np.where(odd[:, k], above[:, k], -np.inf)))
+            parts = tuple(np.flatnonzero(odd[:, k]).tolist())
+            result.append(Sunlit(station, 0, len(off), float(above[worst, k]), parts, float(mean[worst, k])))
     return result
 
 
@@ -78,8 +82,8 @@ def _by_day(off: np.ndarray, part: np.ndarray, day: np.ndarray) -> np.ndarray:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _beside(values: np.ndarray) -> np.ndarray:
-    """(parts, N) how far every station is above the median one, in robust standard deviations of all."""
-    spread = np.array([robust_std(row) for row in values])
-    above: np.ndarray = (values - np.median(values, axis=1, keepdims=True)) / np.maximum(spread, 1e-9)[:, None]
+def _beside(values: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """(parts, N) how far every station is above the median one, in robust standard deviations of all, or their errors."""
+    spread = np.maximum([robust_std(row) for row in values], np.median(error, axis=1))
+    above: np.ndarray = (values - np.median(values, axis=1, keepdims=True)) / spread[:, None]
     return above
