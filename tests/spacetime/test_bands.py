@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+import nareg
 from nareg.spacetime._model.results import FEWEST, LEVELS, PRIOR, Bands, calibrate
 from nareg.spacetime._readings.holdout import HeldOut
 
@@ -54,3 +55,14 @@ def test_factors_lie_between_those_of_the_strata_and_follow_the_unit(level, std,
     factor = bands.at(level, np.array([std]))
     assert 0.8 <= factor[0] <= 1.5
     np.testing.assert_allclose(bands.in_unit(unit).at(level, np.array([std * unit])), factor, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_bands_are_multiples_of_what_the_last_model_expects(data_root):
+    """A model of the whole year has smaller deviations than one of its windows, whose errors calibrate: 86 % before."""
+    network = nareg.datasets.load("aqi36", root=data_root)
+    y, times = network.signals, np.array([str(time) for time in network.times], dtype="datetime64[s]")
+    hidden = network.observed & (np.random.default_rng(0).random(y.shape) < 0.1)
+    estimate = nareg.spacetime.fit(network.graph, np.where(hidden, np.nan, y), times=times).smooth()
+    low, high = estimate.interval(0.9, of="reading")
+    assert 0.88 <= np.mean(((low <= y) & (y <= high))[hidden]) <= 0.92

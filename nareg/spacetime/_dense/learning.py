@@ -127,6 +127,10 @@ class _Learning(ModelComparison):
         if task.robust:
             excluded |= _outliers(y, space, parameters, excluded)
         estimate = self.finished(np.where(excluded, np.nan, y), fitted, refinement, iterations, begin)
+        if held_out is not None and refinement is not None:
+            # errors of a model that did not see the hidden readings; bands are multiples of what the last model expects there
+            last_model, _ = self.held_out(refinement, estimate.dynamics, estimate.r, estimate.scales[0])
+            held_out = held_out if last_model is None else replace(held_out, std=last_model.std)
         chosen = f"{parameters.family} correlation, order {parameters.order}"
         if refinement is not None:
             chosen += f"; {refinement.describe()}, {iterations} iterations of EM"
