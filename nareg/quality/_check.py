@@ -65,7 +65,8 @@ def check(
     parametric part: a model that learned correlations from the readings has learned the fault too.
 
     Evidence counts correlation times, not readings, and pays for all places, lags and pairs that were tried. A clock is wrong
-    by half hours and hours up to 14, or a day, and by the same against all stations: weather that travels is none.
+    by half hours and hours up to 14, or a day, and by the same against all stations: weather that travels is none. Or the
+    station's own day moves at once, and stays as large, while the others' days do not, with ten days before and after.
 
     A level is wrong where it is unlike the others' and the station hardly follows them, or much more; or where two stations at
     one place differ, and all others contradict one of them. Where all others follow each other nearly alike, a station that

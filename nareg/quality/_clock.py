@@ -3,6 +3,9 @@
 The evidence is a likelihood ratio of whitened residuals, so that slow weather counts once, and it pays for all lags, spans and
 stations that were tried. Cycles of the day have no part in it: a valley that warms late looks like a late clock every day.
 Weather that passes reaches one station after another; a wrong clock has one lag against all others.
+
+Where neighbors say little, a clock that is wrong in a part of the record shows in the station's own day: it moves at once, by a
+lag, and stays as large. A season moves the days of all stations, or one slowly.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from nareg.quality._others import LARGEST, Others, Whitener
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
+from nareg.quality._sun import DAY
 from nareg.spacetime import TimeGrid
 
 #: Hours that clocks are off by: those of other zones and of daylight saving, some of which are half, and a day. Where times
@@ -35,6 +39,11 @@ AGREE = 0.75
 FEWEST = 2
 #: A correlation of white noise shows a lag beyond so many standard errors.
 SHOWN = 5.0
+#: Days on either side of the time at which a station's day moves: at least, as weather of one kind may last for a week, and
+#: those that tell whether it moves at once.
+DAYS, NEAR = 10, 30
+#: One in so many days counts: the weather of a day resembles that of the day before.
+SPELL = 1.3
 
 
 @dataclass(frozen=True)
@@ -60,8 +69,12 @@ def delays(residuals: Residuals, seen: Others) -> list[Delay]:
     clearest = max(late, key=lambda delay: delay.ratio, default=None)
     # where the clearest lag is none of a clock, weather travels, and other lags are no clocks' either
     if clearest is None or not _same_everywhere(clearest, values[:, enough], values[:, clearest.station], seen.whitener, lags):
-        return []
-    return [clearest]
+        clear = []
+    else:
+        clear = [clearest]
+    if "day" in residuals.model.cycles.names:
+        clear += _moved_days(residuals, values, seen, lags, needed)
+    return clear
 
 
 def _lags(grid: TimeGrid) -> np.ndarray:
@@ -105,12 +118,78 @@ def _station(station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags
     left = float(np.median(parts[:, 1] / np.maximum(parts[:, 0], 1e-300)))
     if evidence < needed or left > LEFT or (parts[:, 1] < parts[:, 0]).sum() < MOST:
         return None
-    other = _shifted(prediction + cycles, lags[[lag]])[rows, 0]
-    size = float(np.sqrt(np.nanmean((other - (prediction + cycles)[rows]) ** 2)))
+    size = _size(prediction + cycles, rows, lags[lag])
     # few readings beyond the span do not tell that it ends there
     start = int(rows[0]) if known[: rows[0], lag].sum() >= SHORTEST else 0
     stop = int(rows[-1]) + 1 if known[rows[-1] + 1 :, lag].sum() >= SHORTEST else T
     return Delay(station, start, stop, float(np.sqrt(evidence)), int(lags[lag]), size)
+
+
+def _size(field: np.ndarray, rows: np.ndarray, lag: int) -> float:
+    """By how much a field (T,) is off at some rows where its labels are late."""
+    return float(np.sqrt(np.nanmean((_shifted(field, np.array([lag]))[rows, 0] - field[rows]) ** 2)))
+
+
+def _moved_days(residuals: Residuals, values: np.ndarray, seen: Others, lags: np.ndarray, needed: float) -> list[Delay]:
+    """Stations whose day is another one from some time on, or up to it, and the same one if the clock is wrong there."""
+    grid, offset, T = residuals.grid, residuals.offset, len(values)
+    first = np.unique(np.floor(grid.seconds / DAY), return_index=True)[1]
+    full = 2 * np.add.reduceat(np.isfinite(values), first) >= np.diff(first, append=T).max()
+    tried = np.append(lags, 0)
+    waves = np.exp(-2j * np.pi / DAY * (grid.seconds[:, None] - tried * grid.step))
+    whole = np.where(np.isfinite(values), values, seen.prediction + seen.residual) + offset - offset.mean(axis=0)
+    full &= seen.observed.any(axis=0)
+    best, change, moves = np.full((values.shape[1], 2, first.size), np.nan), np.zeros(full.T.shape), []
+    for i in map(int, np.flatnonzero(full.sum(axis=0) >= 2 * DAYS)):
+        moved = _shifted(seen.prediction[:, i], tried)
+        days = np.add.reduceat((whole[:, [i]] - np.where(np.isfinite(moved), moved, 0.0)) * waves, first)
+        days[~full[:, i]] = 0.0
+        left = _left_by_cut(days, full[:, i])
+        best[i] = tried[np.argmin(left, axis=2)]
+        sums, n = np.cumsum(days[:, -1]), np.cumsum(full[:, i])
+        change[i] = np.abs((sums[-1] - sums) / np.maximum(n[-1] - n, DAYS) - sums / np.maximum(n, DAYS))
+        late, cut, lag = (int(k) for k in np.unravel_index(int(np.argmin(left)), left.shape))
+        moves.append((i, late, cut, lag, left[late, cut], days[:, [-1, lag]]))
+    result = []
+    for i, late, cut, lag, left, days in moves:
+        common = np.nanmedian(np.delete(best, i, axis=0)[:, late, cut]) if len(moves) > 1 else 0.0
+        usual = min(left[-1], left[np.argmin(np.abs(tried - common))])
+        evidence = 2 * full[:, i].sum() / SPELL * float(np.log(usual / left[lag]))
+        inside = (np.arange(first.size) > cut) == bool(late)
+        near = full[:, i] & (np.abs(np.arange(first.size) - cut - 0.5) < NEAR)
+        # a day that moves bends what is expected of its neighbors' days, by less
+        if evidence >= needed and change[i, cut] == change[:, cut].max() and _at_once(days[near], inside[near]):
+            start, stop = (int(first[cut + 1]), T) if late else (0, int(first[cut + 1]))
+            size = _size(seen.prediction[:, i] + offset[:, i], np.arange(start, stop), tried[lag])
+            result.append(Delay(i, start, stop, float(np.sqrt(evidence)), int(tried[lag]), size))
+    return result
+
+
+def _left_by_cut(days: np.ndarray, full: np.ndarray) -> np.ndarray:
+    """(2, D, L) squares of days (D, L) around their mean, if those up to a day, or after it, have a lag; the last lag is 0."""
+    sums, squares = (
+        np.stack([part[-1, -1] + part - part[:, -1:], part[-1] - part + part[:, -1:]])
+        for part in (np.cumsum(days, axis=0), np.cumsum(np.abs(days) ** 2, axis=0))
+    )
+    left: np.ndarray = squares - np.abs(sums) ** 2 / full.sum()
+    before = np.cumsum(full)
+    left[:, (before < DAYS) | (before > before[-1] - DAYS), :-1] = np.inf
+    return left
+
+
+def _at_once(days: np.ndarray, inside: np.ndarray) -> bool:
+    """Whether days (D, 2), as read and by another clock, are clearly no slow change of the day, nor one of its size."""
+    one, time = np.ones(len(days)), np.arange(len(days))
+    read, clock = days[:, 0], np.where(inside, days[:, 1], days[:, 0])
+    moved, slow, free = (_left(*of) for of in ((clock, one), (read, one, time), (read, inside, ~inside)))
+    clearly = CHANCE ** (-1 / len(days))
+    # days smaller than their own scatter are weather
+    return bool(slow > clearly * moved and moved < clearly * free and len(days) * np.abs(clock.mean()) ** 2 > moved)
+
+
+def _left(days: np.ndarray, *functions: np.ndarray) -> float:
+    A = np.column_stack(functions).astype(float)
+    return float((np.abs(days - A @ np.linalg.lstsq(A, days, rcond=None)[0]) ** 2).sum())
 
 
 def _same_everywhere(delay: Delay, values: np.ndarray, y: np.ndarray, whitener: Whitener, lags: np.ndarray) -> bool:
