@@ -77,8 +77,8 @@ def clean(
     covariates : name, table, or sequence of names and tables
         Columns of ``stations``, such as the distance from the coast, that means and daily and yearly cycles may follow. They
         do where that lowers the error at stations left out one at a time. The altitude need not be named. And tables, or
-        their paths, with a time and a column per series that all stations share, such as a reanalysis; they are followed where
-        that lowers the error in stretches of time left out.
+        their paths, with a time and a column per series that all stations share, such as a reanalysis, or with a value per
+        station and time; they are followed where that lowers the error in stretches of time left out.
     quality : nareg.quality.Rules or mapping, optional
         Which checks are made, which findings are no faults, and whether sensors that drift, are off or have a wrong unit are
         corrected, such as ``{"dismiss": ["Vernal: drift"], "correct": True}``.

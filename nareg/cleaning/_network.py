@@ -50,9 +50,9 @@ class StationNetwork:
         All names of the station table, those without readings too.
     notes : tuple of str
         What was guessed or left out.
-    covariates : mapping from names to (N,) or (1, T) arrays
+    covariates : mapping from names to (N,), (1, T) or (N, T) arrays
         What means and cycles of the graph's stations may follow: the station table's altitude, and columns that were named;
-        and series that all stations share over time.
+        and series over time, of all stations or a row per station.
     quantity : tuple of str
         Names that the quantity has: of its column, its file.
     """

@@ -1,4 +1,4 @@
-"""Tables of what all stations share over time, such as a reanalysis: ``nareg clean --with``."""
+"""Tables of what stations follow over time, such as a reanalysis: ``nareg clean --with``."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ ALIKE, BETTER = 0.4, 0.9
 
 
 def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | None) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Series (1, T) at the times of readings, from tables with a column for each, and notes on what was guessed.
+    """Series at the times of readings, and notes on what was guessed.
 
-    Between the times of a series it is a straight line, and it goes on for one of its steps.
+    A table with a column for each has series that all stations share, (1, T). One whose columns, or names in a column, are
+    the stations' has one series with a row per station, (N, T). Between its times a series is a straight line, and it goes
+    on for one of its steps.
     """
     result: dict[str, np.ndarray] = {}
     notes: list[str] = []
@@ -40,31 +42,54 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
         own, times = table.timestamps, readings.timestamps
         if own is None or times is None or own.dtype.kind != times.dtype.kind:
             raise InputError(f"{named} and the readings have times of two kinds: give both dates, or both numbers.")
-        same = sorted(set(table.names) & set(readings.names))
-        if same or len(table.names) > MOST:
-            raise InputError(
-                f"{named} has {f'the station {same[0]!r}' if same else f'{len(table.names)} columns'}: a series is one column "
-                f"that all stations share, and at most {MOST} can be followed. Add further stations to the readings."
-            )
+        groups, said = _groups(named, table, readings.names)
         own, times = own.astype(float), times.astype(float)
         slack = float(np.median(np.diff(own))) if len(own) > 1 else 0.0
-        notes += table.notes
+        notes += [*table.notes, *said]
         if len(own) > 1 and len(times) > 1 and slack > COARSE * float(np.median(np.diff(times))):
             notes.append(f"{named} is coarser than the readings: between its times it is a straight line.")
-        # of one place the name is the column's, where the table is named by its file
-        names = (table.quantity,) if len(table.names) == 1 and table.quantity else table.names
-        for name, row in zip(names, table.values, strict=True):
-            known = np.flatnonzero(np.isfinite(row))
+        for name, rows in groups.items():
             if name in result:
                 raise InputError(f"{named}: there is another series {name!r}: rename one.")
-            if not known.size:
-                raise InputError(f"{named}: {name!r} has no value: leave the column out.")
-            there = np.flatnonzero((times >= own[known[0]] - slack) & (times <= own[known[-1]] + slack))
-            if there.size < len(times):
-                raise InputError(_too_short(named, name, [table.times[k] for k in known[[0, -1]]], readings, there))
-            result[name] = straight(f"{named}: {name!r}", row, own, times, table.times, LONGEST * slack)[None]
-            notes += [f"{named}: {name!r} {said}" for said in _shifted(readings, own[known], row[known])]
+            lines = []
+            for station, row in zip(readings.names if len(rows) > 1 else ("",), rows, strict=True):
+                what = f"{named}: {name!r}" + (f" of the station {station!r}" if station else "")
+                known = np.flatnonzero(np.isfinite(row))
+                if not known.size:
+                    raise InputError(
+                        f"{what} has no value: {'fill it in, or leave the series' if station else 'leave the column'} out."
+                    )
+                there = np.flatnonzero((times >= own[known[0]] - slack) & (times <= own[known[-1]] + slack))
+                if there.size < len(times):
+                    raise InputError(_too_short(what, [table.times[k] for k in known[[0, -1]]], readings, there))
+                lines.append(straight(what, row, own, times, table.times, LONGEST * slack))
+            result[name], mean = np.array(lines), rows.mean(axis=0)
+            known = np.flatnonzero(np.isfinite(mean))
+            notes += [f"{named}: {name!r} {said}" for said in _shifted(readings, own[known], mean[known]) if known.size]
     return result, notes
+
+
+def _groups(named: str, table: Readings, stations: Sequence[str]) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Series of a table by name, (1, T), or (N, T) where its columns are the stations, and a note on those left out."""
+    rows = dict(zip(table.names, table.values, strict=True))
+    absent = [station for station in stations if station not in rows]
+    # of one place the name is the column's, where the table is named by its file
+    if len(absent) == len(stations):
+        if len(rows) > MOST:
+            raise InputError(
+                f"{named} has {len(rows)} columns, none of them a station's: at most {MOST} series that all stations share can "
+                "be followed. Name the columns like the stations for a series at each."
+            )
+        names = (table.quantity,) if len(rows) == 1 and table.quantity else table.names
+        return {name: row[None] for name, row in zip(names, rows.values(), strict=True)}, []
+    if absent:
+        raise InputError(
+            f"{named} has values of {len(stations) - len(absent)} of {len(stations)} stations, but none of {absent[0]!r}: pass "
+            "values of every station, or give columns of what all stations share other names than theirs."
+        )
+    further = len(rows) - len(stations)
+    said = [f"{named}: {plural(further, 'column')} of no station left out."] if further else []
+    return {table.quantity or "series": np.array([rows[station] for station in stations])}, said
 
 
 def _shifted(readings: Readings, own: np.ndarray, values: np.ndarray) -> list[str]:
@@ -102,7 +127,7 @@ def _shifted(readings: Readings, own: np.ndarray, values: np.ndarray) -> list[st
     ]
 
 
-def _too_short(named: str, name: str, ends: list[str], readings: Readings, there: np.ndarray) -> str:
+def _too_short(what: str, ends: list[str], readings: Readings, there: np.ndarray) -> str:
     """What to do about a series that has values between two ends, at ``there`` of the times of readings."""
     first, last = (readings.times[k] for k in (0, -1))
     remedy = "pass a series of their times"
@@ -110,7 +135,7 @@ def _too_short(named: str, name: str, ends: list[str], readings: Readings, there
         begin, end = (readings.times[t] for t in there[[0, -1]])
         some = f"{there.size:,} of {len(readings.times):,} times from {begin} to {end}"
         remedy = f"pass a longer series, or cut the readings to the {some}"
-    return f"{named}: {name!r} has values from {ends[0]} to {ends[1]}, and the readings go from {first} to {last}: {remedy}."
+    return f"{what} has values from {ends[0]} to {ends[1]}, and the readings go from {first} to {last}: {remedy}."
 
 
 def _table(source: Any, recipe: Recipe | None) -> Readings:

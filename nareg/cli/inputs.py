@@ -324,7 +324,10 @@ class Columns:
     ] = None
     series: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="Table of what all stations share over time, such as a reanalysis; again for more."),
+        typer.Option(
+            "--with",
+            help="Table of what all stations share over time, or of a series at each, as of a reanalysis; again for more.",
+        ),
     ] = None
     missing: Annotated[
         list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")

@@ -46,7 +46,8 @@ class Recipe:
     covariates : tuple of str
         Further columns of the table of stations, such as distances from the coast, that means and cycles may follow.
     series : tuple of str
-        Files of what all stations share over time, such as a reanalysis: a time and a column per series.
+        Files of what all stations share over time, such as a reanalysis: a time and a column per series. Or with a value per
+        station and time.
     missing : tuple of str
         Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
     zone : str, optional

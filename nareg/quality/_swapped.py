@@ -99,7 +99,6 @@ class _Pairs:
         offset: np.ndarray,
     ) -> None:  # fmt: skip
         self.spectrum, self.basis, self.readings, self.observed, self.offset = spectrum, basis, readings, observed, offset
-        self.level = offset.mean(axis=0)
         self.own = spectrum.own()
         self.weighted = rfft(weighted, spectrum.n, axis=0).T
         self.T = len(readings)
@@ -124,7 +123,7 @@ class _Pairs:
 
     def candidates(self) -> list[tuple[int, int]]:
         """Pairs with the largest fall of the plain sum of squares, for every station."""
-        n, T = self.level.size, self.T
+        n, T = self.offset.shape[1], self.T
         gains = np.full((n, n), -np.inf)
         for a in range(n - 1):
             rest = np.arange(a + 1, n)
@@ -133,7 +132,8 @@ class _Pairs:
             d = D - first + second
             # sum (s D - d - c)^2 with the sign s(t) = 1 or -1, c free, is sum D^2 + sum d^2 - 2 sum s D d - T mean(s D - d)^2
             both_read = self.observed[:, [a]] & self.observed[:, rest]
-            D, d = np.where(both_read, D + self.level[a] - self.level[rest], 0.0), np.where(both_read, d, 0.0)
+            apart = self.offset[:, [a]] - self.offset[:, rest]
+            D, d = np.where(both_read, D + apart, 0.0), np.where(both_read, d + apart - apart.mean(axis=0), 0.0)
             product, sums = np.cumsum(D * d, axis=0), np.cumsum(D, axis=0)
             total, mean = product[-1], d.mean(axis=0)
             unswapped = -2 * total - T * (sums[-1] / T - mean) ** 2

@@ -70,6 +70,32 @@ def test_files_of_series_at_the_terminal_and_tomorrow(tables, tmp_path):
     assert set(assemble(tmp_path / "readings.csv", tmp_path / "stations.csv", recipe=recipe).covariates) == {"t2m", "pressure"}
 
 
+def test_a_table_of_a_reanalysis_at_every_station_and_tomorrow(tables, tmp_path):
+    readings, places, _, truth = tables
+    rng = np.random.default_rng(0)
+    readings = readings.copy()
+    readings.iloc[100:160, 2] = np.nan
+    slow = np.cumsum(0.05 * rng.standard_normal((HOURS, 8)), axis=0)
+    wide = (readings * 0 + 270).fillna(270) + truth.T + slow + 3 * rng.standard_normal(8)
+    long = wide.iloc[:, ::-1].stack().rename("t2m").rename_axis(["time", "station"]).reset_index()
+    alone, by_columns, by_names = (nareg.clean(readings[:420], places, covariates=given) for given in ((), wide, long))
+    np.testing.assert_allclose(by_columns.x, by_names.x, atol=1e-6)
+    assert gap_error(by_names, truth[:, :420]) < 0.6 * gap_error(alone, truth[:, :420])
+    lines = [text for name, text in by_names.reasons if name == "covariates"]
+    assert lines[0].startswith("estimates follow t2m at the stations, their mean, 1")
+    by_names.model.save(tmp_path / "model.npz")
+    later = str(tmp_path / "later.csv")
+    long[long.time >= readings.index[415]].to_csv(later, index=False)
+    tomorrow = nareg.cleaning.apply(by_names.model, readings[420:], recipe=Recipe(series=(later,)))
+    assert np.sqrt(np.mean((tomorrow.x.to_numpy() - truth.T[420:]) ** 2)) < 0.5
+    followed = by_names.model.with_covariates({"t2m": wide.to_numpy().T}, readings.index.to_numpy())
+    given = np.hstack([np.where(followed.excluded, np.nan, followed.readings), readings[420:].to_numpy().T])
+    smoothed = followed.smooth(given, times=readings.index.to_numpy(), robust=False).x.T[420:]
+    np.testing.assert_allclose(tomorrow.x, smoothed, atol=1e-6)
+    with pytest.raises(InputError, match="has no value at some of these times"):
+        nareg.cleaning.apply(by_names.model, readings[420:])
+
+
 def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
     readings, places, series, _ = tables
 
@@ -84,9 +110,14 @@ def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
     )
     later = series.set_axis(series.index + pd.Timedelta("90D"))
     assert refused(later).endswith("to 2024-05-20 23:00:00: pass a series of their times.")
-    assert f"has the station {readings.columns[0]!r}" in refused(readings[[readings.columns[0]]])
+    assert refused(readings[[readings.columns[0]]]).startswith(
+        f"the table of series has values of 1 of 8 stations, but none of {readings.columns[1]!r}: pass values of every station"
+    )
+    assert f"'series' of the station {readings.columns[2]!r} has no value: fill it in" in refused(
+        readings.interpolate().assign(**{readings.columns[2]: np.nan})
+    )
     many = pd.DataFrame(np.ones((len(series), 21)), series.index, [f"c{i}" for i in range(21)])
-    assert "has 21 columns: a series is one column that all stations share" in refused(many)
+    assert "has 21 columns, none of them a station's: at most 20 series that all stations share" in refused(many)
     assert "there is another series 't2m': rename one" in refused(series, series)
     assert "times of two kinds" in refused(series.reset_index(drop=True).rename_axis("time"))
     assert "'t2m' has no value: leave the column out" in refused(series.assign(t2m=np.nan))

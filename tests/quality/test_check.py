@@ -207,6 +207,22 @@ def test_swapped_stations_of_unlike_days():
     assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (5, "swapped")}
 
 
+def test_swapped_beside_a_series_of_every_station():
+    """What an exchanged station follows is that of its place, not that of its readings."""
+    rng = np.random.default_rng(1)
+    coordinates, readings = drawn(rng, 12, 480)
+    hours = np.arange(480)
+    readings += rng.uniform(1, 8, (12, 1)) * np.cos(2 * np.pi * (hours - 15 - rng.uniform(-1.5, 1.5, (12, 1))) / 24)
+    series = readings + 5 + 0.1 * rng.standard_normal((12, 480)).cumsum(axis=1)
+    readings[[0, 5], 240:] = readings[[5, 0], 240:]
+    times = np.datetime64("2024-03-04", "s") + hours * np.timedelta64(3600, "s")
+    graph = nareg.Graph.from_knn(coordinates, 5)
+    model = nareg.spacetime.fit(graph, readings, times=times, dynamics="scalar", covariates={"era": series})
+    assert model.cycles.local is not None
+    assert model.cycles.local.used == ("era",)
+    assert {(s.station, s.kind) for s in check(model).suspects} == {(0, "swapped"), (5, "swapped")}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_times", [240, *at_night([744])])
 def test_a_wrong_clock_is_no_exchange(n_times, data_root):

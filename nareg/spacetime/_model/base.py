@@ -171,23 +171,27 @@ class BaseModel(ABC, Generic[StreamType]):
         unit, cycles = self.unit if self.transform.linear else None, self.cycles
         of_stations = () if cycles.regression is None else cycles.regression.lines(unit)
         series = cycles.series
-        return of_stations if series is None else (*of_stations, *series.lines(cycles.level[-series.used.sum() :], unit))
+        shared = () if series is None else series.lines(cycles.level[-series.used.sum() :], unit)
+        return (*of_stations, *shared, *(() if cycles.local is None else cycles.local.lines(unit)))
 
     def with_covariates(self: ModelType, covariates: Mapping[str, ArrayLike], times: ArrayLike) -> ModelType:
-        """The model with values at further times of what all stations share, such as a forecast of the weather.
+        """The model with values at further times of what it follows over time, such as a forecast of the weather.
 
         Parameters
         ----------
-        covariates : mapping from names to (S,) arrays
-            Those over time that were given to the fit.
+        covariates : mapping from names to (S,) or (N, S) arrays
+            Those over time that were given to the fit: of all stations, or a row per station.
         times : (S,) array
             Increasing, of the kind of the model's.
         """
-        if self.cycles.series is None:
+        series, local = self.cycles.series, self.cycles.local
+        if series is None and local is None:
             raise InputError("covariates are given, but the model follows none over time: omit them.")
         values = _times_of_kind(self, times, np.size(times))
-        series = self.cycles.series.continued(covariates, self.grid.seconds_of(self.grid.row_of(values)))
-        return replace(self, cycles=replace(self.cycles, series=series))
+        seconds = self.grid.seconds_of(self.grid.row_of(values))
+        series = None if series is None else series.continued(covariates, seconds)
+        local = None if local is None else local.continued(covariates, seconds)
+        return replace(self, cycles=replace(self.cycles, series=series, local=local))
 
     def summary(self) -> str:
         """Size, choices, noise, likelihood and status, in a few lines."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -35,6 +36,7 @@ from nareg.spacetime._readings.repeats import intermittent, stuck
 from nareg.spacetime._readings.resolution import noise_floor
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.station_series import StationSeries
 from nareg.spacetime._readings.times import TimeGrid
 from nareg.spacetime._readings.transforms import Transform, TransformLike
 from nareg.spacetime._sparse import fitting as _sparse
@@ -85,10 +87,11 @@ def fit(
         likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and hardly fall below zero.
     cycles : "auto", None or sequence of {"day", "year"}
         Smooth cycles to remove before the fit and to add back afterwards.
-    covariates : mapping from names to (N,) or (1, T) arrays, optional
+    covariates : mapping from names to (N,), (1, T) or (N, T) arrays, optional
         What is known of the stations beside their places, such as ``{"elevation": heights}``: means and cycles follow those
-        that lower the error at stations left out one at a time. And what all share over time, (1, T), such as a reanalysis:
-        it is followed where it lowers the error in stretches of time left out. ``covariate_lines`` says which.
+        that lower the error at stations left out one at a time. And what all share over time, (1, T), or what is known at
+        each over time, (N, T), such as a reanalysis: it is followed where it lowers the error in stretches of time left out.
+        ``covariate_lines`` says which.
     robust : bool
         Fit without stuck runs, absurd values, leaps and readings that all others contradict.
     engine : {"auto", "dense", "sparse"}
@@ -144,7 +147,7 @@ def fit(
             f"dynamics is {dynamics!r}, but the sparse engine, for more than {LARGEST} stations, has one autoregression: pass "
             "'auto' or 'scalar'."
         )
-    of_stations, over_time = checked_covariates(covariates, *y.shape)
+    of_stations, over_time, of_both = checked_covariates(covariates, *y.shape)
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
@@ -160,11 +163,21 @@ def fit(
     usable = np.where(unusable, np.nan, y)
     beside = None if not of_stations else Covariates.of(of_stations, np.asarray(np.isfinite(usable).any(axis=1)))
     series = None if not over_time else Series.of(over_time, grid.seconds[grid.rows])
+    local = None if not of_both else StationSeries.of(of_both, grid.seconds[grid.rows])
     # where the quantity rests at a bound, what it does elsewhere is an outlier of every Gaussian model
     task, clock = LearningTask(dynamics, variances, robust and not intermittent(usable.T), generator), StageClock(progress)
     with (_sparse if sparse else _dense).open_learner(graph, grid.length) as learner:
         law = chosen_transform(transform, usable, grid, learner, wanted)
-        rows, unit, seasonal = _prepared(usable, grid, law, lambda rows: learner.cycles(rows, grid, wanted, beside, series))
+
+        def fit_cycles(rows: np.ndarray) -> Cycles:
+            if local is None:
+                return learner.cycles(rows, grid, wanted, beside, series)
+            plain = _cycles.none(*_cycles.find(grid.seconds, grid.step, grid.dated, wanted)).basis(grid.seconds)
+            followed = local.chosen(rows[grid.rows], grid.seconds[grid.rows], plain[grid.rows])
+            rest = rows - followed.at(grid.seconds)
+            return replace(learner.cycles(rest, grid, wanted, beside, series), local=followed)
+
+        rows, unit, seasonal = _prepared(usable, grid, law, fit_cycles)
         least = noise_floor(usable, rows, law, unit, graph.adjacency)
         learned = learner.learn(rows, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), clock)
     notes = remarks(y, unusable, rows, learned, graph, fixed_noise=variances is not None)
@@ -213,23 +226,25 @@ def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
 
 def checked_covariates(
     given: Mapping[str, ArrayLike] | None, stations: int, times: int
-) -> tuple[dict[str, ArrayLike], dict[str, ArrayLike]]:
-    """Covariates of so many stations, and those that they share over so many times, (1, T)."""
+) -> tuple[dict[str, ArrayLike], dict[str, ArrayLike], dict[str, ArrayLike]]:
+    """Covariates of so many stations, those that they share over so many times, (1, T), and those of both, (N, T)."""
     if given is not None and not hasattr(given, "keys"):
         raise InputError(
             f"covariates is a {type(given).__name__}: pass a mapping from names to one value per station, such as "
-            "{'elevation': heights}, or to (1, T) values over time."
+            "{'elevation': heights}, or to (1, T) or (N, T) values over time."
         )
     of_stations: dict[str, ArrayLike] = {}
     over_time: dict[str, ArrayLike] = {}
+    of_both: dict[str, ArrayLike] = {}
     for name, values in (given or {}).items():
         if np.shape(values) == (times,) != (stations,):
             raise InputError(
                 f"covariates[{name!r}] has shape ({times},), a value per time: pass shape (1, {times}) for what all stations "
                 f"share over time, or a value for each of {stations} stations."
             )
-        (over_time if np.ndim(values) == 2 and np.shape(values)[0] == 1 else of_stations)[name] = values
-    return of_stations, over_time
+        rows = len(np.asarray(values)) if np.ndim(values) == 2 else 0
+        (over_time if rows == 1 else of_both if rows == stations else of_stations)[name] = values
+    return of_stations, over_time, of_both
 
 
 def checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:

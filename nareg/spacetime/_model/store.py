@@ -23,6 +23,7 @@ from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import PERIODS, Cycles
 from nareg.spacetime._readings.repeats import Bounds
 from nareg.spacetime._readings.series import Series
+from nareg.spacetime._readings.station_series import StationSeries
 from nareg.spacetime._readings.times import TimeGrid
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]
     if c.series is not None:
         facts["series"] = c.series.names
         arrays |= {f"series_{name}": value for name, value in c.series.arrays().items()}
+    if c.local is not None:
+        facts["station_series"] = c.local.names
+        arrays |= {f"station_series_{name}": value for name, value in c.local.arrays().items()}
     if model.graph.coordinates is not None:
         arrays["coordinates"] = model.graph.coordinates
     if model.noise_error is not None:
@@ -127,6 +131,7 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         "cycles": Cycles(
             names, harmonics, a["level"], a["common"], a["ranges"], a["dual"], a["variance"], a["spread"], a["errors"],
             _regression(a, tuple(facts.get("covariates", ())), n, K), a.get("own"), series,
+            _station_series(a, tuple(facts.get("station_series", ())), n),
         ),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "bounds": _bounds(facts),
@@ -152,10 +157,24 @@ def _series(a: dict[str, np.ndarray], names: tuple[str, ...]) -> Series | None:
         return None
     S, C = a["series_seconds"].size, len(names)
     shapes = {"seconds": (S,), "values": (S, C), "center": (C,), "scale": (C,), "gains": (C,)}
-    parts = {name: array(a, f"series_{name}", shape)[f"series_{name}"] for name, shape in shapes.items()}
-    rises = S > 1 and (np.diff(parts["seconds"]) > 0).all()
+    return Series(names, **_over_time(a, "series", shapes))
+
+
+def _station_series(a: dict[str, np.ndarray], names: tuple[str, ...], n: int) -> StationSeries | None:
+    if not names:
+        return None
+    S, C = a["station_series_seconds"].size, len(names)
+    shapes = {
+        "seconds": (S,), "own": (S, n, C), "shared": (S, C), "center": (n, C), "scale": (C,), "slopes": (2, C), "gains": (2, C),
+    }  # fmt: skip
+    return StationSeries(names, **_over_time(a, "station_series", shapes))
+
+
+def _over_time(a: dict[str, np.ndarray], what: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    parts = {name: array(a, f"{what}_{name}", shape)[f"{what}_{name}"] for name, shape in shapes.items()}
+    rises = parts["seconds"].size > 1 and (np.diff(parts["seconds"]) > 0).all()
     need(rises and (parts["scale"] > 0).all() and (parts["gains"] >= 0).all(), "its series have no valid times or scale")
-    return Series(names, **parts)
+    return parts
 
 
 def _details(facts: dict[str, Any]) -> FitDetails:

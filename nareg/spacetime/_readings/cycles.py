@@ -27,6 +27,7 @@ from nareg.spacetime._readings.cycle_errors import (
 )  # fmt: skip
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import JITTER, Space
+from nareg.spacetime._readings.station_series import StationSeries
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
 PERIODS = {"day": DAY, "year": YEAR}
@@ -57,6 +58,7 @@ class Cycles:
     regression: Regression | None = None  # on what is known of the stations beside their places
     own: np.ndarray | None = None  # (K,) share of the field's variance that every station has for itself; None: 0
     series: Series | None = None  # what all stations share over time
+    local: StationSeries | None = None  # what is known at every station over time
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
@@ -76,8 +78,9 @@ class Cycles:
         return np.column_stack(columns)
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
-        """Mean and cycles of every station, (T, N)."""
-        return self.basis(seconds) @ self.level
+        """Mean and cycles of every station, with what it follows over time, (T, N)."""
+        fixed = self.basis(seconds) @ self.level
+        return fixed if self.local is None else fixed + self.local.at(seconds)
 
     def variance_at(self, seconds: np.ndarray) -> np.ndarray:
         """Variance of mean and cycles of every station, (T, N)."""
@@ -97,6 +100,11 @@ class Cycles:
 
     def covariates_at(self, given: Mapping[str, ArrayLike] | None, count: int) -> np.ndarray:
         """(M, C) standard covariates of so many places, of which a user has ``given`` some."""
+        if self.local is not None and self.local.used:
+            raise InputError(
+                f"covariates: estimates follow {self.local.used[0]!r} at each station, whose values at new places are unknown: "
+                "fit without it for these."
+            )
         if self.regression is not None:
             return self.regression.covariates.at_places(given, count, self.regression.used)
         if given:
@@ -163,6 +171,7 @@ class Cycles:
         some = replace(
             self, level=self.level[:, stations], dual=self.dual[:, stations], spread=self.spread[:, stations],
             errors=self.errors[:, stations], regression=regression,
+            local=None if self.local is None else self.local.of_stations(stations),
         )  # fmt: skip
         dual = np.zeros_like(some.level)
         slopes = None if regression is None else np.zeros_like(regression.slopes)

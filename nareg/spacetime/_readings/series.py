@@ -42,7 +42,7 @@ class Series:
     def of(cls, given: Mapping[str, ArrayLike], seconds: np.ndarray) -> Series:
         """Checked series (1, T) at the times of the readings. Gaps are filled by straight lines."""
         names = tuple(map(str, given))
-        values = np.column_stack([_filled(name, given[name], seconds) for name in given])
+        values = np.column_stack([filled(f"covariates[{name!r}]", given[name], seconds) for name in given])
         center, spread = values.mean(axis=0), values.std(axis=0)
         varies = spread > CONSTANT * np.abs(values).max(axis=0, initial=0.0)
         return cls(names, seconds, values, center, np.where(varies, spread, 1.0), np.zeros(len(names)))
@@ -58,14 +58,9 @@ class Series:
         return self._standard(seconds)[:, self.used]
 
     def _standard(self, seconds: np.ndarray) -> np.ndarray:
-        known, slack = self.seconds, float(np.median(np.diff(self.seconds))) / 2
-        if seconds.size and self.used.any() and (seconds.min() < known[0] - slack or seconds.max() > known[-1] + slack):
-            name = self.names[int(np.argmax(self.used))]
-            raise InputError(
-                f"covariates: {name!r}, which the estimate follows, has no value at some of these times: pass its values "
-                "there, as --with, or to with_covariates of the model."
-            )
-        at = [np.interp(seconds, known, column) for column in self.values.T]
+        if self.used.any():
+            refuse_beyond(self.names[int(np.argmax(self.used))], self.seconds, seconds)
+        at = [np.interp(seconds, self.seconds, column) for column in self.values.T]
         standard: np.ndarray = (np.column_stack(at) - self.center) / self.scale
         return standard
 
@@ -118,7 +113,7 @@ class Series:
         if absent:
             raise InputError(f"covariates lacks {absent[0]!r}, which the estimate follows: pass its values.")
         new = np.column_stack([
-            _filled(name, given[name], seconds) if name in given else np.full(seconds.size, self.center[c])
+            filled(f"covariates[{name!r}]", given[name], seconds) if name in given else np.full(seconds.size, self.center[c])
             for c, name in enumerate(self.names)
         ])  # fmt: skip
         both, index = np.unique(np.concatenate([seconds, self.seconds]), return_index=True)
@@ -146,22 +141,32 @@ class Series:
         }  # fmt: skip
 
 
-def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
+def refuse_beyond(name: str, known: np.ndarray, seconds: np.ndarray) -> None:
+    """Refuse times before or after all at which a series of this name has values."""
+    slack = float(np.median(np.diff(known))) / 2
+    if seconds.size and (seconds.min() < known[0] - slack or seconds.max() > known[-1] + slack):
+        raise InputError(
+            f"covariates: {name!r}, which the estimate follows, has no value at some of these times: pass its values "
+            "there, as --with, or to with_covariates of the model."
+        )
+
+
+def filled(what: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
     """Values (T,) of a series that was given as (1, T) or (T,), gaps between them filled by straight lines."""
-    values = checks.floats(f"covariates[{name!r}]", given, ndim=(1, 2), finite=False).astype(float).ravel()
+    values = checks.floats(what, given, ndim=(1, 2), finite=False).astype(float).ravel()
     if values.size != seconds.size:
-        raise InputError(f"covariates[{name!r}] has {values.size} values for {seconds.size} times: pass one per time.")
+        raise InputError(f"{what} has {values.size} values for {seconds.size} times: pass one per time.")
     known = np.isfinite(values)
     if np.isinf(values).any() or known.sum() < 2:
-        raise InputError(f"covariates[{name!r}] is infinite, or has less than two values: pass numbers, or omit it.")
+        raise InputError(f"{what} is infinite, or has less than two values: pass numbers, or omit it.")
     first, last = np.flatnonzero(known)[[0, -1]]
     if first > 0 or last < values.size - 1:
         raise InputError(
-            f"covariates[{name!r}] has no value at the first {first} and the last {values.size - 1 - last} of {values.size} "
+            f"{what} has no value at the first {first} and the last {values.size - 1 - last} of {values.size} "
             f"times: fill it in, pass readings of [:, {first}:{last + 1}] alone, or omit it."
         )
     longest = max(LONGEST * float(np.median(np.diff(seconds))), float(np.diff(seconds).max()))
-    return straight(f"covariates[{name!r}]", values, seconds, seconds, range(seconds.size), longest)
+    return straight(what, values, seconds, seconds, range(seconds.size), longest)
 
 
 def straight(what: str, row: np.ndarray, own: np.ndarray, at: np.ndarray, names: Sequence[Any], longest: float) -> np.ndarray:
