@@ -36,13 +36,14 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
     """
     result: dict[str, np.ndarray] = {}
     notes: list[str] = []
-    for source in sources:
+    for source, table in [(each, table) for each in sources for table in _tables(each, recipe, readings.names)]:
         named = str(source) if isinstance(source, (str, os.PathLike)) else "the table of series"
-        table = _table(source, recipe)
         own, times = table.timestamps, readings.timestamps
         if own is None or times is None or own.dtype.kind != times.dtype.kind:
             raise InputError(f"{named} and the readings have times of two kinds: give both dates, or both numbers.")
         groups, said = _groups(named, table, readings.names)
+        if "" in groups:  # tomorrow's file may have another name: the place among the tables says which it is
+            groups = {f"series {len(result) + 1}" if result else "series": groups[""]}
         own, times = own.astype(float), times.astype(float)
         slack = float(np.median(np.diff(own))) if len(own) > 1 else 0.0
         notes += [*table.notes, *said]
@@ -89,7 +90,7 @@ def _groups(named: str, table: Readings, stations: Sequence[str]) -> tuple[dict[
         )
     further = len(rows) - len(stations)
     said = [f"{named}: {plural(further, 'column')} of no station left out."] if further else []
-    return {table.quantity or "series": np.array([rows[station] for station in stations])}, said
+    return {table.quantity or "": np.array([rows[station] for station in stations])}, said
 
 
 def _shifted(readings: Readings, own: np.ndarray, values: np.ndarray) -> list[str]:
@@ -138,14 +139,18 @@ def _too_short(what: str, ends: list[str], readings: Readings, there: np.ndarray
     return f"{what} has values from {ends[0]} to {ends[1]}, and the readings go from {first} to {last}: {remedy}."
 
 
-def _table(source: Any, recipe: Recipe | None) -> Readings:
+def _tables(source: Any, recipe: Recipe | None, stations: Sequence[str]) -> list[Readings]:
+    """A table, or one per quantity where stations of the readings have several."""
     own = Recipe() if recipe is None else Recipe(missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
 
-    def of(zone: str | None) -> Readings:
+    def of(zone: str | None) -> list[Readings]:
+        wanted = replace(own, zone=zone)
         try:
-            return io.read_shared(source, None, replace(own, zone=zone))
-        except SeveralQuantities as several:  # of one place
-            return io.read_shared(source, several.names, replace(own, zone=zone))
+            return [io.read_shared(source, None, wanted)]
+        except SeveralQuantities as several:
+            each = [io.read_shared(source, None, replace(wanted, value=name)) for name in several.names]
+            # those of one place, which is no station, are columns
+            return each if set(each[0].names) & set(stations) else [io.read_shared(source, several.names, wanted)]
 
-    table = of(None)  # times may have offsets of their own, such as a reanalysis in UTC beside local readings
-    return table if own.zone is None or table.zone is not None else of(own.zone)
+    tables = of(None)  # times may have offsets of their own, such as a reanalysis in UTC beside local readings
+    return tables if own.zone is None or tables[0].zone is not None else of(own.zone)

@@ -96,6 +96,22 @@ def test_a_table_of_a_reanalysis_at_every_station_and_tomorrow(tables, tmp_path)
         nareg.cleaning.apply(by_names.model, readings[420:])
 
 
+def test_several_quantities_of_every_station_are_a_series_each(tables, tmp_path):
+    readings, places, _, truth = tables
+    rng = np.random.default_rng(1)
+    warmth, useless = (pd.DataFrame(values.T, readings.index, readings.columns) for values in (280 + truth, truth * 0))
+    useless += rng.standard_normal(useless.shape)
+    long = pd.concat({"t2m": warmth.stack(), "wind": useless.stack()}, axis=1).rename_axis(["time", "station"]).reset_index()
+    long.to_csv(tmp_path / "era5.csv", index=False)
+    network = assemble(readings, places, recipe=Recipe(series=(str(tmp_path / "era5.csv"),)))
+    assert {name: np.shape(values) for name, values in network.covariates.items()} == dict.fromkeys(("t2m", "wind"), (8, HOURS))
+    np.testing.assert_allclose(network.covariates["t2m"], 280 + truth)
+    assert not any("averaged" in note for note in network.notes)
+    two = assemble(readings, places, series=(warmth, useless))
+    np.testing.assert_allclose(two.covariates["series"], 280 + truth)
+    np.testing.assert_allclose(two.covariates["series 2"], useless.to_numpy().T)
+
+
 def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
     readings, places, series, _ = tables
 
