@@ -54,7 +54,7 @@ METOBS = {"low": -15, "high": 39, "spike": 4, "repeats": 5}
 RENAMED = {"WaterLab": "Waterlab", "BlackSmithFork": "BlacksmithFork"}
 SETS = (*QUANTITIES, "metobs-breaking", "pecos-pv")
 #: Order of the methods in tables.
-METHODS = ("nareg", "pyhydroqc", "SaQC", "ioos_qc, all three", "range", "spike", "persistence")
+METHODS = ("nareg", "nareg, same range", "pyhydroqc", "SaQC", "ioos_qc, all three", "range", "spike", "persistence")
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def pecos() -> Labeled:
     return Labeled(table, pd.DataFrame(wrong, index=table.index), limits=limits)
 
 
-def own_flags(case: Labeled) -> np.ndarray:
+def own_flags(case: Labeled, ranges: list[str]) -> np.ndarray:
     """Readings that nareg flags suspect or bad, and those that it takes for a number that means missing."""
-    cleaned = nareg.clean(case.readings, case.stations)
+    cleaned = nareg.clean(case.readings, case.stations, quality={"ranges": ranges})
     flags = cleaned.flags.reindex(index=case.readings.index, columns=case.readings.columns)
     print(cleaned.quality.summary() if cleaned.quality is not None else "no model", flush=True)
     return flags.isin([3, 4, 9]).to_numpy() & case.readings.notna().to_numpy()
@@ -184,7 +184,8 @@ def main() -> None:
     for what in options.only:
         case = {"metobs-breaking": metobs, "pecos-pv": pecos}[what]() if what not in QUANTITIES else river(what, options.quick)
         print(f"{what}: {int(case.readings.notna().sum().sum()):,} readings", flush=True)
-        flags = {"nareg": own_flags(case)}
+        ranges = [f"{name}: {ends['low']} to {ends['high']}" for name, ends in case.limits.items()]
+        flags = {"nareg": own_flags(case, []), "nareg, same range": own_flags(case, ranges)}
         for python in options.peers:
             flags |= peer_flags(case, python)
         made = {(what, method.replace(",", ";")) for method in flags}

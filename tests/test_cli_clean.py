@@ -321,6 +321,50 @@ def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path, 
     assert done.stderr.count("no station has that name") == 2
 
 
+def test_ranges_of_quantities_and_of_a_station_flag_what_is_beyond(tmp_path):
+    network = nareg.datasets.simulated(8, 200, faults=(), rng=np.random.default_rng(1))
+    network.to_csv(tmp_path)
+    first, *_ = network.names
+    cells = list(zip(np.repeat(network.times, 8), np.tile(network.names, 200), network.readings.T.ravel(), strict=True))
+    rows = [f"{time},{name},{what},{y + off:.2f}" for what, off in (("temp", 0), ("humid", 50)) for time, name, y in cells]
+    rows = [row for row in rows if not row.endswith("nan")]
+    (tmp_path / "long.csv").write_text("\n".join(["time,station,parameter,value", *rows]))
+    low, high = (float(f"{end:.1f}") for end in np.nanquantile(network.readings, [0.02, 0.98]))
+    written = f'[quality]\nranges = ["temp: {low} to {high}", "HUMID: {low + 40} to", "{first}: to 1e3"]\n'
+    (tmp_path / "recipe.toml").write_text(written)
+    tables = (
+        tmp_path / "stations.csv",
+        tmp_path / "long.csv",
+        "--out",
+        tmp_path / "out",
+        "--value",
+        "temp",
+        "--value",
+        "humid",
+    )
+    done = run("clean", *tables, "--recipe", tmp_path / "recipe.toml", "--hidden", 0, "--range", "-1e4 to 1e4")
+    assert done.exit_code == 0, done.output
+    assert "is not used" not in done.output
+    assert "beyond the range that is set" in done.output
+    flags = io.read_readings(tmp_path / "out" / "temp" / "flags.csv", network.names).values
+    there = np.isfinite(network.readings)
+    beyond = there & ((network.readings.round(2) < low) | (network.readings.round(2) > high))
+    assert beyond.sum() > 20
+    assert (flags[beyond] == 4).all()
+    assert (flags[there & ~beyond] == 4).sum() <= 2
+    assert not (io.read_readings(tmp_path / "out" / "humid" / "flags.csv").values == 4).sum() > 2
+    done = run("clean", *tables[:-2], "--range", "pressure: 0 to 5", "--hidden", 0)
+    assert "'pressure: 0 to 5', whose name is neither a station's nor the quantity's, 'temp'" in done.stderr
+    done = run("clean", *tables[:-2], "--range", "900 to 1100", "--hidden", 0)
+    assert done.exit_code == 2
+    assert "no reading is inside: use their unit" in done.stderr
+    day = [row.replace("2025", "2026") for row in rows if ",temp," in row][-400:]
+    (tmp_path / "day.csv").write_text("\n".join(["time,station,parameter,value", *day]))
+    done = run("apply", tmp_path / "out" / "temp" / "model.npz", tmp_path / "day.csv", "--range", "to 1", "--value", "temp")
+    assert done.exit_code == 0, done.output
+    assert "suspect" in done.output
+
+
 def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(tmp_path):
     network = nareg.datasets.simulated(6, 80, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)

@@ -22,7 +22,7 @@ from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Rules, Suspect, check, muted
+from nareg.quality import Flag, Rules, Suspect, beyond, check, muted, of_quantity
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ def apply(
     new = slice(model.readings.shape[1], None)
     part = slice(max(new.start - BEFORE, 0), None)
     rules = looked_for(Rules.of(None if recipe is None else recipe.quality), table.unit)
-    bad = screen(y[:, part], partial(muted, rules, names, times[part]))
+    rules, _ = of_quantity(rules, (table.quantity or "",), names)
+    spared = partial(muted, rules, names, times[part])
+    bad = screen(y[:, part], spared) | (beyond(rules, names, y[:, part]) & np.logical_not(spared("range")))
     suspects: tuple[Suspect, ...] = ()
     dismissed: tuple[Suspect, ...] = ()
     flags = np.full(y.shape, Flag.UNKNOWN, dtype=np.int8)

@@ -160,14 +160,14 @@ def _run(job: Job) -> Cleaned:
     marks, network, settings = [perf_counter()], job.network, job.settings
     if directions(network, settings.kind, settings.unit):
         return _directions.run(job)
-    screened = screen(job.y, job.spared)
+    screened = screen(job.y, job.spared) | job.beyond
     chosen = hide(np.where(screened, np.nan, job.y).T, job.share, job.rng).T
     model, quality, without, corrected = learn(job, chosen, FITTED)
     values, off = corrections(corrected, job.y)
     counted = chosen & ~(off > 0)  # a correction knows the reading and the others: to predict what it gives proves nothing
     if corrected:
         job = replace(job, network=replace(network, readings=replace(network.readings, values=values)))
-        screened = screen(job.y, job.spared)
+        screened = screen(job.y, job.spared) | job.beyond
     if quality is not None and job.rules.threshold > 0:
         screened &= quality.flags == Flag.BAD
     usable = np.where(screened, np.nan, job.y)

@@ -44,14 +44,14 @@ class _Component:
     ) -> _Component:
         """Values (N, T) of the component; it takes ``part`` of the progress."""
         network = replace(job.network, readings=replace(job.network.readings, values=values, unit=None))
-        beyond = BEYOND * max(1.0, float(np.nanmax(np.abs(values))))
-        settings = replace(job.settings, transform=None, unit=None, bounds=(-beyond, beyond))
+        most = BEYOND * max(1.0, float(np.nanmax(np.abs(values))))
+        settings = replace(job.settings, transform=None, unit=None, bounds=(-most, most))
         own = replace(
-            job, network=network, settings=settings, rules=replace(job.rules, correct=False), notes=list(network.notes),
-            report=portion(job.report, *part),
+            job, network=network, settings=settings, rules=replace(job.rules, correct=False, ranges=()),
+            notes=list(network.notes), report=portion(job.report, *part),
         )  # fmt: skip
         usable = np.where(screened, np.nan, values)
-        model, quality, without, _ = learn(own, chosen, FITTED)
+        model, quality, without, _ = learn(own, chosen | job.beyond, FITTED)
         return cls(own, compare(own, model, quality, screened | without, chosen, np.where(chosen, np.nan, usable)))
 
     def estimated(self, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +80,7 @@ def run(job: Job) -> Cleaned:
     if isinstance(settings.kind, Wind):
         length = settings.kind.lengths(network)
         parts = (parts[0] * length, parts[1] * length)
-    screened = screen(y % 360, job.spared)
+    screened = screen(y % 360, job.spared) | job.beyond
     chosen = hide(np.where(screened, np.nan, y % 360).T, job.share, job.rng).T
     halves = [
         _Component.of(job, values, part, screened, chosen) for values, part in zip(parts, ((0.0, 0.5), (0.5, 1.0)), strict=True)

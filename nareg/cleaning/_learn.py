@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings, stations_named
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, Rules, Suspect, check, dismissals, muted
+from nareg.quality import Flag, Quality, Rules, Suspect, beyond, check, dismissals, muted, of_quantity
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
 
 #: Variances in the order of the stations, or by name; None estimates them.
@@ -83,8 +84,14 @@ class Job:
                 f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or "
                 "convert the readings."
             )
-        rules = looked_for(Rules.of(settings.quality), stated if settings.unit is None else settings.unit)
-        dismissals(rules, network.readings.names, stamps(network.readings))  # raises for unknown stations
+        names, quantity = network.readings.names, network.quantity
+        rules, others = of_quantity(looked_for(Rules.of(settings.quality), settings.unit or stated), quantity, names)
+        dismissals(rules, names, stamps(network.readings))  # raises for unknown stations
+        what = f"neither a station's nor the quantity's, {' or '.join(map(repr, quantity))}" if quantity else "no station's"
+        notes += [f"quality.ranges has {text!r}, whose name is {what}: it is not used." for text in others]
+        outside = int(beyond(rules, names, network.readings.values).sum())
+        if 0 < outside == np.isfinite(network.readings.values).sum():
+            raise InputError(f"quality.ranges has {' and '.join(rules.ranges)}, but no reading is inside: use their unit.")
         return cls(network, settings, share, rng, noise, rules, progress or (lambda _: None), notes)
 
     @property
@@ -99,6 +106,11 @@ class Job:
     def spared(self, kind: str) -> np.ndarray:
         """(N, T) True where the rules want no flag for a kind of finding."""
         return muted(self.rules, self.network.readings.names, stamps(self.network.readings), kind)
+
+    @cached_property
+    def beyond(self) -> np.ndarray:
+        """(N, T) True for readings beyond the ranges of the rules."""
+        return beyond(self.rules, self.network.readings.names, self.y) & np.logical_not(self.spared("range"))
 
     def part(self, stations: np.ndarray, report: ProgressCallback) -> Job:
         """The same for some of the stations, in a network of usual size."""
@@ -116,7 +128,10 @@ class Job:
             ),
             settings=replace(self.settings, effort="normal", dynamics="scalar"),
             noise=None if self.noise is None else self.noise[stations],
-            rules=replace(self.rules, dismiss=tuple(entry.text for entry in entries if entry.station in chosen)),
+            rules=replace(
+                of_quantity(self.rules, (), [readings.names[i] for i in stations])[0],
+                dismiss=tuple(entry.text for entry in entries if entry.station in chosen),
+            ),
             report=report,
             notes=[],
         )
@@ -178,6 +193,7 @@ class LearnedNetwork(NamedTuple):
 def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit."""
     y, times, progress = job.y, job.times, job.report
+    hidden = hidden | job.beyond
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
     if job.settings.effort == "fast":

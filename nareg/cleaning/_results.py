@@ -27,7 +27,7 @@ SUSPECT, NOISY = 0.02, 6.0
 #: Meanings of flags that are 0 or 1.
 BINARY = {"good_or_not_checked": 0, "suspect_or_bad": 1}
 #: Kinds of faults whose readings are bad.
-BAD_KINDS = ("stuck", "unit", "level", "swapped", "spikes")
+BAD_KINDS = ("stuck", "range", "unit", "level", "swapped", "spikes")
 
 
 def in_scheme(flags: pd.DataFrame, suspects: Iterable[Suspect] | None, scheme: FlagScheme) -> pd.DataFrame:

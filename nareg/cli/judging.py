@@ -32,6 +32,10 @@ class Judging:
     dismiss: Annotated[
         list[str] | None, typer.Option(help="A finding that is no fault, such as 'Vernal: drift'; again for more.")
     ] = None
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", help="What sensors can read: '-30 to 50', or 'Vernal: -30 to 50'; again for more."),
+    ] = None
     flags: Annotated[
         FlagOption | None, typer.Option(help="What is written for flags: QARTOD codes, words, or 1 for suspect and bad.")
     ] = None
@@ -44,17 +48,18 @@ class Judging:
         for recipe in recipes:
             rules = Rules.of(recipe.quality)
             flags = rules.flags if self.flags is None else self.flags.value
-            rules = replace(rules, dismiss=(*rules.dismiss, *(self.dismiss or ())), flags=flags)
+            dismiss, ranges = (*rules.dismiss, *(self.dismiss or ())), (*rules.ranges, *(self.ranges or ()))
+            rules = replace(rules, dismiss=dismiss, ranges=ranges, flags=flags)
             results.append(replace(recipe, quality=asdict(rules)))
         return results
 
 
 def own_dismissals(read: Callable[[Recipe], StationNetwork], recipes: list[Recipe]) -> list[Recipe]:
-    """Recipes of several quantities, each without the dismissals of stations that only other quantities have."""
-    from nareg.quality import Rules, station_of
+    """Recipes of several quantities, each without other quantities' ranges, and dismissals of stations that only they have."""
+    from nareg.quality import Rules, of_quantity, station_of
 
-    rules = [Rules.of(recipe.quality) for recipe in recipes]
-    if not any(rule.dismiss for rule in rules):
+    rules, quantities = [Rules.of(recipe.quality) for recipe in recipes], [recipe.value or "" for recipe in recipes]
+    if not any(rule.dismiss or rule.ranges for rule in rules):
         return recipes
     names: list[tuple[str, ...]] = []
     for recipe in recipes:
@@ -64,5 +69,8 @@ def own_dismissals(read: Callable[[Recipe], StationNetwork], recipes: list[Recip
     results = []
     for recipe, rule, own in zip(recipes, rules, names, strict=True):
         entries = (text for text in rule.dismiss if station_of(text, own) or not any(station_of(text, n) for n in names))
-        results.append(replace(recipe, quality=asdict(replace(rule, dismiss=tuple(entries)))))
+        mine, others = of_quantity(rule, [recipe.value or ""], ())
+        _, rest = of_quantity(replace(rule, ranges=tuple(others)), quantities, ())
+        ranges = (*mine.ranges, *rest)
+        results.append(replace(recipe, quality=asdict(replace(rule, dismiss=tuple(entries), ranges=ranges))))
     return results

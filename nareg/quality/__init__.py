@@ -14,8 +14,10 @@ from nareg.quality._results import events as events
 from nareg.quality._results import time as time
 from nareg.quality._rules import FlagScheme as FlagScheme
 from nareg.quality._rules import Rules
+from nareg.quality._rules import beyond as beyond
 from nareg.quality._rules import dismissals as dismissals
 from nareg.quality._rules import muted as muted
+from nareg.quality._rules import of_quantity as of_quantity
 from nareg.quality._rules import station_of as station_of
 
 __all__ = ["Flag", "Quality", "Rules", "Suspect", "check", "scores"]

@@ -18,7 +18,7 @@ from nareg.quality._rules import Rules, judged, muted
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, leaps
 
 #: Tests that need no model, and those of single readings.
-SILENT = (_single.dead, _single.stuck)
+SILENT = (_single.dead, _single.stuck, _single.out_of_range)
 TESTS = (*SILENT, _single.spikes, _single.noisy)
 #: What fits return.
 MODELS = (SpaceTimeModel, SparseSpaceTimeModel)
@@ -103,7 +103,7 @@ def check(
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
     started = perf_counter()
     rules = Rules.of(rules)
-    residuals = compute_residuals(model, readings, times)
+    residuals = compute_residuals(model, readings, times, rules)
     if residuals.intermittent:
         resting = [finding for test in (*SILENT, _single.spikes) for finding in test(residuals)]
         quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), rules)
@@ -116,7 +116,7 @@ def check(
         findings += [finding for test in SILENT for finding in test(residuals) if finding.station in stations]
         rest = residuals.readings.copy()
         rest[stations] = np.nan
-        again = compute_residuals(model, rest, times)
+        again = compute_residuals(model, rest, times, rules)
         seen = others(again)
         merged = again.scores.copy()
         merged[:, stations] = residuals.scores[:, stations]
@@ -186,8 +186,9 @@ def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarr
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
     flags[residuals.by_station(residuals.spikes_beyond(_single.SUSPECT_SHARE * residuals.limit))] = Flag.SUSPECT
     flags[leaps(np.where(residuals.by_station(residuals.frozen), np.nan, residuals.readings).T)[1].T] = Flag.SUSPECT
-    flags[residuals.by_station(residuals.spiky | residuals.absurd)] = Flag.BAD
+    flags[residuals.by_station(residuals.spiky | residuals.absurd) & ~residuals.outside] = Flag.BAD
     flags[muted(rules, names, times, "spikes") | (np.abs(scores) < rules.threshold)] = Flag.GOOD
+    flags[residuals.outside & ~muted(rules, names, times, "range")] = Flag.BAD
     badness = np.fmax(_single.spike_scores(residuals), background)
     for finding in findings:
         at = (finding.station, finding.columns)

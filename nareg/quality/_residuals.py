@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from nareg.quality._rules import Rules, beyond
 from nareg.spacetime import (
     ROUNDS,
     Pass,
@@ -54,6 +55,8 @@ class Residuals:
         the neighbors' spread at that time where that is larger than usual: a front is no fault.
     spread : (N,) array
         Robust spread of the deletion residuals, at least 1.
+    outside : (N, T) bool array
+        Readings beyond the ranges of the rules, which are absurd as well.
     limit : float
         Score from which on a reading that stands out at once is bad; infinite for an intermittent quantity.
     """
@@ -70,6 +73,7 @@ class Residuals:
     scores: np.ndarray
     spread: np.ndarray
     limit: float
+    outside: np.ndarray
 
     @property
     def intermittent(self) -> bool:
@@ -99,8 +103,7 @@ class Residuals:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        names = self.model.graph.names
-        return tuple(str(i) for i in range(self.n_nodes)) if names is None else tuple(names)
+        return _names(self.model)
 
     @cached_property
     def gaps(self) -> np.ndarray:
@@ -117,13 +120,24 @@ class Residuals:
         return values[self.grid.rows].T
 
 
-def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Residuals:
-    """Smooth the readings without stuck runs, absurd values and readings that all others contradict."""
+def _names(model: SpaceTimeModel) -> tuple[str, ...]:
+    names = model.graph.names
+    return tuple(str(i) for i in range(model.n_nodes)) if names is None else tuple(names)
+
+
+def compute_residuals(
+    model: SpaceTimeModel, readings: ArrayLike | None = None, times: ArrayLike | None = None, rules: Rules | None = None
+) -> Residuals:
+    """Smooth the readings without stuck runs, absurd values and readings that all others contradict.
+
+    Absurd are those beyond the ranges of the rules, too.
+    """
     given = on_grid(model, readings, times, exclude=False)
     grid, rows = given.grid, given.rows
     still = stuck(given.values.T)
     frozen = _on_grid(still, grid)
-    extreme = _on_grid(far_out(given.values.T, still), grid)
+    outside = beyond(rules or Rules(), _names(model), given.values)
+    extreme = _on_grid(far_out(given.values.T, still) | outside.T, grid)
     bad, resting = frozen | extreme, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
@@ -141,7 +155,7 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
         if (flagged == bad).all():
             break
         bad = flagged
-    return Residuals(model, grid, given.values, rows, given.offset, frozen, extreme, bad, done, scores, spread, limit)
+    return Residuals(model, grid, given.values, rows, given.offset, frozen, extreme, bad, done, scores, spread, limit, outside)
 
 
 def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +17,8 @@ from nareg.quality._results import KINDS, USUAL, Finding
 
 #: What follows the station in a dismissal.
 DISMISSAL = re.compile(r"(?P<kind>\w+)?(?:\s*\bfrom\s+(?P<start>\S.*?))?(?:\s*\bto\s+(?P<stop>\S.*))?")
+#: A range of readings, of a station, a quantity or of any.
+RANGE = re.compile(r"\s*(?:(?P<whose>.*\S)\s*:)?\s*(?P<low>[-+]?[\d.]\S*)?\s*to\s*(?P<high>[-+]?[\d.]\S*)?\s*")
 FlagScheme: TypeAlias = Literal["qartod", "labels", "binary"]
 
 
@@ -34,6 +37,9 @@ class Rules:
         Findings that are no faults: ``"Vernal"``, ``"Vernal: drift"`` or ``"Vernal: drift from 2025-05-01 to 2025-06-30"``,
         in UTC unless times have an offset. What is found at that station for mostly these times is listed apart, and its
         readings are not flagged for it.
+    ranges : tuple of str
+        What sensors can read: ``"-30 to 50"``, ``"0 to"``, or of a station ``"Vernal: -30 to 50"``, or of one of the quantities
+        that :func:`nareg.clean` is given. Readings beyond are bad (4), and nothing is learned from them.
     correct : bool
         :func:`nareg.clean` uses the corrected readings of sensors that drift, are off or have a wrong unit.
     flags : {"qartod", "labels", "binary"}
@@ -60,11 +66,12 @@ class Rules:
     checks: tuple[str, ...] = USUAL
     threshold: float = 0.0
     dismiss: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
     correct: bool = False
     flags: FlagScheme = "qartod"
 
     def __post_init__(self) -> None:
-        for name in ("checks", "dismiss"):
+        for name in ("checks", "dismiss", "ranges"):
             value = getattr(self, name)
             entries = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
             if not all(isinstance(entry, str) for entry in entries):
@@ -72,6 +79,8 @@ class Rules:
             object.__setattr__(self, name, entries)
         for kind in self.checks:
             checks.choice("quality.checks", kind, KINDS)
+        for text in self.ranges:
+            _range_of(text)
         checks.number("quality.threshold", self.threshold, low=0)
         if not isinstance(self.correct, bool):
             raise InputError(f"quality has correct = {self.correct!r}: pass true or false.")
@@ -159,6 +168,45 @@ def _time(text: str, times: np.ndarray, entry: str) -> Any:
             f"quality.dismiss has {entry!r}, of which {text.strip()!r} is no time: pass times as 2025-05-01 or "
             "2025-05-01 10:30, or numbers where the readings have these."
         ) from None
+
+
+def _range_of(text: str) -> tuple[str | None, float, float]:
+    """Whose range it is, or None, and both ends."""
+    parts = RANGE.fullmatch(text)
+    if parts is not None:
+        with suppress(ValueError):
+            low, high = float(parts["low"] or "-inf"), float(parts["high"] or "inf")
+            if low < high and (np.isfinite(low) or np.isfinite(high)):
+                return parts["whose"], low, high
+    raise InputError(
+        f"quality.ranges has {text!r}: pass a lower and an upper end, as '-30 to 50', '0 to' or 'STATION: -30 to 50'."
+    )
+
+
+def of_quantity(rules: Rules, quantity: Sequence[str], names: Sequence[str]) -> tuple[Rules, list[str]]:
+    """Rules with the ranges of a quantity with some names, or of its stations, and those of any; and the other ranges."""
+    own, others = [], []
+    for text in rules.ranges:
+        whose = _range_of(text)[0]
+        if whose is None or whose in names:
+            own.append(text)
+        elif whose.casefold() in {name.casefold() for name in quantity}:
+            own.append(text.rpartition(":")[2].strip())
+        else:
+            others.append(text)
+    return replace(rules, ranges=tuple(own)), others
+
+
+def beyond(rules: Rules, names: Sequence[str], y: np.ndarray) -> np.ndarray:
+    """True for readings (N, T) that are not inside the ranges."""
+    result = np.zeros(y.shape, dtype=bool)
+    for text in rules.ranges:
+        station, low, high = _range_of(text)
+        if station not in (None, *names):
+            raise InputError(f"quality.ranges has {text!r}, but no station has that name: pass 'STATION: LOW to HIGH'.")
+        rows = slice(None) if station is None else [list(names).index(station)]
+        result[rows] |= (y[rows] < low) | (y[rows] > high)
+    return result
 
 
 def muted(rules: Rules, names: Sequence[str], times: np.ndarray, kind: str) -> np.ndarray:

@@ -32,6 +32,20 @@ def stuck(residuals: Residuals) -> list[Finding]:
     return findings
 
 
+def out_of_range(residuals: Residuals) -> list[Finding]:
+    """Stations with readings beyond the ranges of the rules."""
+    findings = []
+    for i in map(int, np.flatnonzero(residuals.outside.any(axis=1))):
+        columns = np.flatnonzero(residuals.outside[i])
+        values = residuals.readings[i, columns]
+        verb = "is" if columns.size == 1 else "are"
+        evidence = (
+            f"{count(columns.size, 'reading')} {verb} beyond the range that is set: {_range(values.min(), values.max())}."
+        )
+        findings.append(Finding(i, "range", float("inf"), columns, Flag.BAD, evidence))
+    return findings
+
+
 def dead(residuals: Residuals) -> list[Finding]:
     """Stations without a reading, and stations that stopped for good."""
     there = np.isfinite(residuals.readings)
@@ -76,7 +90,7 @@ NOISY_SPREADS = 4.0
 def spikes(residuals: Residuals) -> list[Finding]:
     """Stations with more gross outliers than chance and the rest of the network explain."""
     sizes = np.abs(residuals.by_station(residuals.scores))
-    sizes[residuals.by_station(residuals.frozen)] = np.nan
+    sizes[residuals.by_station(residuals.frozen) | residuals.outside] = np.nan
     hits = residuals.by_station(residuals.spiky | residuals.absurd) & np.isfinite(sizes)  # frozen ones are stuck
     counts, seen = hits.sum(axis=1), np.isfinite(sizes).sum(axis=1)
     live = seen >= FEWEST

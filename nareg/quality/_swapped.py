@@ -32,6 +32,9 @@ SAME = 0.5
 #: And neither place loses more than this share of what both gain: where one does, one of the stations is odd. So it is where
 #: another exchange with one of the two gains the second share: any readings fit its place better than its own.
 LOSES, RIVAL = 0.1, 0.5
+#: What an exchange gains is at least this share of what a mean and cycles of the stations' own in the span do.
+#: And beside these, what is left does not speak against the exchange by more than so much, nine for three standard deviations.
+OWN, AGAINST = 0.8, 9.0
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,15 @@ class _Pairs:
         shares = np.array([part[:, 0] - part[:, best] for part in squares])
         total = float(shares.sum())
         if after > FITS or shares.sum(axis=1).min() < -LOSES * total:
+            return a, b, 0, 0, 0.0
+        # a season or a calibration: another mean and other cycles in the span, not those of the other place
+        span = inside[:, [best]]
+        free = np.hstack([self.basis * span, self.basis * ~span])
+        as_read, exchanged = (
+            sum(float(_squares(part, whitener, both, free).sum()) for part, whitener in zip(two, whiteners, strict=True))
+            for two in ((first, second), (moved[0][:, [best]], moved[1][:, [best]]))
+        )
+        if total < OWN * (cost[0] - as_read) or exchanged > as_read + AGAINST:
             return a, b, 0, 0, 0.0
         parts = [float(p.sum()) for p in np.array_split(shares[:, start[best] : stop[best]].sum(axis=0), PARTS)]
         return a, b, int(start[best]), int(stop[best]), min(total, PARTS * float(np.median(parts))) / max(after, 1.0)

@@ -207,6 +207,20 @@ def test_swapped_stations_of_unlike_days():
     assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (5, "swapped")}
 
 
+@pytest.mark.parametrize(("one", "other"), [(4, -4), (6, -4), (6, -6)])
+def test_days_that_change_their_size_are_no_exchange(one, other):
+    """A season: the day of either becomes about as large as the other's was, but its weather is that of its place."""
+    rng = np.random.default_rng(1)
+    coordinates, readings = drawn(rng, 12, 480)
+    hours = np.arange(480)
+    amplitude, late = rng.uniform(1, 8, (12, 1)) * np.ones(480), rng.uniform(-1.5, 1.5, (12, 1))
+    amplitude[0], amplitude[5] = np.where(hours < 240, 2, 2 + one), np.where(hours < 240, 6, 6 + other)
+    readings += amplitude * np.cos(2 * np.pi * (hours - 15 - late) / 24)
+    times = np.datetime64("2024-03-04", "s") + hours * np.timedelta64(3600, "s")
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), readings, times=times))
+    assert not any(s.kind == "swapped" for s in quality.suspects)
+
+
 def test_swapped_beside_a_series_of_every_station():
     """What an exchanged station follows is that of its place, not that of its readings."""
     rng = np.random.default_rng(1)

@@ -96,7 +96,7 @@ def test_a_dismissal_that_cannot_be_understood_says_what_to_pass(entry, said):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"check": ["drift"]}, "'check': it may have checks, threshold, dismiss, correct, flags"),
+        ({"check": ["drift"]}, "'check': it may have checks, threshold, dismiss, ranges, correct, flags"),
         ({"checks": ["drfit"]}, "choose one of"),
         ({"threshold": -1}, "at least 0"),
         ({"dismiss": [3]}, "texts in quotes"),
@@ -126,3 +126,29 @@ def test_times_of_a_dismissal_that_cannot_be_are_refused(entry, words):
 def test_a_space_may_stand_before_the_colon():
     (entry,) = dismissals(Rules(dismiss=" A : drift"), ["A", "A2"], DAYS)
     assert (entry.station, entry.kind) == (0, "drift")
+
+
+def test_readings_beyond_a_range_are_bad_and_listed(model):
+    low, high = np.nanquantile(model.readings, [0.01, 0.99])
+    plain, quality = check(model), check(model, rules={"ranges": f"{low} to {high}"})
+    outside = (model.readings < low) | (model.readings > high)
+    assert outside.sum() > 20
+    assert (quality.flags[outside] == 4).all()
+    assert {s.station for s in quality.suspects if s.kind == "range"} == set(np.flatnonzero(outside.any(axis=1)))
+    assert not any(s.kind == "range" for s in plain.suspects)
+    own = check(model, rules=Rules(ranges=(f"3: {low} to", "2: to 1e3"), dismiss="3: range")).flags
+    np.testing.assert_array_equal(own, plain.flags)
+    own = check(model, rules={"ranges": f"3: {low} to"})
+    assert (own.flags[3, model.readings[3] < low] == 4).all()
+    assert {s.station for s in own.suspects if s.kind == "range"} == {3}
+
+
+@pytest.mark.parametrize("text", ["5 to 3", "to", "hot", "1 to 2 to 3", "nan to 3", "3", ": 1 to 2 deg"])
+def test_a_range_that_is_none_is_refused(text):
+    with pytest.raises(InputError, match="pass a lower and an upper end, as '-30 to 50'"):
+        Rules(ranges=text)
+
+
+def test_a_range_of_a_station_that_is_none_is_refused(model):
+    with pytest.raises(InputError, match="'Vernal: 0 to 5', but no station has that name"):
+        check(model, rules={"ranges": "Vernal: 0 to 5"})
