@@ -37,7 +37,7 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
     result: dict[str, np.ndarray] = {}
     notes: list[str] = []
     for source, table in [(each, table) for each in sources for table in _tables(each, recipe, readings.names)]:
-        named = str(source) if isinstance(source, (str, os.PathLike)) else "the table of series"
+        named = _named(source)
         own, times = table.timestamps, readings.timestamps
         if own is None or times is None or own.dtype.kind != times.dtype.kind:
             raise InputError(f"{named} and the readings have times of two kinds: give both dates, or both numbers.")
@@ -65,15 +65,31 @@ def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | Non
                     raise InputError(_too_short(what, [table.times[k] for k in known[[0, -1]]], readings, there))
                 lines.append(straight(what, row, own, times, table.times, LONGEST * slack))
             result[name], mean = np.array(lines), rows.mean(axis=0)
+            still = [station for station, line in zip(readings.names, result[name], strict=False) if not np.ptp(line)]
+            if 0 < len(still) < len(lines):
+                notes.append(
+                    f"{named}: {name!r} has one value at all times at {plural(len(still), 'station')}, such as {still[0]!r}, "
+                    "where it misleads the estimate if that is no value: fill it in."
+                )
             known = np.flatnonzero(np.isfinite(mean))
             notes += [f"{named}: {name!r} {said}" for said in _shifted(readings, own[known], mean[known]) if known.size]
     return result, notes
+
+
+def _named(source: Any) -> str:
+    return str(source) if isinstance(source, (str, os.PathLike)) else "the table of series"
 
 
 def _groups(named: str, table: Readings, stations: Sequence[str]) -> tuple[dict[str, np.ndarray], list[str]]:
     """Series of a table by name, (1, T), or (N, T) where its columns are the stations, and a note on those left out."""
     rows = dict(zip(table.names, table.values, strict=True))
     absent = [station for station in stations if station not in rows]
+    spelled = {name.casefold(): name for name in rows}
+    for station in absent:
+        if station.casefold() in spelled:
+            raise InputError(
+                f"{named} has {spelled[station.casefold()]!r}, and the readings {station!r}: write the names of stations alike."
+            )
     # of one place the name is the column's, where the table is named by its file
     if len(absent) == len(stations):
         if len(rows) > MOST:
@@ -149,8 +165,15 @@ def _tables(source: Any, recipe: Recipe | None, stations: Sequence[str]) -> list
             return [io.read_shared(source, None, wanted)]
         except SeveralQuantities as several:
             each = [io.read_shared(source, None, replace(wanted, value=name)) for name in several.names]
-            # those of one place, which is no station, are columns
-            return each if set(each[0].names) & set(stations) else [io.read_shared(source, several.names, wanted)]
+            places = each[0].names
+            if set(places) & set(stations):
+                return each
+            if len(places) > 1:  # as columns they would be means over the places
+                raise InputError(
+                    f"{_named(source)} has {', '.join(several.names)} at {len(places)} places, such as {places[0]!r}, none of "
+                    f"them a station of the readings: name them like the stations, such as {stations[0]!r}."
+                ) from None
+            return [io.read_shared(source, several.names, wanted)]
 
     tables = of(None)  # times may have offsets of their own, such as a reanalysis in UTC beside local readings
     return tables if own.zone is None or tables[0].zone is not None else of(own.zone)

@@ -112,6 +112,38 @@ def test_several_quantities_of_every_station_are_a_series_each(tables, tmp_path)
     np.testing.assert_allclose(two.covariates["series 2"], useless.to_numpy().T)
 
 
+def test_stations_under_other_names_are_no_series_that_all_share(tables):
+    readings, places, *_ = tables
+    first = readings.columns[0]
+    there = readings.interpolate()
+
+    def refused(table: pd.DataFrame) -> str:
+        with pytest.raises(InputError) as error:
+            assemble(readings, places, series=(table,))
+        return str(error.value)
+
+    assert refused(there.rename(columns=str.swapcase)).endswith(
+        f"has {first.swapcase()!r}, and the readings {first!r}: write the names of stations alike."
+    )
+    quantities = pd.concat({"t2m": there.stack(), "wind": there.stack() ** 2}, axis=1).rename_axis(["time", "station"])
+    other = quantities.reset_index().assign(station=lambda table: "X" + table["station"])
+    # averages over the places would go for series that all stations share
+    assert "has t2m, wind at 8 places, such as 'X" in refused(other)
+    assert refused(other).endswith(f"name them like the stations, such as {first!r}.")
+
+
+def test_a_series_that_stands_still_at_a_station_is_noted(tables):
+    readings, places, *_ = tables
+    there, second = readings.interpolate(), readings.columns[1]
+
+    def noted(table: pd.DataFrame) -> list[str]:
+        return [note for note in assemble(readings, places, series=(table,)).notes if "one value at all times" in note]
+
+    (note,) = noted(there.assign(**{second: 7.0}))
+    assert f"'series' has one value at all times at 1 station, such as {second!r}" in note
+    assert noted(there) == noted(there * 0 + 7.0) == []
+
+
 def test_what_cannot_be_followed_is_refused_with_the_remedy(tables):
     readings, places, series, _ = tables
 

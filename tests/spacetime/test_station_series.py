@@ -142,10 +142,13 @@ def test_new_places_are_refused_and_fewer_stations_follow_the_same(model):
     np.testing.assert_allclose(few.cycles.local.at(seconds), model.cycles.local.at(seconds)[:, 2:], atol=1e-12)
 
 
-def test_gaps_are_named_with_the_station(case):
+def test_gaps_and_shapes_are_named_with_what_to_pass(case):
     holes = case[1].copy()
     holes[3, 100:110] = np.nan
     with pytest.raises(InputError, match=r"covariates\['era'\]\[3\] has no value between the times 99 and 110: fill it in"):
         fitted(case, holes)
     with pytest.raises(InputError, match=r"covariates\['era'\]\[0\] has 9 values for 500 times"):
         fitted(case, holes[:, :9])
+    for shape in [(T, N), (1, N, T)]:
+        with pytest.raises(InputError, match=r"has shape .*: pass shape \(1, 500\) .* or \(10, 500\), a row per station"):
+            fitted(case, np.ones(shape))

@@ -243,6 +243,11 @@ def checked_covariates(
                 f"share over time, or a value for each of {stations} stations."
             )
         rows = len(np.asarray(values)) if np.ndim(values) == 2 else 0
+        if np.ndim(values) > 1 and rows not in (1, stations):
+            raise InputError(
+                f"covariates[{name!r}] has shape {np.shape(values)}: pass shape (1, {times}) for what all stations share over "
+                f"time, or ({stations}, {times}), a row per station."
+            )
         (over_time if rows == 1 else of_both if rows == stations else of_stations)[name] = values
     return of_stations, over_time, of_both
 
