@@ -85,7 +85,8 @@ class Job:
                 "convert the readings."
             )
         names, quantity = network.readings.names, network.quantity
-        rules, others = of_quantity(looked_for(Rules.of(settings.quality), settings.unit or stated), quantity, names)
+        rules = looked_for(Rules.of(settings.quality), stated if settings.unit is None else settings.unit)
+        rules, others = of_quantity(rules, quantity, names)
         dismissals(rules, names, stamps(network.readings))  # raises for unknown stations
         what = f"neither a station's nor the quantity's, {' or '.join(map(repr, quantity))}" if quantity else "no station's"
         notes += [f"quality.ranges has {text!r}, whose name is {what}: it is not used." for text in others]
