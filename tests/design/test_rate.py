@@ -85,8 +85,8 @@ def test_us_network_edge_weights(weather, structure):
 
 
 @pytest.mark.slow
-def test_molene_with_unequal_noise(rng):
-    net = nareg.datasets.load("molene").complete()
+def test_molene_with_unequal_noise(rng, data_root):
+    net = nareg.datasets.load("molene", root=data_root).complete()
     X = net.signals - net.signals.mean()
     noise = np.mean(X**2) * 10 ** rng.uniform(-1, 1, net.n_nodes)
     Y = X + np.sqrt(noise)[:, None] * rng.standard_normal(X.shape)

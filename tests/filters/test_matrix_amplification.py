@@ -192,9 +192,9 @@ def test_a_message_has_what_was_replaced_and_what_was_not(rng):
 
 
 @pytest.mark.slow
-def test_pm25_in_california_with_half_of_the_readings_missing():
+def test_pm25_in_california_with_half_of_the_readings_missing(data_root):
     """Edge weights by the risk tie three stations to the others by entries of 1e-6."""
-    network = nareg.datasets.load("pm25-california")
+    network = nareg.datasets.load("pm25-california", root=data_root)
     network = network.select(np.sort(np.argsort(-network.observed.mean(axis=1), kind="stable")[:17]))
     X = network.signals[:, network.observed.all(axis=0)]
     first = np.arange(X.shape[1]) * 20 // X.shape[1] % 2 == 0
