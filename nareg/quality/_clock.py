@@ -65,13 +65,10 @@ def delays(residuals: Residuals, seen: Others) -> list[Delay]:
     needed = 2 * float(np.log(tried / CHANCE))
     cycles = np.median(residuals.offset - residuals.offset.mean(axis=0), axis=1)
     each = (_station(i, values[:, i], seen, cycles, lags, needed) for i in map(int, np.flatnonzero(enough)))
-    late = [delay for delay in each if delay is not None]
-    clearest = max(late, key=lambda delay: delay.ratio, default=None)
+    clear = sorted((delay for delay in each if delay is not None), key=lambda delay: -delay.ratio)[:1]
     # where the clearest lag is none of a clock, weather travels, and other lags are no clocks' either
-    if clearest is None or not _same_everywhere(clearest, values[:, enough], values[:, clearest.station], seen.whitener, lags):
+    if clear and not _same_everywhere(clear[0], values[:, enough], values[:, clear[0].station], seen.whitener, lags):
         clear = []
-    else:
-        clear = [clearest]
     if "day" in residuals.model.cycles.names:
         clear += _moved_days(residuals, values, seen, lags, needed)
     return clear
@@ -136,6 +133,7 @@ def _moved_days(residuals: Residuals, values: np.ndarray, seen: Others, lags: np
     first = np.unique(np.floor(grid.seconds / DAY), return_index=True)[1]
     full = 2 * np.add.reduceat(np.isfinite(values), first) >= np.diff(first, append=T).max()
     tried = np.append(lags, 0)
+    # a day is one number, the daily wave of what was read less what the others say at a lag; the wave is turned back by it
     waves = np.exp(-2j * np.pi / DAY * (grid.seconds[:, None] - tried * grid.step))
     whole = np.where(np.isfinite(values), values, seen.prediction + seen.residual) + offset - offset.mean(axis=0)
     full &= seen.observed.any(axis=0)

@@ -41,6 +41,14 @@ def random_dynamics(rng: np.random.Generator, n: int, order: int, kind: str) -> 
     return Dynamics(tuple(blocks), spd(rng, n), spd(rng, order * n))
 
 
+def autoregressions(rng: np.random.Generator, rho: float, count: int, T: int) -> np.ndarray:
+    """Series (count, T) of variance one."""
+    x = rng.standard_normal((count, T))
+    for t in range(1, T):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
+    return x
+
+
 def with_gaps(rng: np.random.Generator, y: np.ndarray, share: float) -> np.ndarray:
     """Readings (T, N) with single gaps, one time without any reading and one station that is silent for a while."""
     y = np.where(rng.random(y.shape) < share, np.nan, y)

@@ -8,18 +8,11 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.spacetime._readings.series import Series
+from tests.spacetime.reference import autoregressions
 
 N, T = 10, 600
 SILENT = slice(300, 360)
 TIMES = np.datetime64("2024-05-01", "s") + 3600 * np.arange(T)
-
-
-def autoregression(rng: np.random.Generator, rho: float, count: int = 1) -> np.ndarray:
-    """Series (count, T) of variance one."""
-    x = rng.standard_normal((count, T))
-    for t in range(1, T):
-        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
-    return x
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +20,8 @@ def case() -> tuple[nareg.Graph, np.ndarray, np.ndarray, np.ndarray]:
     """A graph, a series, the truth that follows it, and readings of which all stations' are missing for 60 hours."""
     rng = np.random.default_rng(3)
     graph = nareg.Graph.from_knn(rng.uniform(size=(N, 2)), 4, names=[f"S{i}" for i in range(N)])
-    shared = autoregression(rng, 0.97)
-    truth = 5 + shared * (1 + 0.2 * rng.standard_normal((N, 1))) + 0.5 * autoregression(rng, 0.95, N)
+    shared = autoregressions(rng, 0.97, 1, T)
+    truth = 5 + shared * (1 + 0.2 * rng.standard_normal((N, 1))) + 0.5 * autoregressions(rng, 0.95, N, T)
     y = truth + 0.3 * rng.standard_normal(truth.shape)
     y[:, SILENT] = np.nan
     return graph, 40 + 7 * shared, truth, y
@@ -59,7 +52,7 @@ def test_the_sparse_engine_follows_a_series_too(case):
 
 def test_slopes_are_those_of_the_truth_and_a_series_without_use_is_left_out(case, rng):
     graph, shared, _, y = case
-    junk = autoregression(rng, 0.9)
+    junk = autoregressions(rng, 0.9, 1, T)
     model = nareg.spacetime.fit(graph, y, times=TIMES, dynamics="scalar", covariates={"junk": junk, "era": shared})
     first, second = model.covariate_lines
     assert first == "junk is not used: it does not help in stretches of time that are left out"
@@ -71,8 +64,8 @@ def test_slopes_are_those_of_the_truth_and_a_series_without_use_is_left_out(case
 def test_series_drawn_at_random_are_hardly_ever_followed(rng):
     used = 0
     for _ in range(60):
-        y = (0.8 * autoregression(rng, 0.95) + 0.5 * autoregression(rng, 0.95, 6)).T
-        series = Series.of({"junk": autoregression(rng, 0.95)}, 1.0 * np.arange(T))
+        y = (0.8 * autoregressions(rng, 0.95, 1, T) + 0.5 * autoregressions(rng, 0.95, 6, T)).T
+        series = Series.of({"junk": autoregressions(rng, 0.95, 1, T)}, 1.0 * np.arange(T))
         used += int(series.chosen(y, series.seconds, np.ones((T, 1))).used[0])
     assert used <= 3
 

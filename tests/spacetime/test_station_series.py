@@ -10,18 +10,11 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.spacetime._readings.station_series import StationSeries
+from tests.spacetime.reference import autoregressions
 
 N, T = 10, 500
 SILENT = slice(240, 300)
 TIMES = np.datetime64("2024-05-01", "s") + 3600 * np.arange(T)
-
-
-def autoregression(rng: np.random.Generator, rho: float, count: int) -> np.ndarray:
-    """Series (count, T) of variance one."""
-    x = rng.standard_normal((count, T))
-    for t in range(1, T):
-        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
-    return x
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +23,8 @@ def case() -> tuple[nareg.Graph, np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     places = rng.uniform(size=(N, 2))
     graph = nareg.Graph.from_knn(places, 4, names=[f"S{i}" for i in range(N)])
-    truth = 5 + 2 * autoregression(rng, 0.97, 1) + autoregression(rng, 0.97, N) + 4 * rng.standard_normal((N, 1))
-    era = 40 + 2 * (truth + 3 * rng.standard_normal((N, 1)) + 0.3 * autoregression(rng, 0.97, N))
+    truth = 5 + 2 * autoregressions(rng, 0.97, 1, T) + autoregressions(rng, 0.97, N, T) + 4 * rng.standard_normal((N, 1))
+    era = 40 + 2 * (truth + 3 * rng.standard_normal((N, 1)) + 0.3 * autoregressions(rng, 0.97, N, T))
     y = truth + 0.2 * rng.standard_normal(truth.shape)
     y[:, SILENT] = np.nan
     y[4, 100:160] = np.nan
@@ -76,7 +69,7 @@ def test_slopes_are_those_of_the_truth_in_any_unit(case, model):
 def test_neither_a_useless_series_nor_noise_at_the_stations_is_followed(case):
     rng = np.random.default_rng(1)
     graph, _, truth, y = case
-    useless = fitted(case, 30 * autoregression(rng, 0.95, N))
+    useless = fitted(case, 30 * autoregressions(rng, 0.95, N, T))
     assert useless.covariate_lines == ("era is not used: it does not help in stretches of time that are left out",)
     plain = nareg.spacetime.fit(graph, y, times=TIMES, cycles=None, dynamics="scalar")
     np.testing.assert_allclose(useless.smooth().x, plain.smooth().x, atol=1e-9)
@@ -88,8 +81,10 @@ def test_neither_a_useless_series_nor_noise_at_the_stations_is_followed(case):
 def test_series_drawn_at_random_are_hardly_ever_followed():
     rng, used = np.random.default_rng(2), 0
     for _ in range(60):
-        y = (0.8 * autoregression(rng, 0.95, 1) + 0.5 * autoregression(rng, 0.95, 6)).T
-        series = StationSeries.of({"junk": autoregression(rng, 0.95, 1) + autoregression(rng, 0.95, 6)}, 1.0 * np.arange(T))
+        y = (0.8 * autoregressions(rng, 0.95, 1, T) + 0.5 * autoregressions(rng, 0.95, 6, T)).T
+        series = StationSeries.of(
+            {"junk": autoregressions(rng, 0.95, 1, T) + autoregressions(rng, 0.95, 6, T)}, 1.0 * np.arange(T)
+        )
         used += len(series.chosen(y, series.seconds, np.ones((T, 1))).used)
     assert used <= 3
 

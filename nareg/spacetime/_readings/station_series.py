@@ -131,10 +131,7 @@ def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
 
 def _between(values: np.ndarray, known: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Values (S, ...) at ``known`` seconds at others, by straight lines."""
-    k = np.clip(np.searchsorted(known, seconds), 1, known.size - 1)
-    share = np.clip((seconds - known[k - 1]) / (known[k] - known[k - 1]), 0.0, 1.0)
-    share = share.reshape(-1, *[1] * (values.ndim - 1))
-    line: np.ndarray = (1 - share) * values[k - 1] + share * values[k]
+    line: np.ndarray = np.apply_along_axis(lambda column: np.interp(seconds, known, column), 0, values)
     return line
 
 
