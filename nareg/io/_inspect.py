@@ -15,6 +15,7 @@ from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._counts import CellCounts
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words, on_grid
+from nareg.io._join import named_by_files
 from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
 from nareg.io._marks import ABOUT_MARKS
@@ -171,6 +172,11 @@ def inspect(
         raise InputError(f"{notes.source}: no file has readings: name others.")
     full = _layouts(tables, None if placed is None else placed.names, recipe, notes)
     parts = [QuantityRows.of(table, layout, recipe, name, placed) for table, layout in full]
+    alone = [(part.names if part.site is None else (), part.stamps, part.values) for part in parts if part.stamps is not None]
+    if placed is None and len(alone) == len(parts):
+        called = named_by_files(alone, [one.source for one, _ in full], notes)
+        if called:
+            parts = [replace(one, names=(name,), names_of=one.names) for one, name in zip(parts, called, strict=True)]
     seen = parts[0] if len(parts) == 1 else QuantityRows.joined(parts)
     table, layout = full[0]
     units = {own: unit for one in tables for own, unit in one.units.items()}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from nareg.io._missing import remove_sentinels
 from nareg.io._notes import NoReadings, Notes, SeveralQuantities, condensed, count, listed
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
+from nareg.io._text import stem
 from nareg.io._times import Times, understand
 from nareg.io._vocabulary import absent
 
@@ -32,9 +34,11 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     """Several tables of readings as one: all their stations at all their times. Those without readings are left out."""
     notes = request.notes
     parts, empty = [], []
+    files: list[str] = []
     for source in sources:
         try:
             parts.append(read(source))
+            files.append(str(getattr(source, "source", source)))
         except NoReadings as error:
             empty.append(error)
     if not parts:
@@ -47,6 +51,9 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     zones = {part.zone for part in parts}
     if len(zones) > 1:
         raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
+    alone = [(part.names, times, part.values) for part, times in zip(parts, own, strict=True)]
+    if request.stations is None and (called := named_by_files(alone, files, notes)):
+        parts = [replace(part, names=(name,), quantity=part.names[0]) for part, name in zip(parts, called, strict=True)]
     quantities = list(dict.fromkeys(part.quantity for part in parts if part.quantity and request.recipe.value is None))
     if len(quantities) > 1:
         raise SeveralQuantities(
@@ -78,6 +85,31 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     counts = counts.less(int((number - 1).clip(0).sum()), MERGED)
     said = condensed([note for part in parts for note in part.notes if not ABSENT.search(note)])  # each may lack stations
     return replace(table, notes=(*said, *table.notes), unit=next(iter(units), None), quantity=parts[0].quantity, counts=counts)
+
+
+def named_by_files(
+    parts: Sequence[tuple[Sequence[str], np.ndarray, np.ndarray]], files: Sequence[str], notes: Notes
+) -> list[str]:
+    """Names of stations by files whose only column is the same, where most read otherwise at the same times; else none.
+
+    A part has the names of its columns, its times (T,), and its readings. Those of a month each are of one station.
+    """
+    import pandas as pd
+
+    if len(parts) < 2 or {tuple(names) for names, _, _ in parts} != {tuple(parts[0][0])} or len(parts[0][0]) != 1:
+        return []
+    times, values = np.concatenate([own for _, own, _ in parts]), np.concatenate([part.ravel() for _, _, part in parts])
+    at = pd.Series(values).groupby(times).agg(["count", "nunique"])
+    twice = at[at["count"] > 1]
+    if 2 * len(twice) < len(at) or 2 * (twice["nunique"] > 1).sum() < len(twice) or not len(twice):
+        return []
+    called = [[stem(file) for file in files], [Path(file).parent.name for file in files]]
+    names = next((each for each in called if len({*each}) == len(each)), [])
+    if not names:
+        return []
+    column = f"the files have the one column {parts[0][0][0]!r} and differ at the same times"
+    notes.guess(f"{column}: each is a station's, with the name of the file or its folder", "add a column of stations")
+    return names
 
 
 @dataclass(frozen=True)

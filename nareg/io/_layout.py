@@ -14,6 +14,7 @@ from nareg.io._marks import is_flag
 from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._numbers import looks_numeric, looks_read
 from nareg.io._recipe import Recipe
+from nareg.io._text import stem
 from nareg.io._times import parse
 from nareg.io._vocabulary import (
     ABOUT,
@@ -148,6 +149,8 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     if stations is not None and {loose(table.header[i]) for i in rest} & {loose(name) for name in stations}:
         return []
     placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
+    title = loose(stem(table.source))
+    placed |= len(rest) == 1 and any(loose(name) and loose(name) in title for name in stations or ())  # the file is a station's
     if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]

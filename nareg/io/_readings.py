@@ -44,8 +44,8 @@ def read_readings(
         A wide table has a column of times, then a column per station. A long table has the columns time, station, value.
         An NPZ has ``values`` (N, T), ``names`` (N,) and ``times`` (T,). A netCDF file (``.nc``) has one variable with the
         dimensions time and station. Parquet and netCDF need the extra ``tables``. Several files, such as one per station or
-        per month, are joined by their times; where ``recipe`` names a ``value`` and a file has no column of stations, its
-        name has the station's.
+        per month, are joined by their times. Where a file has no column of stations, its name has the station's: if ``recipe``
+        names a ``value``, or its only column is that of other files, which differ at the same times.
     stations : sequence of str or Stations, optional
         The stations to read, in this order unless ``own_order``. Other columns are left out with a note.
     strict : bool, default False

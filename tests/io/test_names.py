@@ -166,3 +166,32 @@ def test_a_station_at_zero_zero_has_no_coordinates_unless_others_are_near(latitu
     assert stations.names == kept
     left_out = "2 stations have no coordinates, left out: 'B', 'D'" if len(kept) == 2 else "1 station has no coordinates"
     assert left_out in stations.notes[0]
+
+
+@pytest.mark.parametrize("stations", [None, ["WEHR", "TAL", "OBER"]])
+def test_files_of_the_same_column_are_a_station_each(tmp_path, stations):
+    """Their one column is the quantity: six gauges were one, of which all readings were averaged."""
+    paths = []
+    for k, name in enumerate(("Wehr", "Tal", "Ober")):
+        rows = [f"0{day}.03.2026;{100 * k + day}" for day in range(1, 8)]
+        paths.append(tmp_path / f"Pegel_{name}.txt")
+        paths[-1].write_text("\n".join(["Datum;Wasserstand", *rows]))
+    table = io.read_readings(paths, stations)
+    assert table.names == tuple(stations or ("Pegel_Wehr", "Pegel_Tal", "Pegel_Ober"))
+    np.testing.assert_array_equal(table.values, 100 * np.arange(3)[:, None] + np.arange(1, 8))
+    assert table.quantity == "Wasserstand"
+    seen = io.inspect(paths)
+    assert seen.quantities["stations"].tolist() == [3]
+
+
+def test_files_of_one_station_by_month_or_in_folders(tmp_path):
+    for folder, first, more in (("a", 1, 0), ("b", 1, 50), ("c", 8, 0)):
+        rows = [f"2026-03-{day:02},{day + more}" for day in range(first, first + 7)]
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "level.csv").write_text("\n".join(["time,level", *rows]))
+    a, b, c = (tmp_path / folder / "level.csv" for folder in "abc")
+    assert io.read_readings([a, c]).names == ("level",)
+    assert io.read_readings([a, c]).values.shape == (1, 14)
+    assert io.read_readings([a, b]).names == ("a", "b")
+    (tmp_path / "copy.csv").write_text(a.read_text())
+    assert io.read_readings([a, tmp_path / "copy.csv"]).names == ("level",)
