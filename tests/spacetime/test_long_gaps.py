@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
 from nareg.spacetime._dense.families import windows_of
-from nareg.spacetime._readings.holdout import Judge, hide, hide_times, improvement, silent_times
+from nareg.spacetime._readings.holdout import Judge, gaps_of, hide, hide_times, improvement, silent_times
 from tests.spacetime.reference import dense, model_of, network, parameters
 
 RNG = np.random.default_rng
@@ -179,6 +179,37 @@ def test_readings_with_neighbors_are_not_drowned_by_those_without():
     assert not judge.gain(old, np.where(silent < 0, 0.999 * old, 1.2 * old)).better
     assert judge.gain(old, np.where(silent < 0, 1.02 * old, 0.8 * old)).better  # what the dynamics are worth
     assert not judge.gain(old, old).better
+
+
+def test_gaps_are_between_readings_that_are_seen():
+    """Of a station alone; where none reads, of all; and each window has its own."""
+    y = np.array([[1.0, 1.0], [np.nan, 1.0], [np.nan, np.nan], [1.0, np.nan], [np.nan, 1.0]])
+    mask = np.array([[False, False], [True, False], [True, True], [False, True], [True, False]])
+    gaps = gaps_of([y, y], [mask, mask])
+    first, second = gaps[:5], gaps[5:]
+    assert first[1] == first[2]  # a time at which no station reads: one gap of both
+    assert len({*first}) == 4
+    assert not {*first} & {*second}
+
+
+def second_orders(*recursion):
+    """Of twelve networks of three unrelated stations with long gaps, in how many a second order is taken."""
+    count, graph = 0, nareg.Graph(np.ones((3, 3)) - np.eye(3))
+    for seed in range(12):
+        rng = RNG(seed)
+        y = lfilter([1], recursion, rng.standard_normal((3, 400)), axis=1) + 0.05 * rng.standard_normal((3, 400))
+        y[2, 8 * rng.permutation(50)[:45]] = np.nan
+        for station in range(3):
+            start = int(rng.integers(0, 260))
+            y[station, start : start + 60] = np.nan
+        count += "order 2" in fit(graph, y, rng=RNG(0), cycles=None, transform="none").details.chosen
+    return count
+
+
+def test_a_few_long_gaps_do_not_turn_down_a_second_order():
+    """Errors in one long gap are alike: they say little against what is far likelier."""
+    assert second_orders(1, -1.5, 0.56) >= 10
+    assert second_orders(1, -0.9) <= 5
 
 
 @pytest.mark.nightly

@@ -9,7 +9,7 @@ import numpy as np
 from nareg.spacetime._dense.parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._dense.smoother import smoothed_means
 from nareg.spacetime._readings.engine import LearningTask, StageClock
-from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, Gain, Judge, hide, hide_times, silent_times, station_order
+from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, Gain, Judge, gaps_of, hide, hide_times, silent_times, station_order
 from nareg.spacetime._readings.space import Space
 
 #: Learning sees windows that a pass takes so many seconds for: fewer for a handful of parameters than for matrices, which short
@@ -28,8 +28,10 @@ MAX_STATIONS = 30
 #: readings were left out or added.
 ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: Second order has to lower the error at hidden readings by more than its standard error, or to raise the log-likelihood by
-#: this much and not predict worse.
+#: this much and not predict worse beyond chance.
 ORDER_GAIN = 5.0
+#: Standard errors by which hidden readings must be predicted worse to turn down a likelier order.
+REFUTED = 2.0
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
 #: Times at which no station reads while models are compared, the file's own gaps among them.
@@ -102,8 +104,8 @@ class ModelComparison:
     def best_family(self) -> Fitted:
         """The best family and order, on some of the stations, spread to all.
 
-        Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one,
-        and the other way round. Another family has to be likelier and to predict these readings better.
+        Orders are compared by the hidden readings, too: jumps of the field look like roughness to the likelihood of a smooth
+        one, and the other way round. Another family has to be likelier and to predict these readings better.
         """
         space, parts = self.space, windows_of(self.y, 1, stations=MAX_STATIONS)
         readings = np.concatenate([self.seen[p] for p in parts])
@@ -116,7 +118,7 @@ class ModelComparison:
         evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
         self.clock.enter("comparing correlations in space and time", 0.3, evaluations * rows)
         truth = np.concatenate([self.y[p][:, stations][m] for p, m in zip(parts, masks, strict=True)])
-        silent = silent_times(few, masks)
+        silent, gaps = silent_times(few, masks), gaps_of(few, masks)
 
         def attempt(start: Parameters, iterations: int) -> Fitted:
             fitted = self.maximized(few, part, start, task, iterations)
@@ -133,6 +135,12 @@ class ModelComparison:
             self.choices.append((name, result.value, result.error))
             return result
 
+        def refuted(old: Fitted, new: Fitted) -> bool:
+            """Whether the new errors are larger beyond chance, where a few long gaps tell little."""
+            before = errors(old.parameters)
+            worse = Judge.of(before, silent, gaps).gain(before, errors(new.parameters))
+            return worse.value < -REFUTED * worse.error
+
         best = attempt(first_guess(few, part, part.families[0], task.noise), ITERATIONS)
         # matrices of the first order are worth more than a second order without them
         if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
@@ -140,7 +148,7 @@ class ModelComparison:
             likelier = richer.objective > best.objective + ORDER_GAIN
             if truth.size >= FEWEST_HIDDEN:
                 second = gain("second order", best, richer)
-                likelier = second.better or (likelier and second.value > 0)
+                likelier = second.better or (likelier and not refuted(best, richer))
             best = richer if likelier else best
         for family in part.families[1:]:
             other = attempt(best.parameters.moved_to(family, part), WARM)

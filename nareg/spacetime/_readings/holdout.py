@@ -135,6 +135,21 @@ def silent_times(seen: list[np.ndarray], masks: list[np.ndarray]) -> np.ndarray:
     return np.where(np.isfinite(seen_all).any(axis=1)[t], -1, t)
 
 
+def gaps_of(seen: list[np.ndarray], masks: list[np.ndarray]) -> np.ndarray:
+    """(H,) Number of the gap of hidden readings, in windows (T, N), within which all errors may be alike.
+
+    A gap is of one station, between two of its readings that are seen; or of all stations, between times at which one reads.
+    """
+    gaps, before = [], 0
+    for readings, mask in zip(seen, masks, strict=True):
+        observed, (t, i) = np.isfinite(readings), np.nonzero(mask)
+        read = observed.any(axis=1)
+        own = (observed.cumsum(axis=0)[t, i] + 1) * mask.shape[1] + i
+        gaps.append(before + np.where(read[t], own, -read.cumsum()[t]))
+        before += 2 * mask.size + 3 * mask.shape[1] + len(mask)  # more than these numbers are apart
+    return np.unique(np.concatenate(gaps), return_inverse=True)[1]
+
+
 @dataclass(frozen=True)
 class Gain:
     """Fall of the mean squared error at hidden readings, relative to what it was."""
@@ -156,12 +171,12 @@ class Judge:
     scales: tuple[float, ...]
 
     @classmethod
-    def of(cls, errors: np.ndarray, silent: np.ndarray) -> Judge:
-        """From the errors (H,) of some model and the times (H,) by :func:`silent_times`."""
+    def of(cls, errors: np.ndarray, silent: np.ndarray, gaps: np.ndarray | None = None) -> Judge:
+        """From the errors (H,) of some model and the times (H,) by :func:`silent_times`, with groups by :func:`gaps_of`."""
         kinds = tuple(k for k in (np.flatnonzero(silent < 0), np.flatnonzero(silent >= 0)) if k.size >= FEWEST_HIDDEN)
         kinds = kinds or (np.arange(silent.size),)
-        groups = tuple(np.where(silent[k] < 0, silent.max(initial=0) + 1 + np.arange(k.size), silent[k]) for k in kinds)
-        return cls(kinds, groups, tuple(robust_scale(errors[k]) for k in kinds))
+        alike = np.where(silent < 0, silent.max(initial=0) + 1 + np.arange(silent.size), silent) if gaps is None else gaps
+        return cls(kinds, tuple(alike[k] for k in kinds), tuple(robust_scale(errors[k]) for k in kinds))
 
     def loss(self, errors: np.ndarray) -> float:
         """Mean squared error, in the squared scale of each kind."""
