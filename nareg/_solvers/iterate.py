@@ -105,8 +105,7 @@ class Monitor:
 
     def history(self, first: int = 0) -> list[float]:
         """The records from this one on, in one copy from the device."""
-        history: list[float] = namespace(self._norms).stack(self.records[first:]).tolist() if self.records[first:] else []
-        return history
+        return namespace(self._norms).stack(self.records[first:]).tolist() if self.records[first:] else []
 
     def iterates(self, x: Any) -> Iterates:
         """What an iteration that has ended returns."""

@@ -47,8 +47,7 @@ def ritz_values(product: Product, v: Any, steps: int, *, metric: Product | None 
     # what follows a vanishing one is noise: the space of the first vectors is invariant
     vanishing = np.flatnonzero(numbers[1] <= 1e-10 * abs(numbers[0, 0]))
     n = vanishing[0] + 1 if vanishing.size else steps
-    values: np.ndarray = scipy.linalg.eigvalsh_tridiagonal(numbers[0, :n], numbers[1, : n - 1])
-    return values
+    return scipy.linalg.eigvalsh_tridiagonal(numbers[0, :n], numbers[1, : n - 1])
 
 
 def _stacked(alphas: list[Any], betas: list[Any]) -> np.ndarray:

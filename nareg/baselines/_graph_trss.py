@@ -97,8 +97,7 @@ def _power(matrix: np.ndarray, power: float) -> np.ndarray:
     if power == 1:
         return matrix
     eigenvalues, vectors = np.linalg.eigh(matrix)
-    result: np.ndarray = (vectors * eigenvalues**power) @ vectors.T
-    return result
+    return (vectors * eigenvalues**power) @ vectors.T
 
 
 def _block_tridiagonal(data: np.ndarray, S: np.ndarray, Y: np.ndarray) -> np.ndarray:

@@ -72,8 +72,7 @@ class Hidden:
 
     def errors(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """(H,) errors of an estimate at hidden readings that are not flagged, over the scales."""
-        errors: np.ndarray = ((x - y) / self.scale)[self.mask]
-        return errors
+        return ((x - y) / self.scale)[self.mask]
 
     @property
     def single(self) -> np.ndarray:

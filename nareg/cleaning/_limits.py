@@ -50,14 +50,12 @@ def failed(x: np.ndarray, std: np.ndarray | None, y: np.ndarray) -> np.ndarray:
         return np.zeros(x.shape, dtype=bool)
     spread = float(seen.std())
     reach = 0.0 if std is None else REACH * np.nan_to_num(std)
-    beyond: np.ndarray = (x + reach > seen.max() + spread) | (x - reach < seen.min() - spread)
-    return beyond
+    return (x + reach > seen.max() + spread) | (x - reach < seen.min() - spread)
 
 
 def at_end(y: np.ndarray, ends: Bounds) -> np.ndarray:
     """(N, T) True for readings at a bound, where there is no noise: it would carry some of them away from it."""
-    at: np.ndarray = (y == ends.low) | (y == ends.high)
-    return at
+    return (y == ends.low) | (y == ends.high)
 
 
 def own_estimates(y: np.ndarray, ends: Bounds) -> np.ndarray:

@@ -218,5 +218,4 @@ def _silent_parts(graph: Graph, seen: np.ndarray) -> np.ndarray:
     """(N, T) True at stations whose connected part of the network has no reading at a time."""
     parts = graph.components
     members = sp.csr_array((np.ones(parts.size), (parts, np.arange(parts.size))))
-    silent: np.ndarray = (members @ seen.astype(float) == 0)[parts]
-    return silent
+    return (members @ seen.astype(float) == 0)[parts]

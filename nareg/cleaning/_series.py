@@ -125,8 +125,7 @@ def _shifted(readings: Readings, own: np.ndarray, values: np.ndarray) -> list[st
     inside = times[there][(times[there] >= own[0] + 3 * hour) & (times[there] <= own[-1] - 4 * hour)]
 
     def changes(at: np.ndarray, of: np.ndarray, shift: int = 0) -> np.ndarray:
-        result: np.ndarray = np.diff([np.interp(inside + k * hour, at, of) for k in (shift, shift + 1)], axis=0)[0]
-        return result
+        return np.diff([np.interp(inside + k * hour, at, of) for k in (shift, shift + 1)], axis=0)[0]
 
     ours = changes(times[there], network)
     theirs = [changes(own, values, shift) for shift in SHIFTS]

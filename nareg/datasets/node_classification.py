@@ -257,5 +257,4 @@ class _WeightedNodes:
         return self._at(start + rng.random(classes.size) * (end - start))
 
     def _at(self, values: np.ndarray) -> np.ndarray:
-        nodes: np.ndarray = self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]
-        return nodes
+        return self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]

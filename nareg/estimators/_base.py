@@ -232,5 +232,4 @@ def _correlations(anomalies: np.ndarray) -> np.ndarray:
     power = filled**2 @ present.T
     scale = np.sqrt(power * power.T)
     r = np.divide(filled @ filled.T, scale, out=np.zeros_like(scale), where=scale > 0)
-    clipped: np.ndarray = np.clip((r + r.T) / 2, -1.0, 1.0)
-    return clipped
+    return np.clip((r + r.T) / 2, -1.0, 1.0)

@@ -114,15 +114,13 @@ def _parts(graph: Graph, weights: WeightDesign | float) -> np.ndarray:
         return graph.components
     support = weights.matrix
     support.eliminate_zeros()
-    labels: np.ndarray = connected_components(support, directed=False)[1]
-    return labels
+    return connected_components(support, directed=False)[1]
 
 
 def _without_readings(parts: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """(N, T) True in those parts that have no reading at a time."""
     members = sp.csr_array((np.ones(parts.size), (parts, np.arange(parts.size))))
-    silent: np.ndarray = (members @ seen.astype(float) == 0)[parts]
-    return silent
+    return (members @ seen.astype(float) == 0)[parts]
 
 
 class GraphInterpolator(FilterTransformer):

@@ -180,10 +180,7 @@ def filter_gradients(
     settings: dict[str, Any] = {"lam": lam, "solver": solver, "eps": eps, "masked": masked, "factor": U, "memo": memo}
 
     def transposed(Y: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = (
-            filtered(adjacency, Y, **settings) if perturbed else ngc_transposed(adjacency, Y, lam=lam, solver=solver)
-        )
-        return out
+        return filtered(adjacency, Y, **settings) if perturbed else ngc_transposed(adjacency, Y, lam=lam, solver=solver)
 
     exact = not isinstance(solver, Neumann)
     needed = [factor_needs_it and perturbed, adjacency.is_learned]

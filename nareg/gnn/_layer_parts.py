@@ -77,8 +77,7 @@ def checked_width(in_channels: int) -> int:
 def new_weight(in_channels: int, out_channels: int) -> torch.nn.Parameter:
     """An empty W, or one that waits for its width."""
     if in_channels == -1:
-        lazy: torch.nn.Parameter = UninitializedParameter()  # type: ignore[assignment]
-        return lazy
+        return UninitializedParameter()  # type: ignore[return-value]
     return torch.nn.Parameter(torch.empty(in_channels, out_channels))
 
 

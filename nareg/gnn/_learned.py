@@ -131,8 +131,7 @@ class LearnedAdjacency(Adjacency):
 
     def entries(self, kind: Kind, like: torch.Tensor) -> torch.Tensor:
         """The same in the dtype and on the device of features, with a gradient in ``edge_weight``."""
-        out: torch.Tensor = _Entries.apply(self._weight, self, kind, like.dtype, like.device)
-        return out
+        return _Entries.apply(self._weight, self, kind, like.dtype, like.device)
 
     def pull_back(self, G: torch.Tensor, kind: Kind) -> torch.Tensor:
         """The gradient in ``edge_weight`` of one in the entries of a matrix.

@@ -47,8 +47,7 @@ class NodeAdaptiveSystem:
         def solve(B: torch.Tensor) -> torch.Tensor:
             return self.solve(B, column.detach(), tol)
 
-        denoised: torch.Tensor = Solve.apply(x, solve, solve, slopes, *parameters)
-        return denoised
+        return Solve.apply(x, solve, solve, slopes, *parameters)
 
     def solve(self, B: torch.Tensor, v: torch.Tensor, tol: float) -> torch.Tensor:
         """``K^-1 B`` for weights (N, 1), by conjugate gradients with Jacobi preconditioning."""
@@ -60,8 +59,7 @@ class NodeAdaptiveSystem:
             return out.mul_(v).add_(P)
 
         scale = 1 / (1 + v**2 * self._diagonal)
-        solution: torch.Tensor = cg.solve_exactly(ProductPasses(product, scale), B, tol=tol)[0]
-        return solution
+        return cg.solve_exactly(ProductPasses(product, scale), B, tol=tol)[0]
 
     def gradients(self, Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Gradients in the weights (N,) and in the Laplacian's entries, of a result Z and the solve Y of its gradient."""
@@ -92,8 +90,7 @@ def node_adaptive_system(
         L = adjacency.laplacian if kind == "combinatorial" else adjacency.augmented_laplacian
         diagonal = torch.as_tensor(L.diagonal()[:, None], dtype=dtype, device=device)
         derived[key] = NodeAdaptiveSystem(csr_tensor(L, dtype, device), diagonal)
-    system: NodeAdaptiveSystem = derived[key]
-    return system
+    return derived[key]
 
 
 def _check_design(L: sp.csr_array, kind: Laplacian, designed: Designed) -> None:

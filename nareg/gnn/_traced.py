@@ -83,11 +83,10 @@ def _prepared(
     if learned and edge_weight is not None:
         places = _places.get((object_key(edges), n_nodes), lambda: EdgePlaces(edges, n_nodes))
         return LearnedAdjacency(places, edge_weight, normalization=normalization, symmetrize=symmetrize)
-    prepared: Adjacency = _adjacencies.get(
+    return _adjacencies.get(
         key_of(edges, edge_weight, n_nodes, normalization, symmetrize),
         lambda: as_adjacency(edges, n_nodes, edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize),
     )
-    return prepared
 
 
 def _precise(x: Tensor) -> Tensor:
@@ -169,8 +168,7 @@ def graph_filter_gradients(
 
 
 def _memo(adjacency: Adjacency) -> dict[Any, Any]:
-    memo: dict[Any, Any] = adjacency.derived.setdefault("memo", {})
-    return memo
+    return adjacency.derived.setdefault("memo", {})
 
 
 @graph_filter.register_fake

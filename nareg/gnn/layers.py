@@ -100,8 +100,7 @@ class NGC(LazyWeight):
 
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """The filter of z, which is the layer's input x or a linear image of it."""
-        out: torch.Tensor = filtered(adjacency, z, lam=self.lam, solver=self.solver)
-        return out
+        return filtered(adjacency, z, lam=self.lam, solver=self.solver)
 
     def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
         """The same as one operator, for torch.compile and torch.export."""
@@ -179,11 +178,10 @@ class RNGC(NGC):
 
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """The filter of z, perturbed by the layer's input x."""
-        out: torch.Tensor = filtered(
+        return filtered(
             adjacency, z, lam=self.lam, solver=self.solver, eps=self.eps, masked=self.masked, factor=x,
             memo=self._last.derived(adjacency).setdefault("memo", {}),
         )  # fmt: skip
-        return out
 
     def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
         return _traced.graph_filter(z, x, *graph, *self._settings, self.eps, self.masked)

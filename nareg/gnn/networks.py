@@ -194,8 +194,7 @@ def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:
         return x
     if x.device.type != "cpu" or p == 1 or x.numel() >= 2**32:
         return F.dropout(x, p, training)
-    dropped: torch.Tensor = _Dropout.apply(x, p, int(torch.randint(2**62, ())))
-    return dropped
+    return _Dropout.apply(x, p, int(torch.randint(2**62, ())))
 
 
 class _Dropout(torch.autograd.Function):

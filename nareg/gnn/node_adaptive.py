@@ -203,5 +203,4 @@ def _groups(groups: Any, n_nodes: int | None) -> np.ndarray:
         raise InputError(f"groups has shape {labels.shape}: one label per node is expected.")
     if n_nodes is not None and labels.size != n_nodes:
         raise InputError(f"groups has {labels.size} labels for {n_nodes} nodes: pass one per node.")
-    index: np.ndarray = np.unique(labels, return_inverse=True)[1].ravel()
-    return index
+    return np.unique(labels, return_inverse=True)[1].ravel()

@@ -41,8 +41,7 @@ def heat_weights(time: float, order: int) -> np.ndarray:
     steps = np.arange(checks.integer("order", order, low=0) + 1)
     if time == 0:
         return (steps == 0).astype(float)
-    weights: np.ndarray = np.exp(steps * np.log(time) - time - gammaln(steps + 1))
-    return weights
+    return np.exp(steps * np.log(time) - time - gammaln(steps + 1))
 
 
 def chebyshev_coefficients(lam: float, tol: float) -> np.ndarray:

@@ -89,8 +89,7 @@ class Unfold(torch.nn.Module):
         if given != (2, system.dtype, system.device) or Y.shape[0] != system.n_nodes:
             options = f"shape {tuple(Y.shape)}, {Y.dtype} on {Y.device}" if isinstance(Y, torch.Tensor) else f"type {type(Y)}"
             raise InputError(f"Y has {options}: pass ({system.n_nodes}, C), {system.dtype} on {system.device}.")
-        solved: torch.Tensor = Linear.apply(Y, self._solve, self._solve)
-        return solved
+        return Linear.apply(Y, self._solve, self._solve)
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self.system.solve(B, tol=self.tol)

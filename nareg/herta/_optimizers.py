@@ -123,8 +123,7 @@ def conjugate_gradients(
 
 def _together(*numbers: torch.Tensor) -> list[float]:
     """Numbers off their device, which is waited for once."""
-    values: list[float] = torch.stack([number.double() for number in numbers]).tolist()
-    return values
+    return torch.stack([number.double() for number in numbers]).tolist()
 
 
 def gradient_descent(

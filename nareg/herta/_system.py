@@ -222,8 +222,7 @@ class System:
     def product(self, P: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """``H P``, written to ``out``."""
         self.products += P.shape[1]
-        result: torch.Tensor = self._M.multiply_add(P, P, -self._strength, 1 + self._strength, out)
-        return result
+        return self._M.multiply_add(P, P, -self._strength, 1 + self._strength, out)
 
     def solve(self, B: torch.Tensor, *, tol: float, start: torch.Tensor | None = None) -> torch.Tensor:
         """``H^-1 B`` to an error of ``tol`` times the length of B, per column; ``start`` is a first guess."""
@@ -246,8 +245,7 @@ class System:
         if self._by_polynomial(tol):
             coefficients = series.chebyshev_coefficients(self._strength, tol)
             self.products += (coefficients.size - 1) * B.shape[1]
-            result: torch.Tensor = _operators.clenshaw(self._M, B, coefficients.tolist())
-            return result
+            return _operators.clenshaw(self._M, B, coefficients.tolist())
         if not bool(B.isfinite().all()):  # as Chebyshev's products do
             return torch.full_like(B, math.nan)
         if self.device.type == "cpu":

@@ -94,8 +94,7 @@ def _near_change(stamps: np.ndarray) -> np.ndarray:
     """Rows (R,) between 11 pm on a Saturday and 4 am on a Sunday: when clocks are changed."""
     hours = stamps.astype("datetime64[h]").astype(np.int64)
     of_week = (hours + 4 * 24 + 1) % (7 * 24)  # 1970 began on a Thursday
-    near: np.ndarray = of_week < 5
-    return near
+    return of_week < 5
 
 
 def _repeated(stamps: np.ndarray, series: np.ndarray) -> np.ndarray:

@@ -312,8 +312,7 @@ def _placeless(places: np.ndarray) -> np.ndarray:
     """Stations whose coordinates are codes: -999, -999 is nowhere on earth, and 0, 0 is at sea, far from all the others."""
     zero = (places == 0).all(axis=1)
     far = not zero.all() and not (np.abs(places[~zero]).max(axis=1) <= FAR).any()  # NaN is not near
-    placeless: np.ndarray = np.isin(places, SENTINELS).all(axis=1) | (zero & far)
-    return placeless
+    return np.isin(places, SENTINELS).all(axis=1) | (zero & far)
 
 
 def _first(words: Sequence[str], role: Sequence[str], table: Table) -> int | None:

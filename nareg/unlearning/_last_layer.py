@@ -125,8 +125,7 @@ class EmbeddingPerceptron(torch.nn.Module):
 
     def forward(self, Z: torch.Tensor) -> torch.Tensor:
         """(K, F) -> (K, C)."""
-        scores: torch.Tensor = self.layers(Z)
-        return scores
+        return self.layers(Z)
 
     def hidden_layer(self) -> HiddenLayer:
         """The hidden layer as it is, in float64."""
@@ -220,8 +219,7 @@ class LastLayer:
 
     def decision(self, Z: np.ndarray) -> np.ndarray:
         """Scores (K, C) of rows of the embedding; one column for two classes."""
-        scores: np.ndarray = self.layer.rows(Z) @ self.head.W
-        return scores
+        return self.layer.rows(Z) @ self.head.W
 
     def parameters(self) -> list[np.ndarray]:
         """Weights and biases of the hidden layer, and the last layer's weights."""

@@ -105,8 +105,7 @@ def logistic_scores(X: np.ndarray, positive: np.ndarray) -> np.ndarray:
         return float(share @ np.logaddexp(0, -margin) + penalized @ w**2 / 2), Z.T @ slope + penalized * w
 
     w = minimize(loss, np.zeros(Z.shape[1]), jac=True, method="L-BFGS-B").x
-    scores: np.ndarray = Z @ w
-    return scores
+    return Z @ w
 
 
 @dataclass(frozen=True)
@@ -196,8 +195,7 @@ class Student:
     def probabilities(self, X: np.ndarray | sp.csr_array) -> np.ndarray:
         """(K, C)."""
         W1, b1, W2, b2 = self.weights
-        values: np.ndarray = softmax(np.maximum(X @ W1 + b1, 0) @ W2 + b2, axis=1)
-        return values
+        return softmax(np.maximum(X @ W1 + b1, 0) @ W2 + b2, axis=1)
 
     def gradients(self, X: np.ndarray | sp.csr_array, targets: np.ndarray) -> list[np.ndarray]:
         """Gradients of the mean cross-entropy with soft targets (K, C)."""

@@ -146,5 +146,4 @@ def _trained(problem: ClassifierObjective, W: np.ndarray) -> np.ndarray:
 def _right(problem: ClassifierObjective, rows: np.ndarray, W: np.ndarray) -> np.ndarray:
     """Whether each row gets its class."""
     scores, Y = problem.S[rows] @ W, problem.Y[rows]
-    right: np.ndarray = (scores[:, 0] > 0) == (Y[:, 0] > 0) if W.shape[1] == 1 else scores.argmax(axis=1) == Y.argmax(axis=1)
-    return right
+    return (scores[:, 0] > 0) == (Y[:, 0] > 0) if W.shape[1] == 1 else scores.argmax(axis=1) == Y.argmax(axis=1)

@@ -140,8 +140,7 @@ class ModelScores:
     @property
     def probabilities(self) -> np.ndarray:
         """Softmax of the logits on the data before, (N, C)."""
-        values: np.ndarray = softmax(self.original, axis=1)
-        return values
+        return softmax(self.original, axis=1)
 
 
 @runtime_checkable

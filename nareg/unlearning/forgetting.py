@@ -168,8 +168,7 @@ class Forgetting(ABC, Generic[Answer]):
     def class_of(self, scores: np.ndarray) -> np.ndarray:
         """Class of every row of scores from :meth:`decision`."""
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        classes: np.ndarray = self.classes[best]
-        return classes
+        return self.classes[best]
 
     def _elsewhere(self, graph: GraphLike, features: ArrayLike | Sparse) -> Propagation:
         """The embedding of another graph, with the features of this one.

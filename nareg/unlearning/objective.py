@@ -195,8 +195,7 @@ def _norm(array: Any) -> float:
 
 def _back(W: Any) -> np.ndarray:
     """W as a NumPy array."""
-    array: np.ndarray = W if isinstance(W, np.ndarray) else W.cpu().numpy()
-    return array
+    return W if isinstance(W, np.ndarray) else W.cpu().numpy()
 
 
 def spectral_norm_bound(Z: np.ndarray) -> float:

@@ -54,8 +54,7 @@ class StoredSystem:
 
     def is_left(self, place: slice) -> np.ndarray:
         """Which of some nodes the iteration leaves."""
-        left: np.ndarray = np.abs(self.s[place]) < SMALLEST
-        return left
+        return np.abs(self.s[place]) < SMALLEST
 
 
 def system(graph: StoredGraph, weights: Any, data_weight: Any) -> StoredSystem:

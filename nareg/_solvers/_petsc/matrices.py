@@ -158,8 +158,7 @@ class DistributedSystem:
         """Of the columns, and of these over the diagonal, (2, T)."""
         scaled = rows * self.inverse_diagonal.array[:, None]
         squares = np.array([np.einsum("it,it->t", v, v) for v in (rows, scaled)])
-        norms: np.ndarray = np.sqrt(np.sum(load().comm.allgather(squares), axis=0))
-        return norms
+        return np.sqrt(np.sum(load().comm.allgather(squares), axis=0))
 
     @cached_property
     def _rounding(self) -> np.ndarray:

@@ -76,8 +76,7 @@ class PetscSystems(LevelSequence):
         shares = np.empty((self._comm.size, A.shape[1]))
         with together(self._comm):
             self._comm.Allgather(np.einsum("it,it->t", A, B), shares)
-        total: np.ndarray = shares.sum(axis=0)
-        return total
+        return shares.sum(axis=0)
 
     def derivative(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """``sum over columns d (a^T K(w) b) / dw``, which is ``a * (L W b) + b * (L W a)``."""

@@ -108,5 +108,4 @@ class ChangingMatrix:
 
 def dots(A: torch.Tensor, B: torch.Tensor) -> np.ndarray:
     """The inner product of every pair of columns, (T,)."""
-    out: np.ndarray = (A * B).sum(0).cpu().numpy()
-    return out
+    return (A * B).sum(0).cpu().numpy()

@@ -77,8 +77,7 @@ class TorchSystems(LevelSequence):
         for block in self._K.blocks(A.shape[1]):
             a, b = A[:, block], B[:, block]
             total += (a * torch.mm(L, W * b) + b * torch.mm(L, W * a)).sum(1)
-        out: np.ndarray = total.cpu().numpy()
-        return out
+        return total.cpu().numpy()
 
     def _run(self, rhs: torch.Tensor, x0: torch.Tensor | None, limit: int) -> Iterates:
         reached = self._K.run(rhs, x0, tol=self.tol, limit=limit, precondition=self._cycle)
@@ -138,8 +137,7 @@ class TorchEdges:
 
     def given_back(self, columns: torch.Tensor) -> np.ndarray:
         """The same in main memory, nodes in the order of the graph."""
-        array: np.ndarray = columns[self._back].cpu().numpy()
-        return array
+        return columns[self._back].cpu().numpy()
 
     def scaled(self, y: torch.Tensor) -> torch.Tensor:
         """``C y``."""
@@ -185,8 +183,7 @@ class TorchEdges:
         for block in self._K.blocks(A.shape[1]):
             a, u = A[:, block], U[:, block]
             edge += ((a[self._i] - a[self._j]) * (u[self._i] - u[self._j])).sum(1)
-        out: np.ndarray = torch.cat([(A * U).sum(1)[self._back], edge]).cpu().numpy()
-        return out
+        return torch.cat([(A * U).sum(1)[self._back], edge]).cpu().numpy()
 
     def _put(self, array: np.ndarray) -> torch.Tensor:
         return on_device(array, self._K.device)

@@ -193,8 +193,7 @@ class RowNewton:
     def _relative_length(self, D: np.ndarray) -> np.ndarray:
         """Length of every row of a step over that of the row."""
         shortest = 1e-6 * float(self.length.max(initial=0.0)) or 1.0
-        relative: np.ndarray = np.linalg.norm(D, axis=1) / np.maximum(self.length, shortest)
-        return relative
+        return np.linalg.norm(D, axis=1) / np.maximum(self.length, shortest)
 
     def _damp(self, rows: np.ndarray, least: float) -> None:
         self.damping[rows] = np.maximum(4 * self.damping[rows], least)

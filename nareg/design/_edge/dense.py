@@ -430,5 +430,4 @@ def design(
 
 def _moment(X: np.ndarray) -> np.ndarray:
     """``X X^T / T``."""
-    moment: np.ndarray = X @ X.T / X.shape[1]
-    return moment
+    return X @ X.T / X.shape[1]

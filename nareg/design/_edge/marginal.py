@@ -53,8 +53,7 @@ class Removed:
 
     def applied(self, P: np.ndarray, b: np.ndarray) -> np.ndarray:
         """``P_t b_t``, (p, N, t)."""
-        product: np.ndarray = P @ b + np.swapaxes(self.half, 1, 2) @ (self.half @ b)
-        return product
+        return P @ b + np.swapaxes(self.half, 1, 2) @ (self.half @ b)
 
 
 def batches(patterns: Sequence[tuple[np.ndarray, np.ndarray, float]], c: np.ndarray) -> tuple[GapBatch, ...]:
@@ -104,8 +103,7 @@ class EqualGaps:
         if self.b.shape[1] <= self.b.shape[0]:
             return self.b
         left, singular, _ = np.linalg.svd(self.b, full_matrices=False)
-        columns: np.ndarray = left * singular
-        return columns
+        return left * singular
 
 
 def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[EqualGaps]:

@@ -241,5 +241,4 @@ def _signal_columns(signals: Any, second_moment: Any, n: int) -> np.ndarray:
 def _root(covariance: np.ndarray) -> np.ndarray:
     """A square matrix F with ``F F^T`` the covariance."""
     values, vectors = np.linalg.eigh(covariance)
-    root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root
+    return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -77,8 +77,7 @@ class Elimination:
         """Entries of the inverse on the pattern of L."""
         from nareg.design._risk import kernels  # numba: imported when first needed
 
-        inverse: np.ndarray = kernels.selected_inverse(self.indptr, self.indices, data)
-        return inverse
+        return kernels.selected_inverse(self.indptr, self.indices, data)
 
     def inverse_entries(self, data: np.ndarray) -> np.ndarray:
         """Entries of the inverse: N diagonal ones, then those at ``(i, j)``."""
@@ -165,8 +164,7 @@ class EdgeLikelihood(ColumnRisk):
         unit, span = float(identity @ moments) / n, float(self.base.L.diagonal().max()) * 2
 
         def unknowns(logs: np.ndarray) -> np.ndarray:
-            u: np.ndarray = (np.exp(logs[1]) / span * self.laplacian + np.exp(logs[0]) * identity) / unit
-            return u
+            return (np.exp(logs[1]) / span * self.laplacian + np.exp(logs[0]) * identity) / unit
 
         def fitted(logs: np.ndarray) -> tuple[float, np.ndarray]:
             u = unknowns(logs)

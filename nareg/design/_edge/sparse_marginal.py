@@ -46,8 +46,7 @@ class Anderson:
         images = np.array(self.images)
         residuals = (images - np.array(self.points)) * self.root
         shares = np.linalg.lstsq(np.diff(residuals, axis=0).T, residuals[-1], rcond=1e-8)[0]
-        mixed: np.ndarray = image - shares @ np.diff(images, axis=0)
-        return mixed
+        return image - shares @ np.diff(images, axis=0)
 
     def restart(self) -> np.ndarray:
         """Forget all points, where the last mixture was no better: the last image."""
@@ -229,8 +228,7 @@ class SparseMarginal:
             means[e.order] = m
 
             def inverses(data: np.ndarray = data) -> np.ndarray:
-                entries: np.ndarray = kernels.selected_inverse_many(e.indptr, e.indices, data)[e.positions]
-                return entries
+                return kernels.selected_inverse_many(e.indptr, e.indices, data)[e.positions]
 
             yield batch, np.log(data[e.indptr[:-1]]).sum(axis=0), means, inverses
 

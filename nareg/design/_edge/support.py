@@ -148,8 +148,7 @@ class SharedSupport(Support):
         return (np.arange(self.size) < self.n_groups).astype(float)
 
     def numbers(self, u: np.ndarray) -> np.ndarray:
-        each: np.ndarray = self.Z @ u
-        return each
+        return self.Z @ u
 
     def entries(self, u: np.ndarray) -> np.ndarray:
         return super().entries(self.numbers(u))
@@ -160,8 +159,7 @@ class SharedSupport(Support):
         return np.atleast_1d(v)
 
     def reduce(self, each: np.ndarray) -> np.ndarray:
-        reduced: np.ndarray = self.Z.T @ each
-        return reduced
+        return self.Z.T @ each
 
     def products(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         return self.reduced_products(super().products(*pairs))
@@ -192,8 +190,7 @@ class SharedSupport(Support):
 
     def _of_single(self, each: np.ndarray) -> np.ndarray:
         """``sum_k z_k^2 each_k``."""
-        diagonal: np.ndarray = self.Z.multiply(self.Z).T @ each
-        return diagonal
+        return self.Z.multiply(self.Z).T @ each
 
     def _of_several(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Unknowns that several nodes or edges share: which, and their factors as a column."""

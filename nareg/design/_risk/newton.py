@@ -79,8 +79,7 @@ class Limits:
 
     def free(self, u: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Unknowns that are not pushed against a bound."""
-        free: np.ndarray = ~(((u <= self.low) & (gradient > 0)) | ((u >= self.high) & (gradient < 0)))
-        return free
+        return ~(((u <= self.low) & (gradient > 0)) | ((u >= self.high) & (gradient < 0)))
 
 
 def newton(

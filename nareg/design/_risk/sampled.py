@@ -152,8 +152,7 @@ class ScipySystems(ScipyColumns, SystemSequence):
     def derivative(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         # dS_ij = L_ij (dw_i w_j + w_i dw_j)
         pairs = pair_products(self.L, A, B)
-        out: np.ndarray = sp.csr_array((pairs * self.L.data, self.L.indices, self.L.indptr), self.L.shape) @ self._w
-        return out
+        return sp.csr_array((pairs * self.L.data, self.L.indices, self.L.indptr), self.L.shape) @ self._w
 
 
 def node_systems(backend: SolverBackend, base: Penalty, c: np.ndarray, *, mesh_like: bool, tol: float) -> NodeSystems:

@@ -103,8 +103,7 @@ def sparse_problem(base: Penalty, *, signals: Any, noise: Any, data_weight: Any,
 def principal_direction(A: np.ndarray) -> np.ndarray:
     """Leading eigenvector of ``A A^T``, from the smaller of the two Gram matrices."""
     if A.shape[1] >= len(A):
-        u: np.ndarray = np.linalg.eigh(A @ A.T)[1][:, -1]
-        return u
+        return np.linalg.eigh(A @ A.T)[1][:, -1]
     u = A @ np.linalg.eigh(A.T @ A)[1][:, -1]
     return u / max(float(np.linalg.norm(u)), 1e-300)
 

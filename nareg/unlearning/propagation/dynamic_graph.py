@@ -191,5 +191,4 @@ def extended(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         whole = np.empty((total + int(SPARE * total) + 1, *array.shape[1:]), dtype=array.dtype)
         whole[:n_rows] = array
     whole[n_rows:total] = rows
-    result: np.ndarray = whole[:total]
-    return result
+    return whole[:total]

@@ -66,8 +66,7 @@ class Propagation(Embedding):
 
     def trains(self, nodes: np.ndarray) -> np.ndarray:
         """Whether these are training nodes."""
-        trains: np.ndarray = self._row[nodes] < self._n_train
-        return trains
+        return self._row[nodes] < self._n_train
 
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
         """``S, s``: embedding rows of the training nodes are ``s S``. A view: to be used before the next change."""
@@ -249,13 +248,11 @@ class EdgeFactors:
 
     def apply(self, W: np.ndarray) -> np.ndarray:
         """``(Z' - Z) W`` at ``nodes``: how scores change, for ``2 (L + 1)`` products with W."""
-        product: np.ndarray = self.left @ (self.right @ W)
-        return product
+        return self.left @ (self.right @ W)
 
     def transposed_apply(self, R: np.ndarray) -> np.ndarray:
         """``(Z' - Z)^T R`` for rows of R at ``nodes``: how gradients ``Z^T l'(Z W)`` change, beside what R itself does."""
-        product: np.ndarray = self.right.T @ (self.left.T @ R)
-        return product
+        return self.right.T @ (self.left.T @ R)
 
 
 def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:

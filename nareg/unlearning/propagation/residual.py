@@ -52,8 +52,7 @@ class ApproximatePropagation(Embedding):
     def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
         """A new array with rows of Z_hat."""
         total = sum(w * q[nodes] for w, q in zip(self.weights, self._reserves, strict=True) if w)
-        scaled: np.ndarray = np.asarray(total) / np.sqrt(self._degrees[nodes])[:, None]
-        return scaled
+        return np.asarray(total) / np.sqrt(self._degrees[nodes])[:, None]
 
     def trains(self, nodes: np.ndarray) -> np.ndarray:
         """Whether these are training nodes."""
@@ -170,5 +169,4 @@ class ApproximatePropagation(Embedding):
     def column_errors(self) -> np.ndarray:
         """(F,) bounds of the columns of ``|Z - Z_hat|`` summed: ``A D^-1`` keeps sums, and degrees are at least one."""
         sums = np.cumsum([np.abs(r).sum(0) for r in self.residues], axis=0)
-        bounds: np.ndarray = np.abs(self.weights) @ sums + float(self._rounding.bound(self._degrees).sum())
-        return bounds
+        return np.abs(self.weights) @ sums + float(self._rounding.bound(self._degrees).sum())

@@ -77,11 +77,9 @@ class Rounding:
 
     def bound(self, degrees: np.ndarray) -> np.ndarray:
         """The bound for an entry in the rows of nodes with these degrees."""
-        bounds: np.ndarray = self._order * SHARE * self.peak * self.ratio * np.sqrt(degrees)
-        return bounds
+        return self._order * SHARE * self.peak * self.ratio * np.sqrt(degrees)
 
 
 def largest_of(features: np.ndarray) -> np.ndarray:
     """Size of the largest feature of each node."""
-    largest: np.ndarray = np.maximum(features.max(axis=1, initial=0), -features.min(axis=1, initial=0))
-    return largest
+    return np.maximum(features.max(axis=1, initial=0), -features.min(axis=1, initial=0))

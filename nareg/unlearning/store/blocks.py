@@ -118,8 +118,7 @@ def _level(graph: LiveGraph, degrees: np.ndarray, below: np.ndarray, level: int)
 
 
 def _scale(degrees: np.ndarray, level: int) -> np.ndarray:
-    scale: np.ndarray = degrees**-0.5 if level == 1 else 1 / degrees
-    return scale
+    return degrees**-0.5 if level == 1 else 1 / degrees
 
 
 def _read(table: Table, n: int, block: slice) -> np.ndarray:

@@ -79,14 +79,12 @@ def _homes(codes: np.ndarray, count: int) -> np.ndarray:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         code = (code ^ code >> np.uint64(shift)) * np.uint64(factor)
     code ^= code >> np.uint64(31)
-    homes: np.ndarray = ((code >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
-    return homes
+    return ((code >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
 
 
 def _codes(pairs: np.ndarray) -> np.ndarray:
     """One number per edge, never zero."""
-    codes: np.ndarray = pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64) & 0xFFFFFFFF
-    return codes
+    return pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64) & 0xFFFFFFFF
 
 
 def _pairs(codes: np.ndarray) -> np.ndarray:

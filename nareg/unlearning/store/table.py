@@ -300,8 +300,7 @@ def checksums(data: np.ndarray, blocks: np.ndarray, block_bytes: int) -> np.ndar
 
 def _mixed(word: np.ndarray) -> np.ndarray:
     word = word * _FACTOR
-    mixed: np.ndarray = word ^ (word >> _HALF)
-    return mixed
+    return word ^ (word >> _HALF)
 
 
 @functools.partial(parallel, size=lambda words, blocks, per_block, sums: blocks.size * per_block)
