@@ -9,7 +9,7 @@ factor would not fit, CG goes on.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -96,13 +96,11 @@ class SystemSequence:
         return solution.x
 
     def _run(self, rhs: np.ndarray, x0: np.ndarray | None, precondition: cg.Preconditioner | None, limit: int) -> Iterates:
-        assert self._K is not None
         solution = cg.solve_in_order(self._K, rhs, tol=self.tol, max_iterations=limit, x0=x0, precondition=precondition)
         self.iterations += solution.iterations * rhs.shape[1]
         return solution
 
     def _factorize(self) -> None:
-        assert self._K is not None
         factor = factorize(self._K, definite=False)
         if factor is None:
             raise SolverError("C + S became singular in float64 during the design: pass a smaller upper bound.")
@@ -114,14 +112,6 @@ class SystemSequence:
 WORN, MORE = 2, 5
 #: Iterations of new levels; beyond, the solve has failed.
 LEVELS_ITERATIONS = 500
-
-
-class Ended(Protocol):
-    """Where iterations ended."""
-
-    x: Any
-    iterations: int
-    status: Status
 
 
 class LevelSequence(ABC):
@@ -152,7 +142,7 @@ class LevelSequence(ABC):
         self._usual = 0
 
     @abstractmethod
-    def _run(self, rhs: Any, x0: Any, limit: int) -> Ended:
+    def _run(self, rhs: Any, x0: Any, limit: int) -> Iterates:
         """CG with the levels, if there are any, else by Jacobi."""
 
     @abstractmethod
@@ -185,7 +175,7 @@ class LevelSequence(ABC):
             raise SolverError(unsolved(self.tol, reached.status))
         return reached.x
 
-    def _with_new_levels(self, rhs: Any, x0: Any) -> Ended:
+    def _with_new_levels(self, rhs: Any, x0: Any) -> Iterates:
         self._make_levels()
         self._levels = self._fresh = True
         self.factorizations += 1

@@ -139,7 +139,6 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
     if n <= DENSE_NODES or X is None or data["second_moment"] is not None or noise is None or np.ndim(noise) > 1:
         return None
     task = sparse_problem(base, signals=X, noise=noise, data_weight=data["data_weight"], needs="relaxation")
-    assert task.Sigma is not None
     white_noise = task.c * task.Sigma
     remedy = None
     if np.ptp(white_noise) > 1e-12 * white_noise.max():

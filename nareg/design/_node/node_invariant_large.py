@@ -88,7 +88,6 @@ def node_invariant_large(
     Z = np.zeros((n, 0)) if rule == "discrepancy" else probes(base.L, n_probes, rng)
     risk, columns = _criterion(base, rule, data, variance, c, Z)
     if rule == "discrepancy":
-        assert variance is not None
         w, objective = _discrepancy(risk, columns, float(c @ variance), float(np.sqrt(high[0])))
     else:
         w, objective = _smallest(risk, columns, low, high)

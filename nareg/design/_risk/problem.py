@@ -183,7 +183,6 @@ class DesignProblem(SignalProblem):
         """
         if (self.c <= 0).any():
             return lambda s: self.mse(s * direction)
-        assert self.Sigma is not None
         half = np.sqrt(self.c)
         scaled = direction / half
         lam, Q = eigh((scaled[:, None] * self.L) * scaled)

@@ -56,7 +56,6 @@ class SparseProblem(SignalProblem):
 
     @property
     def published_strength(self) -> float:
-        assert self.Sigma is not None
         self.refuse_extreme("this")
         snr = self.white_power / float(self.c @ self.Sigma)
         factored = self.mesh_like or self.n_nodes <= FACTOR_ANY
