@@ -165,16 +165,7 @@ def from_edge_index(edge_index: Any, n_nodes: int | None, edge_weight: Any) -> s
     """Adjacency of an ``edge_index`` with both directions of every edge."""
     if n_nodes is not None:
         n_nodes = checks.integer("n_nodes", n_nodes, low=1)
-    index, n = sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
-    if n == 0:
+    matrix = sparse_checks.edge_list(as_numpy(edge_index), n_nodes, edge_weight)
+    if matrix.shape[0] == 0:
         raise InputError("edge_index is empty: pass n_nodes.")
-    if edge_weight is None:
-        weights = np.ones(index.shape[1])
-    else:
-        weights = checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
-        if weights.shape[0] != index.shape[1]:
-            raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges: pass one per edge.")
-    ranks = index[0] * n + index[1]
-    if np.unique(ranks).size != ranks.size:
-        raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
-    return sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
+    return matrix

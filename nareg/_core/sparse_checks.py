@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.arrays import as_numpy
 from nareg.errors import InputError
 
 #: Arrays of SciPy's formats, by the names under which ``save_npz`` stores them.
@@ -89,6 +91,20 @@ def edge_index(value: Any, n_nodes: int | None) -> tuple[np.ndarray, int]:
         remedy = "number the nodes 0, 1, 2 ... with numpy.unique(edge_index, return_inverse=True)"
         checks.memory(f"a graph with a node of number {high}", 16.0 * n, alternative=remedy)
     return index.astype(np.int64), n
+
+
+def edge_list(edges: Any, n_nodes: int | None, weight: Any) -> sp.csr_array:
+    """The matrix of a checked ``edge_index`` without duplicates, and ``edge_weight``, where it is not None."""
+    index, n = edge_index(edges, n_nodes)
+    weights = np.ones(index.shape[1])
+    if weight is not None:
+        weights = checks.floats("edge_weight", as_numpy(weight), ndim=(1,)).astype(np.float64)
+        if weights.size != index.shape[1]:
+            raise InputError(f"edge_weight has {weights.size} entries for {index.shape[1]} edges: pass one per edge.")
+    matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
+    if matrix.nnz != index.shape[1]:
+        raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
+    return matrix
 
 
 def _integers(name: str, array: Any) -> str | None:

@@ -172,6 +172,7 @@ def _scaled(system: FilterSystem) -> _Scaled:
 def _without_subtraction(scaled: _Scaled) -> tuple[Solve | None, str]:
     """The factor that is right whatever the condition number, unless it takes too much work."""
     from nareg._solvers import twofold
+    from nareg._solvers.approximate_cholesky import substitute
 
     P = scaled.P
     off = sp.csc_matrix(abs(P - sp.diags_array(P.diagonal())))
@@ -188,7 +189,7 @@ def _without_subtraction(scaled: _Scaled) -> tuple[Solve | None, str]:
 
     def apply_inverse(R: np.ndarray) -> np.ndarray:
         B = np.ascontiguousarray(R[order])
-        twofold.substitute(*factor, B)
+        substitute(*factor, B)
         out = np.empty_like(B)
         out[order] = B
         return out

@@ -113,22 +113,6 @@ def eliminate(indptr, indices, data, excess, counts, parent):  # type: ignore[no
 
 
 @serial
-def substitute(start, rows, values, pivots, B):  # type: ignore[no-untyped-def]
-    """Solve with the factor, in place, for (N, T)."""
-    n, t_end = B.shape
-    for k in range(n):
-        for q in range(start[k], start[k + 1]):
-            for t in range(t_end):
-                B[rows[q], t] += values[q] * B[k, t]
-    for k in range(n - 1, -1, -1):
-        for t in range(t_end):
-            B[k, t] /= pivots[k]
-        for q in range(start[k], start[k + 1]):
-            for t in range(t_end):
-                B[k, t] += values[q] * B[rows[q], t]
-
-
-@serial
 def two_sum(a, b):  # type: ignore[no-untyped-def]
     """``a + b`` as a rounded sum and its error (Knuth)."""
     s = a + b

@@ -53,14 +53,14 @@ class atomic_write:
             clear_drafts(self._target)
             self._draft, self._handle = _open_draft(self._target)
         except OSError as error:
-            raise self._refusal(error) from None
+            raise refusal(self.path, error) from None
         return self._handle
 
     def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, _: object) -> None:
         if self._process != process():  # the draft is the other process's
             self._handle.close()
             if kind is None:
-                raise self._refusal(OSError("another process began to write it, of which this is a fork"))
+                raise refusal(self.path, OSError("another process began to write it, of which this is a fork"))
             return
         try:
             if kind is None:
@@ -74,16 +74,18 @@ class atomic_write:
             if kind is None and fcntl is None:  # a system that renames no open files
                 os.replace(self._draft, self._target)
         except OSError as error:
-            raise self._refusal(error) from None
+            raise refusal(self.path, error) from None
         finally:
             with suppress(OSError):  # closing writes what is still buffered
                 self._handle.close()
             self._draft.unlink(missing_ok=True)
         if isinstance(raised, OSError):  # a full disk may show during the write
-            raise self._refusal(raised) from None
+            raise refusal(self.path, raised) from None
 
-    def _refusal(self, error: OSError) -> InputError:
-        return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")
+
+def refusal(path: Path, error: OSError) -> InputError:
+    """Of a path that cannot be written."""
+    return InputError(f"{path} cannot be written ({error.strerror or error}): choose another path.")
 
 
 def resolved(path: Path) -> Path:

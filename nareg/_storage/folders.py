@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nareg._core.process import only_here, process
-from nareg._storage.files import BINARY, DRAFT, own_file, resolved, stem
+from nareg._storage.files import BINARY, DRAFT, own_file, refusal, resolved, stem
 from nareg.errors import InputError
 
 try:
@@ -53,13 +53,13 @@ class atomic_folder:
                 self._draft.mkdir()
                 self._lock = _locked(self._draft)
         except OSError as error:
-            raise self._refusal(error) from None
+            raise refusal(self.path, error) from None
         return self._draft
 
     def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, _: object) -> None:
         if self._process != process():  # the draft is the other process's
             if kind is None:
-                raise self._refusal(OSError("another process began to write it, of which this is a fork"))
+                raise refusal(self.path, OSError("another process began to write it, of which this is a fork"))
             return
         try:
             if kind is None:
@@ -67,13 +67,13 @@ class atomic_folder:
                     _sync(file)
                 self._replace()
         except OSError as error:
-            raise self._refusal(error) from None
+            raise refusal(self.path, error) from None
         finally:
             if self._lock is not None:
                 self._lock.close()
             shutil.rmtree(self._draft, ignore_errors=True)
         if isinstance(raised, OSError):  # a full disk may show during the write
-            raise self._refusal(raised) from None
+            raise refusal(self.path, raised) from None
 
     def _replace(self) -> None:
         old = None
@@ -98,9 +98,6 @@ class atomic_folder:
     def _refuse_other(self) -> None:
         if self._target.exists() and not (self._target / self._mark).is_file():
             raise InputError(f"{self.path} exists and is not a folder with {self._mark}: name another path.")
-
-    def _refusal(self, error: OSError) -> InputError:
-        return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")
 
 
 def whole_folder(path: str | os.PathLike[str]) -> Path:

@@ -19,7 +19,7 @@ from nareg.cleaning._limits import own_estimates
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, SpaceTimeMethod
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._plan import LEFT_OUT, Effort, plan
-from nareg.cleaning._steps import FITTED, Compared, choose, compare, estimate, frame, rule_notes, screen, sensor_errors
+from nareg.cleaning._steps import FITTED, choose, compare, estimate, frame, rule_notes, screen, sensor_errors
 from nareg.cleaning._words import number, plural
 from nareg.io import Recipe
 from nareg.progress import Progress, ProgressCallback
@@ -185,7 +185,9 @@ def _run(job: Job) -> Cleaned:
         own.stretch = stretch
     x, std, replaced = estimate(job, compared, method, list(errors.index))
     resting = intermittent(compared.good.T)
-    final, std = _possible(job, compared, x, std, resting)
+    job.note(RESTING if resting else None)
+    good, ends = compared.good, compared.ends
+    final = np.where(own_estimates(good, ends), good, ends.clip(x))  # at rest readings as they are
     drift, said = sensor_errors(compared.quality, corrected, network.readings.values)
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))
@@ -212,13 +214,6 @@ def _run(job: Job) -> Cleaned:
     marks.append(perf_counter())
     timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}
     return replace(result, reading_error=reading_error, clean_error=clean_error, timings=timings)
-
-
-def _possible(job: Job, compared: Compared, x: np.ndarray, std: np.ndarray, resting: bool) -> tuple[np.ndarray, np.ndarray]:
-    """What the quantity can be: estimates inside the bounds, and readings at rest as they are."""
-    good, ends = compared.good, compared.ends
-    job.note(RESTING if resting else None)
-    return np.where(own_estimates(good, ends), good, ends.clip(x)), std
 
 
 def _reasons(

@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 import typer
 from rich.markup import escape
 
+from nareg._core import checks
 from nareg._storage.folders import is_folder
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import (
@@ -41,28 +41,13 @@ if TYPE_CHECKING:
     from nareg.io import Readings
 
 
-class BackendOption(StrEnum):
-    """The library that solves."""
-
-    auto = "auto"
-    scipy = "scipy"
-    torch = "torch"
-    petsc = "petsc"
-
-
-class PartitionOption(StrEnum):
-    """How a graph's folder is spread over ranks."""
-
-    none = "none"
-    ptscotch = "ptscotch"
-    parmetis = "parmetis"
-
-
+Backend = Literal["auto", "scipy", "torch", "petsc"]
+Partition = Literal["none", "ptscotch", "parmetis"]
 BackendChoice = Annotated[
-    BackendOption, typer.Option("--backend", help="Library that solves; petsc also under mpiexec, on all ranks together.")
+    Backend, typer.Option("--backend", help="Library that solves; petsc also under mpiexec, on all ranks together.")
 ]
 PartitionChoice = Annotated[
-    PartitionOption,
+    Partition,
     typer.Option("--partition", help="With --backend petsc and a .graph folder: move nodes for fewer edges between ranks."),
 ]
 
@@ -87,11 +72,11 @@ def one_speaks(backend: str) -> Iterator[bool]:
         raise ended
 
 
-def checking(backend: BackendOption) -> AbstractContextManager[object]:
+def checking(backend: Backend) -> AbstractContextManager[object]:
     """Where files are read and checked: what fails on one rank fails on all."""
     from nareg._solvers import backends
 
-    return backends.checking(backend.value)
+    return backends.checking(backend)
 
 
 class _Data(NamedTuple):
@@ -160,7 +145,7 @@ class FilterInputs:
         if settings.get("mean"):
             mean = np.array(settings["mean"])[:, None]
         else:
-            how = Center(settings.get("center", Center.overall if center is None else center))
+            how = checks.choice("center", settings.get("center", center or "global"), get_args(Center))
             mean = inputs.mean(np.where(observed, table.values, np.nan), how)
         return _Data(graph, names, table, filter_weights, data_weight, mean)
 
@@ -170,8 +155,8 @@ def denoise(
     files: FilterInputs,
     columns: Columns,
     out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
-    backend: BackendChoice = BackendOption.auto,
-    partition: PartitionChoice = PartitionOption.none,
+    backend: BackendChoice = "auto",
+    partition: PartitionChoice = "none",
 ) -> None:
     """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`.
 
@@ -194,7 +179,7 @@ def interpolate(
     files: FilterInputs,
     columns: Columns,
     out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
-    backend: BackendChoice = BackendOption.auto,
+    backend: BackendChoice = "auto",
 ) -> None:
     """Denoise readings and fill in the missing ones."""
     with one_speaks(backend) as first:
@@ -203,7 +188,7 @@ def interpolate(
         _apply(data, out, backend, first, fill=True)
 
 
-def _apply(data: _Data, out: Path, backend: BackendOption, writes: bool, *, fill: bool) -> None:
+def _apply(data: _Data, out: Path, backend: Backend, writes: bool, *, fill: bool) -> None:
     """Filter, and write what came out; with several ranks only the first ``writes``."""
     from nareg import filters, io
 
@@ -213,12 +198,12 @@ def _apply(data: _Data, out: Path, backend: BackendOption, writes: bool, *, fill
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             solution = filters.interpolate(
-                data.graph, data.weights, centered, observed, data_weight=data.data_weight, backend=backend.value
+                data.graph, data.weights, centered, observed, data_weight=data.data_weight, backend=backend
             )
         for warning in caught:
             _warn(warning, data.names)
     else:
-        solution = filters.denoise(data.graph, data.weights, centered, data_weight=data.data_weight, backend=backend.value)
+        solution = filters.denoise(data.graph, data.weights, centered, data_weight=data.data_weight, backend=backend)
     filled = f", {int((~observed).sum())} missing readings filled in" if fill else ""
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
     console.print(escape(outcome), soft_wrap=True)
@@ -249,7 +234,7 @@ def are_on_disk(graph: Path, signals: Path) -> bool:
     return is_folder(graph) and signals.suffix.lower() == ".npy"
 
 
-def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backend: str, partition: str) -> None:
+def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backend: str, partition: Partition) -> None:
     """Denoise signals, (nodes, signals), as they are: no mean is removed; with PETSc by all ranks."""
     from nareg import filters
     from nareg._solvers.backends import Disk, Petsc
@@ -263,7 +248,7 @@ def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backen
         def show(report: Progress) -> None:
             bar.update(line, completed=report.step, description=f"solving, residual {report.values['residual']:.1e}")
 
-        options = Petsc(partition) if backend == "petsc" else Disk()  # type: ignore[arg-type]
+        options = Petsc(partition) if backend == "petsc" else Disk()
         solution = filters.denoise(graph, weights, signals, out=out, backend=options, progress=show)
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}"
     console.print(escape(outcome), soft_wrap=True)

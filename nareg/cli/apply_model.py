@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from nareg.cli import inputs
-from nareg.cli.inputs import Columns, Strict, errors, grouped, print_line, stage_bar
+from nareg.cli.inputs import Columns, Strict, grouped, print_line, print_notes, stage_bar
 from nareg.cli.judging import Judging
 
 
@@ -57,8 +56,7 @@ def apply(
                 raise
             applied = run(recipe=replace(recipe, value=own[0]))
         applied.append(folder)
-    for note in applied.notes:
-        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    print_notes(applied.notes)
     for word, suspects in (("suspect", applied.suspects), ("dismissed", applied.dismissed)):
         for suspect in events(suspects):
             print_line(f"{word} {suspect.name}, {suspect.kind}: {suspect.evidence}")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import typer
@@ -27,50 +26,6 @@ if TYPE_CHECKING:
 Tables = tuple["Path | list[Path]", "Path | None"]
 
 
-class FormatOption(StrEnum):
-    """Formats of the tables."""
-
-    csv = "csv"
-    parquet = "parquet"
-    netcdf = "netcdf"
-
-
-class TransformOption(StrEnum):
-    """Transforms of the readings before the fit."""
-
-    auto = "auto"
-    none = "none"
-    sqrt = "sqrt"
-    log = "log"
-
-
-class KindOption(StrEnum):
-    """Kinds of quantities."""
-
-    auto = "auto"
-    number = "number"
-    direction = "direction"
-
-
-class EffortOption(StrEnum):
-    """How much is tried."""
-
-    normal = "normal"
-    fast = "fast"
-    thorough = "thorough"
-
-
-class DynamicsOption(StrEnum):
-    """Kinds of dynamics."""
-
-    auto = "auto"
-    scalar = "scalar"
-    diagonal = "diagonal"
-    modes = "modes"
-    graph = "graph"
-    full = "full"
-
-
 @dataclass(frozen=True)
 class CleanOptions:
     """What is known of the readings, and how the model is chosen."""
@@ -82,8 +37,9 @@ class CleanOptions:
     ] = None
     upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity.")] = None
     kind: Annotated[
-        KindOption, typer.Option(help="What the quantity is; directions, in degrees, are cleaned around the circle.")
-    ] = KindOption.auto
+        Literal["auto", "number", "direction"],
+        typer.Option(help="What the quantity is; directions, in degrees, are cleaned around the circle."),
+    ] = "auto"
     speed: Annotated[
         str | None, typer.Option(help="Column of the wind's speed: directions are cleaned as vectors of that length.")
     ] = None
@@ -94,11 +50,13 @@ class CleanOptions:
         str | None, typer.Option(help="Known noise standard deviation: a number, or a CSV with columns station, std.")
     ] = None
     transform: Annotated[
-        TransformOption, typer.Option(help="Transform applied to the readings before the fit; auto compares all.")
-    ] = TransformOption.auto
+        Literal["auto", "none", "sqrt", "log"],
+        typer.Option(help="Transform applied to the readings before the fit; auto compares all."),
+    ] = "auto"
     dynamics: Annotated[
-        DynamicsOption, typer.Option(help="Dynamics of the model; auto chooses by the error at hidden readings.")
-    ] = DynamicsOption.auto
+        Literal["auto", "scalar", "diagonal", "modes", "graph", "full"],
+        typer.Option(help="Dynamics of the model; auto chooses by the error at hidden readings."),
+    ] = "auto"
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7
     hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08
     correct: Annotated[
@@ -106,11 +64,11 @@ class CleanOptions:
         typer.Option(help="Use the corrected readings of sensors that drift or have a wrong unit. Default: as a recipe says."),
     ] = None
     effort: Annotated[
-        EffortOption,
+        Literal["normal", "fast", "thorough"],
         typer.Option(
             help="fast: the best of three quick methods, no model, no checks; thorough: all checks above 500 stations."
         ),
-    ] = EffortOption.normal
+    ] = "normal"
     seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0
 
     @property
@@ -130,15 +88,15 @@ class CleanOptions:
             noise_line(variance, "given")
         return CleanSettings(
             noise=variance,
-            transform=None if self.transform is TransformOption.none else self.transform.value,
-            dynamics=self.dynamics.value,
+            transform=None if self.transform == "none" else self.transform,
+            dynamics=self.dynamics,
             hidden=self.hidden,
             unit=network.readings.unit if self.unit is None else self.unit,
             bounds=(self.lower, self.upper),
-            kind=self.kind.value,
+            kind=self.kind,
             rng=np.random.default_rng(self.seed),
             quality=replace(rules, correct=rules.correct if self.correct is None else self.correct),
-            effort=self.effort.value,
+            effort=self.effort,
         )
 
 
@@ -160,8 +118,9 @@ def clean(
     ] = None,
     out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
     form: Annotated[
-        FormatOption, typer.Option("--format", help="Format of the tables. netcdf is one file, clean.nc.")
-    ] = FormatOption.csv,
+        Literal["csv", "parquet", "netcdf"],
+        typer.Option("--format", help="Format of the tables. netcdf is one file, clean.nc."),
+    ] = "csv",
     *,
     options: CleanOptions,
     columns: Columns,
@@ -189,11 +148,11 @@ def clean(
         return read_one(replace(recipe, quality=None))  # the tables are the same, whatever is no fault
 
     def clean_one(recipe: Recipe, folder: Path) -> Cleaned:
-        return _clean_one(tables, partial(read, recipe), recipe, folder, form.value, options, given, strict)
+        return _clean_one(tables, partial(read, recipe), recipe, folder, form, options, given, strict)
 
     if len(recipes) > 1:
         recipes = own_dismissals(read, recipes)
-        if _clean_each(recipes, out, form.value, clean_one, given):
+        if _clean_each(recipes, out, form, clean_one, given):
             raise typer.Exit(2)
         return
     try:
@@ -207,7 +166,7 @@ def clean(
             soft_wrap=True,
         )
         recipes = own_dismissals(read, [replace(recipes[0], value=name) for name in error.names])
-        if _clean_each(recipes, out, form.value, clean_one, given) == len(recipes):
+        if _clean_each(recipes, out, form, clean_one, given) == len(recipes):
             raise typer.Exit(2) from None
 
 
@@ -248,8 +207,7 @@ def _clean_one(
     written: list[str] = []
     try:
         network = read()
-        for note in network.notes:
-            errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+        inputs.print_notes(network.notes)
         settings = options.settings(network, recipe)
         if options.speed is not None and cleaning.directions(network, settings.kind, settings.unit):
             speeds = cleaning.read_known(tables[0], network.readings.names, strict, replace(recipe, value=options.speed))
@@ -264,8 +222,7 @@ def _clean_one(
         complete = f"these files in {out} are complete: {', '.join(written)}" if written else "nothing was written"
         errors.print(f"interrupted: {escape(complete)}", soft_wrap=True)
         raise typer.Exit(130) from None
-    for note in cleaned.notes[len(network.notes) :]:
-        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    inputs.print_notes(cleaned.notes[len(network.notes) :])
     for name, text in cleaned.reasons:
         console.print(f"[bold]{escape(name)}:[/] {escape(text)}", soft_wrap=True, highlight=False)
     if len(cleaned.errors):

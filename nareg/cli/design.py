@@ -6,10 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -20,7 +19,6 @@ from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import (
     NEIGHBORS,
-    Center,
     Centering,
     Columns,
     Neighbors,
@@ -37,29 +35,15 @@ from nareg.errors import InputError
 TARGET = 1e-4
 
 
-class DesignMethod(StrEnum):
-    """Designs that the command line offers."""
-
-    blind = "blind"
-    exact = "exact"
-    edge = "edge"
-    relaxation = "relaxation"
-    prony = "prony"
-    minmax = "minmax"
-    gcv = "gcv"
-    sure = "sure"
-    oracle = "oracle"
-    chen_liu = "chen-liu"
-
-
 @grouped
 def design(
     stations: StationsFile,
     readings: ReadingsFile,
     out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (all of it).")] = Path("design.npz"),
     method: Annotated[
-        DesignMethod, typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history.")
-    ] = DesignMethod.blind,
+        Literal["blind", "exact", "edge", "relaxation", "prony", "minmax", "gcv", "sure", "oracle", "chen-liu"],
+        typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history."),
+    ] = "blind",
     noise: Annotated[
         str | None, typer.Option(help="Noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
@@ -72,7 +56,7 @@ def design(
         typer.Option("--noise-weighted", help="Weight each station's readings by 1 / variance (unequal sensors)."),
     ] = False,
     neighbors: Neighbors = NEIGHBORS,
-    center: Centering = Center.overall,
+    center: Centering = "global",
     *,
     columns: Columns,
     strict: Strict = False,
@@ -88,13 +72,13 @@ def design(
 
     used = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
     inputs.output(out, (".csv", ".npz"), stations, readings, *used, *columns.files)
-    from_noisy = method in (DesignMethod.blind, DesignMethod.gcv, DesignMethod.sure)
+    from_noisy = method in ("blind", "gcv", "sure")
     if noise is None and noise_std is None and not from_noisy:
         raise InputError(
             f"--method {method} designs from a clean history, which contains no noise: pass the noise variance as --noise (or "
             "--noise-std), or use --method blind with noisy readings."
         )
-    if method is DesignMethod.edge and out.suffix.lower() == ".csv":
+    if method == "edge" and out.suffix.lower() == ".csv":
         raise InputError(
             f"--out {out}: an edge design has one weight per edge, and a CSV file has one per station; write an .npz file."
         )
@@ -110,40 +94,34 @@ def design(
         plausibility.noise_line(variance, "given")
         if from_noisy:
             plausibility.refuse_more_noise_than_readings(variance, table.values, seen)
-    elif method is not DesignMethod.gcv:
+    elif method != "gcv":
         variance = designs.estimate_noise(graph, X, observed=seen)
         plausibility.noise_line(variance, "estimated")
     data_weight = "noise" if noise_weighted else None
     data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "data_weight": data_weight}
-    noisy: dict[DesignMethod, Any] = {
-        DesignMethod.blind: lambda p: designs.blind(graph, **data, progress=p),
-        DesignMethod.gcv: lambda p: designs.node_invariant(graph, rule="gcv", **data),
-        DesignMethod.sure: lambda p: designs.node_invariant(graph, rule="sure", **data),
+    noisy: dict[str, Any] = {
+        "blind": lambda p: designs.blind(graph, **data, progress=p),
+        "gcv": lambda p: designs.node_invariant(graph, rule="gcv", **data),
+        "sure": lambda p: designs.node_invariant(graph, rule="sure", **data),
     }
-    clean: dict[DesignMethod, Any] = {
-        DesignMethod.exact: lambda p, g, x, v: designs.exact(g, signals=x, noise=v, data_weight=data_weight, progress=p),
-        DesignMethod.edge: lambda p, g, x, v: designs.edge(g, signals=x, noise=v, data_weight=data_weight, progress=p),
-        DesignMethod.relaxation: lambda p, g, x, v: designs.relaxation(
-            g, signals=x, noise=v, data_weight=data_weight, progress=p
-        ),
-        DesignMethod.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, data_weight=data_weight, progress=p),
-        DesignMethod.minmax: lambda p, g, x, v: designs.minmax(
+    clean: dict[str, Any] = {
+        "exact": lambda p, g, x, v: designs.exact(g, signals=x, noise=v, data_weight=data_weight, progress=p),
+        "edge": lambda p, g, x, v: designs.edge(g, signals=x, noise=v, data_weight=data_weight, progress=p),
+        "relaxation": lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, data_weight=data_weight, progress=p),
+        "prony": lambda p, g, x, v: designs.prony(g, signals=x, noise=v, data_weight=data_weight, progress=p),
+        "minmax": lambda p, g, x, v: designs.minmax(
             g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, data_weight=data_weight, progress=p
         ),
-        DesignMethod.oracle: lambda p, g, x, v: designs.node_invariant(
-            g, rule="oracle", signals=x, noise=v, data_weight=data_weight
-        ),
-        DesignMethod.chen_liu: lambda p, g, x, v: designs.node_invariant(
-            g, rule="chen-liu", signals=x, noise=v, data_weight=data_weight
-        ),
+        "oracle": lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, data_weight=data_weight),
+        "chen-liu": lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, data_weight=data_weight),
     }
     with _steps(f"{method} design") as progress:
         if from_noisy:
             result = noisy[method](progress)
         else:
             way = partial(clean[method], progress)
-            result = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is DesignMethod.edge)
-    result.settings.update(center=str(center), mean=np.ravel(mean).tolist(), names=list(names), neighbors=neighbors)
+            result = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method == "edge")
+    result.settings.update(center=center, mean=np.ravel(mean).tolist(), names=list(names), neighbors=neighbors)
     result.settings.update(readings=plausibility.facts(table.values, seen))
     console.print(escape(result.summary()))
     if out.suffix.lower() == ".csv":

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from nareg.cli import inputs
-from nareg.cli.inputs import NEIGHBORS, Neighbors, Strict, errors, print_line, print_suspects, stage_bar
+from nareg.cli.inputs import NEIGHBORS, Neighbors, Strict, errors, print_line, print_notes, print_suspects, stage_bar
 from nareg.errors import InputError
 
 
@@ -47,8 +46,7 @@ def explore(
             stations if readings is None else readings, None if readings is None else stations, unit=unit, strict=strict,
             neighbors=neighbors,
         )  # fmt: skip
-        for note in unclean.network.notes:
-            errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+        print_notes(unclean.network.notes)
         with stage_bar() as progress:
             settings = CleanSettings(unit=unclean.unit, rng=np.random.default_rng(seed))
             cleaned = run(unclean.network, settings, portion(progress, 0.0, CLEANED))
@@ -57,8 +55,7 @@ def explore(
     except KeyboardInterrupt:
         errors.print("interrupted: nothing was written")
         raise typer.Exit(130) from None
-    for note in cleaned.notes[len(unclean.network.notes) :]:
-        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    print_notes(cleaned.notes[len(unclean.network.notes) :])
     if cleaned.quality is not None:
         print_suspects(cleaned.quality, "the page")
     print_line(f"{cleaned.headline()}, page in {out}: open it in a browser")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import numpy as np
 import typer
@@ -78,14 +77,6 @@ def print_suspects(quality: Quality, rest: str) -> None:
         print_line(f"dismissed {suspect.name}, {suspect.kind}: {suspect.evidence}")
 
 
-class Center(StrEnum):
-    """Mean that is removed before a design or a filter, and added back after it."""
-
-    overall = "global"
-    station = "station"
-    none = "none"
-
-
 class SensorInputs(NamedTuple):
     """A graph, its nodes' names and readings in the same order, and all names in the station file."""
 
@@ -112,34 +103,35 @@ def network(
         if table.names != names:
             absent = next(name for name in names if name not in set(table.names))
             raise InputError(f"{readings}: no column for station {absent!r}: every node of {stations} needs one.")
-        _print(table.notes)
+        print_notes(table.notes)
         return SensorInputs(graph, names, table, names)
     places = io.read_stations(stations, strict=strict, recipe=recipe)
-    _print(places.notes)
+    print_notes(places.notes)
     rows = {name: i for i, name in enumerate(places.names)}
     wanted = places.names
     if designed is not None and [name for name in places.names if name in set(designed)] == designed:
         wanted = tuple(designed)
     table = io.read_readings(readings, wanted, strict=strict, keep_absent=wanted == tuple(designed or ()), recipe=recipe)
-    _print(table.notes)
+    print_notes(table.notes)
     coordinates = places.coordinates[[rows[name] for name in table.names]]
     return SensorInputs(
         Graph.from_knn(coordinates, neighbors, metric=places.metric, names=table.names), table.names, table, places.names
     )
 
 
-def _print(notes: tuple[str, ...]) -> None:
+def print_notes(notes: Iterable[str]) -> None:
+    """Print a line for each note to the error stream."""
     for note in notes:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
 
 
-def mean(values: np.ndarray, center: Center) -> np.ndarray:
+def mean(values: np.ndarray, center: str) -> np.ndarray:
     """The mean to remove, (1, 1) or (N, 1), over the readings that are not NaN."""
     from nareg.design import station_levels
 
-    if center is Center.none:
+    if center == "none":
         return np.zeros((1, 1))
-    if center is Center.overall:
+    if center == "global":
         return np.full((1, 1), np.nanmean(values))
     return station_levels(values, np.isfinite(values))[:, None]
 
@@ -280,6 +272,8 @@ Strict = Annotated[bool, typer.Option("--strict", help="Fail where a file format
 #: Default number of nearest neighbors.
 NEIGHBORS = 7
 Neighbors = Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.")]
+#: Mean that is removed before a design or a filter, and added back after it.
+Center = Literal["global", "station", "none"]
 Centering = Annotated[
     Center,
     typer.Option("--center", help="Mean to remove before and add back after: of all readings, per station, or none."),

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
-from nareg.cli.inputs import Columns, Strict, console, errors, grouped, print_line
+from nareg.cli.inputs import Columns, Strict, console, grouped, print_line, print_notes
 
 
 @grouped
@@ -36,8 +36,7 @@ def inspect(
     if out is not None:
         inputs.output(out, (".toml",), stations, *files)
     seen = io.inspect(files, places, recipe=columns.recipes()[0], strict=strict)
-    for note in seen.notes:
-        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    print_notes(seen.notes)
     for line in seen.lines():
         print_line(line)
     shown = Table("quantity")

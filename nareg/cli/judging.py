@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,14 +14,6 @@ from nareg.errors import NaregError
 if TYPE_CHECKING:
     from nareg.cleaning import StationNetwork
     from nareg.io import Recipe
-
-
-class FlagOption(StrEnum):
-    """What is written for the flags of readings."""
-
-    qartod = "qartod"
-    labels = "labels"
-    binary = "binary"
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,8 @@ class Judging:
         typer.Option("--range", help="What sensors can read: '-30 to 50', or 'Vernal: -30 to 50'; again for more."),
     ] = None
     flags: Annotated[
-        FlagOption | None, typer.Option(help="What is written for flags: QARTOD codes, words, or 1 for suspect and bad.")
+        Literal["qartod", "labels", "binary"] | None,
+        typer.Option(help="What is written for flags: QARTOD codes, words, or 1 for suspect and bad."),
     ] = None
 
     def added(self, recipes: list[Recipe]) -> list[Recipe]:
@@ -47,7 +39,7 @@ class Judging:
         results = []
         for recipe in recipes:
             rules = Rules.of(recipe.quality)
-            flags = rules.flags if self.flags is None else self.flags.value
+            flags = rules.flags if self.flags is None else self.flags
             dismiss, ranges = (*rules.dismiss, *(self.dismiss or ())), (*rules.ranges, *(self.ranges or ()))
             rules = replace(rules, dismiss=dismiss, ranges=ranges, flags=flags)
             results.append(replace(recipe, quality=asdict(rules)))

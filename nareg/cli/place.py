@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from nareg.cli.inputs import console, errors, output, print_line, progress_bar
+from nareg.cli.inputs import console, output, print_line, print_notes, progress_bar
 from nareg.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def place(
     if places is not None and places.metric != fitted.graph.metric:
         wanted = "latitude and longitude" if fitted.graph.metric == "haversine" else "x and y"
         raise InputError(f"--sites {sites} has another kind of coordinates than the model: write columns {wanted}.")
-    for note in places.notes if places is not None else ():
-        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    print_notes(places.notes if places is not None else ())
     with progress_bar() as bar:
         line = bar.add_task("ranking sites", total=None)
         progress = lambda p: bar.update(line, completed=p.step, total=p.total)  # noqa: E731

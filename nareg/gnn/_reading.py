@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._core import checks
 from nareg._core.arrays import as_numpy, is_tensor
-from nareg._core.sparse_checks import edge_index, whole_sparse
+from nareg._core.sparse_checks import edge_list, whole_sparse
 from nareg.errors import InputError
 from nareg.graph import Graph
 
@@ -91,14 +90,4 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
         raise InputError(
             "edge_weight requires a gradient, which only layers compute: pass edge_weight to a layer, or edge_weight.detach()."
         )
-    index, n = edge_index(as_numpy(graph), n_nodes)
-    if edge_weight is None:
-        weights = np.ones(index.shape[1])
-    else:
-        weights = checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
-        if weights.size != index.shape[1]:
-            raise InputError(f"edge_weight has {weights.size} entries for {index.shape[1]} edges: pass one per edge.")
-    matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
-    if matrix.nnz != index.shape[1]:
-        raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
-    return _weights_checked(matrix)
+    return _weights_checked(edge_list(as_numpy(graph), n_nodes, edge_weight))
