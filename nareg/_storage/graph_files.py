@@ -209,14 +209,8 @@ def _number(folder: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def read_into(path: Path, offset: int, numbers: np.ndarray) -> int:
-    """Fill an array from a file; returns the bytes read, fewer than the array has where the file ends."""
-    with open(path, "rb", buffering=0) as handle:
-        return read_at(handle, offset, numbers)
-
-
 def read_at(handle: Any, offset: int, numbers: np.ndarray) -> int:
-    """The same from an open file, which other threads may read meanwhile."""
+    """Fill an array from an open file, which other threads may read meanwhile; returns the bytes read, fewer at its end."""
     view = numbers.reshape(-1).data.cast("B") if numbers.size else memoryview(b"")
     done = 0
     while done < len(view):
@@ -231,3 +225,10 @@ def read_at(handle: Any, offset: int, numbers: np.ndarray) -> int:
             break
         done += count
     return done
+
+
+def write_all(handle: Any, array: np.ndarray) -> None:
+    """Write an array to an unbuffered file, which may take a part at a time."""
+    view, done = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b""), 0
+    while done < len(view):
+        done += handle.write(view[done:])

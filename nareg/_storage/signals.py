@@ -14,7 +14,7 @@ import numpy as np
 from nareg._core import checks
 from nareg._storage import array_files
 from nareg._storage.files import atomic_write
-from nareg._storage.graph_files import read_into
+from nareg._storage.graph_files import read_at, write_all
 from nareg.errors import InputError
 
 #: Bytes of signals that are read at a time.
@@ -37,15 +37,8 @@ class NodeVectors:
         if self.array is not None:
             return self.array[place]
         rows = np.empty((min(place.stop, self.shape[0]) - place.start, self.shape[1]), self.dtype)
-        assert self._file is not None
-        self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
-        view = rows.data.cast("B")
-        done = 0
-        while done < len(view):
-            count = self._file.readinto(view[done:])  # type: ignore[attr-defined]
-            if not count:
-                raise OSError("a scratch file is shorter than what was written to it")
-            done += count
+        if read_at(self._file, place.start * self.shape[1] * self.dtype.itemsize, rows) < rows.nbytes:
+            raise OSError("a scratch file is shorter than what was written to it")
         return rows
 
     def store(self, place: slice, rows: np.ndarray) -> None:
@@ -56,10 +49,7 @@ class NodeVectors:
             return
         assert self._file is not None
         self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
-        view = np.ascontiguousarray(rows, self.dtype).data.cast("B")
-        done = 0
-        while done < len(view):
-            done += self._file.write(view[done:])
+        write_all(self._file, np.ascontiguousarray(rows, self.dtype))
 
     def pieces(self) -> Iterator[slice]:
         """Places of all rows, in pieces."""
@@ -142,8 +132,9 @@ class SignalFile:
 
     def _fill(self, offset: int, numbers: np.ndarray) -> None:
         assert self._path is not None
-        if read_into(self._path, self._offset + offset, numbers) < numbers.nbytes:
-            raise InputError(f"{self._path} is shorter than when it was opened: write it again.")
+        with open(self._path, "rb", buffering=0) as handle:
+            if read_at(handle, self._offset + offset, numbers) < numbers.nbytes:
+                raise InputError(f"{self._path} is shorter than when it was opened: write it again.")
 
 
 class ColumnBlock:

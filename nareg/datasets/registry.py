@@ -19,8 +19,6 @@ from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, 
 ARRAYS, GIT = "arrays:", "git:"
 #: Names of classes, which nothing reads and some sources store as Python objects.
 NOT_COUNTED = ("class_names",)
-#: Bytes that are read at a time.
-PIECE = 2**20
 
 
 def of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
@@ -76,9 +74,7 @@ def git_blob(path: str | os.PathLike[str]) -> str:
 
 def _hashed(path: Path, digest: hashlib._Hash) -> str:
     with path.open("rb") as handle:
-        while piece := handle.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(handle, lambda: digest).hexdigest()
 
 
 BUNDLED = Path(__file__).parent / "bundled"

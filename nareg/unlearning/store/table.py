@@ -25,7 +25,7 @@ import numpy as np
 from nareg._core.compiled import parallel
 from nareg._storage.array_files import NPY_HEADER, header_of, npy_header
 from nareg._storage.files import own_file
-from nareg._storage.graph_files import read_at
+from nareg._storage.graph_files import read_at, write_all
 from nareg.errors import UNREADABLE, brief
 from nareg.unlearning.store.state import damaged
 
@@ -243,17 +243,8 @@ def _private(file: int) -> mmap.mmap:
     """The file, mapped so that changes are seen here alone."""
     if hasattr(mmap, "MAP_PRIVATE"):  # nothing is reserved for pages that are never changed
         flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
-        mapped = mmap.mmap(file, 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    else:
-        mapped = mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
-    return mapped
-
-
-def write_all(handle: Any, array: np.ndarray) -> None:
-    """Write an array to an unbuffered file, which may take a part at a time."""
-    view, done = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b""), 0
-    while done < len(view):
-        done += handle.write(view[done:])
+        return mmap.mmap(file, 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    return mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
 
 
 def sync(path: Path) -> None:
