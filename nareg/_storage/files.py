@@ -149,6 +149,15 @@ def refuse_links(folder: Path) -> None:
                 raise InputError(f"{entry.path} is {what}: if you trust where it is from, put a copy of the file in its place.")
 
 
+def sync(path: Path, flags: int = os.O_RDONLY) -> None:
+    """Wait until a file or a folder is on the disk."""
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def clear_drafts(target: Path) -> None:
     """Remove drafts of this file that no process writes any more.
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nareg._core.process import only_here, process
-from nareg._storage.files import BINARY, DRAFT, own_file, refusal, resolved, stem
+from nareg._storage.files import BINARY, DRAFT, own_file, refusal, resolved, stem, sync
 from nareg.errors import InputError
 
 try:
@@ -64,7 +64,7 @@ class atomic_folder:
         try:
             if kind is None:
                 for file in self._draft.iterdir():
-                    _sync(file)
+                    sync(file, os.O_RDWR | BINARY)
                 self._replace()
         except OSError as error:
             raise refusal(self.path, error) from None
@@ -210,11 +210,3 @@ def _clear_drafts(target: Path) -> None:
                 shutil.rmtree(left)
             finally:
                 os.close(handle)
-
-
-def _sync(file: Path) -> None:
-    handle = os.open(file, os.O_RDWR | BINARY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -39,12 +39,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nareg._core.process import only_here, process
-from nareg._storage.files import atomic_write, own_file, refuse_links
+from nareg._storage.files import atomic_write, own_file, refuse_links, sync
 from nareg._storage.folders import whole_folder
 from nareg.errors import InputError, LedgerError
 from nareg.unlearning.store import journal
 from nareg.unlearning.store.state import FORMAT, PER_NODE, STATE, SUMS, digest_of, names_of, read_state
-from nareg.unlearning.store.table import Table, sync
+from nareg.unlearning.store.table import Table
 
 try:
     import fcntl

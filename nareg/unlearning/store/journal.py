@@ -22,10 +22,10 @@ from typing import IO, Any
 import numpy as np
 
 from nareg._storage.array_files import NPY_HEADER
-from nareg._storage.files import own_file
+from nareg._storage.files import own_file, sync
 from nareg._storage.graph_files import write_all
 from nareg.errors import UNREADABLE
-from nareg.unlearning.store.table import Table, sync
+from nareg.unlearning.store.table import Table
 
 FORMAT = b"nareg-journal-1\n"
 #: Bytes of rows at a time.

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nareg._core import checks
-from nareg._storage.files import DRAFT
+from nareg._storage.files import DRAFT, sync
 from nareg._storage.folders import atomic_folder
 from nareg.errors import InputError, LedgerError, brief
 from nareg.unlearning.certificate import Certificate
@@ -36,7 +36,6 @@ from nareg.unlearning.store.entries import (
 from nareg.unlearning.store.folder import StateFolder, create_tables, locked, open_store, write_state
 from nareg.unlearning.store.keys import KEY, paths, read_key, refuse_taken, write_key
 from nareg.unlearning.store.state import HISTORY, certificate_of, damage, damaged, keeps_embedding
-from nareg.unlearning.store.table import sync
 
 #: Tables with a row per node, and of the model.
 NODES, MODEL = ("features", "labels", "trained", "gone"), ("coefficients", "term")

@@ -24,7 +24,7 @@ import numpy as np
 
 from nareg._core.compiled import parallel
 from nareg._storage.array_files import NPY_HEADER, header_of, npy_header
-from nareg._storage.files import own_file
+from nareg._storage.files import own_file, sync
 from nareg._storage.graph_files import read_at, write_all
 from nareg.errors import UNREADABLE, brief
 from nareg.unlearning.store.state import damaged
@@ -245,15 +245,6 @@ def _private(file: int) -> mmap.mmap:
         flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
         return mmap.mmap(file, 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     return mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or a folder is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def rows_per_block(row_bytes: int) -> int:
