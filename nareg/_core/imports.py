@@ -5,11 +5,23 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from nareg.errors import MissingDependencyError
+
+
+@contextmanager
+def needed(libraries: str, what: str, *, extra: str) -> Iterator[None]:
+    """Where optional libraries, in words, are imported: without one of them, an error says what needs it and how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in libraries.split():
+            raise
+        raise MissingDependencyError(f"{what}: pip install 'nareg[{extra}]'.") from None
 
 
 def names_that_need(library: str, package: str, modules: Mapping[str, str], *, extra: str, title: str) -> Callable[[str], Any]:
@@ -18,13 +30,8 @@ def names_that_need(library: str, package: str, modules: Mapping[str, str], *, e
     def find(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            module = importlib.import_module(f"{package}.{modules[name]}")
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] != library:
-                raise
-            raise MissingDependencyError(f"{package}.{name} needs {title}: pip install 'nareg[{extra}]'.") from None
-        return getattr(module, name)
+        with needed(library, f"{package}.{name} needs {title}", extra=extra):
+            return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
 
     return find
 

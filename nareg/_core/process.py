@@ -10,6 +10,11 @@ from weakref import WeakSet
 
 import numpy as np
 
+try:
+    import fcntl as fcntl
+except ModuleNotFoundError:  # a system without locks: drafts of files stay
+    fcntl = None  # type: ignore[assignment]
+
 _forks = 0
 
 

@@ -6,8 +6,8 @@ Each other backend is a private package beside this file, imported only where it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
@@ -16,11 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.imports import needed
 from nareg._solvers.engines import Backend, Engines
 from nareg._solvers.iterate import Callback
 from nareg._solvers.system import FilterSystem, Penalty
 from nareg._storage.graph_files import StoredGraph
-from nareg.errors import InputError, MissingDependencyError
+from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import Solution, WeightDesign
 
@@ -133,7 +134,7 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
 
 def open_torch(options: Torch, host: Engines, weights: object = None, data_weight: object = None) -> TorchEngines:
     """The system on torch; ``host`` solves on the CPU. Tensors among ``weights`` and ``data_weight`` may ask for gradients."""
-    with _torch_needed():
+    with needed("torch", "backend='torch' needs torch", extra="torch"):
         from nareg._solvers._torch import TorchEngines
     return TorchEngines(host, options, weights=weights, data_weight=data_weight)
 
@@ -146,7 +147,7 @@ def open_systems(
         from nareg._solvers._petsc.systems import PetscSystems
 
         return PetscSystems(base, c, mesh_like=mesh_like, tol=tol)
-    with _torch_needed():
+    with needed("torch", "backend='torch' needs torch", extra="torch"):
         from nareg._solvers._torch._systems import TorchSystems
     options = Torch() if isinstance(backend, str) else backend
     return TorchSystems(base, c, options, mesh_like=mesh_like, tol=tol)
@@ -156,7 +157,7 @@ def open_torch_edges(
     c: np.ndarray, i: np.ndarray, j: np.ndarray, order: np.ndarray | None, options: Torch, *, tol: float
 ) -> TorchEdges:
     """``C + S`` for the weights of these edges, one after another, on torch."""
-    with _torch_needed():
+    with needed("torch", "backend='torch' needs torch", extra="torch"):
         from nareg._solvers._torch._systems import TorchEdges
     return TorchEdges(c, i, j, order, options, tol=tol)
 
@@ -165,20 +166,9 @@ def open_torch_time(
     K: sp.csr_array, C: np.ndarray, ends: float, middle: float, beside: float, eigenvalues: np.ndarray, options: Torch
 ) -> TimeSystem:
     """The space-time system of a large network on torch."""
-    with _torch_needed():
+    with needed("torch", "backend='torch' needs torch", extra="torch"):
         from nareg._solvers._torch._systems import TimeSystem
     return TimeSystem(K, C, ends, middle, beside, eigenvalues, options)
-
-
-@contextmanager
-def _torch_needed() -> Iterator[None]:
-    """Where torch is imported: says how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingDependencyError("backend='torch' needs torch: pip install 'nareg[torch]'.") from None
 
 
 def check_solver_backend(backend: SolverBackend) -> str:

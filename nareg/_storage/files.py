@@ -15,13 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nareg._core.process import only_here, process
+from nareg._core.process import fcntl, only_here, process
 from nareg.errors import InputError
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # a system without locks: drafts stay
-    fcntl = None  # type: ignore[assignment]
 
 #: Some systems convert line ends without it.
 BINARY = getattr(os, "O_BINARY", 0)

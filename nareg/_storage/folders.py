@@ -17,14 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nareg._core.process import only_here, process
+from nareg._core.process import fcntl, only_here, process
 from nareg._storage.files import BINARY, DRAFT, own_file, refusal, resolved, stem, sync
 from nareg.errors import InputError
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # a system without locks: drafts stay
-    fcntl = None  # type: ignore[assignment]
 
 #: File in a draft that its writer keeps locked.
 LOCK = "writing"

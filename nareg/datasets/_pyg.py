@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from nareg._core import checks, sparse_checks
 from nareg._core.adjacency import undirected
 from nareg._core.arrays import as_numpy, is_tensor
-from nareg.errors import InputError, MissingDependencyError
+from nareg._core.imports import needed
+from nareg.errors import InputError
 from nareg.graph import Graph
 
 #: Indices of the nodes that train, validate and test.
@@ -71,13 +72,9 @@ def fields_of_ogb(dataset: Any) -> dict[str, Any]:
 
 def to_data(features: np.ndarray, graph: Graph, labels: np.ndarray, splits: tuple[Split, ...]) -> Any:
     """A ``torch_geometric.data.Data``; masks are (N,) for one split and (N, S) for several."""
-    try:
+    with needed("torch torch_geometric", "to_pyg needs PyTorch Geometric", extra="pyg"):
         import torch
         from torch_geometric.data import Data
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("torch", "torch_geometric"):
-            raise
-        raise MissingDependencyError("to_pyg needs PyTorch Geometric: pip install 'nareg[pyg]'.") from None
     data = Data(
         x=torch.from_numpy(features), edge_index=torch.from_numpy(graph.to_edge_index()[0]), y=torch.from_numpy(labels.copy())
     )

@@ -5,14 +5,10 @@ Needs torch (``pip install 'nareg[torch]'``).
 
 from __future__ import annotations
 
-try:
-    import torch as _torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    from nareg.errors import MissingDependencyError
+from nareg._core.imports import needed as _needed
 
-    raise MissingDependencyError("nareg.herta needs torch: pip install 'nareg[torch]'.") from None
+with _needed("torch", "nareg.herta needs torch", extra="torch"):
+    import torch as _torch  # noqa: F401
 
 from nareg.herta._attention import AttentionPenalty, AttentionResult, fit_attention
 from nareg.herta._fit import fit

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.errors import MissingDependencyError
+from nareg._core.imports import needed
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 
@@ -29,12 +29,8 @@ class Device:
     """
 
     def __init__(self, name: Any) -> None:
-        try:
+        with needed("torch", f"device={name!r} needs torch", extra="torch"):
             import torch
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise MissingDependencyError(f"device={name!r} needs torch: pip install 'nareg[torch]'.") from None
         from nareg._solvers._torch._device import resolve
 
         self.torch, self._device = torch, resolve(name)

@@ -38,18 +38,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nareg._core.process import only_here, process
+from nareg._core.process import fcntl, only_here, process
 from nareg._storage.files import atomic_write, own_file, refuse_links, sync
 from nareg._storage.folders import whole_folder
 from nareg.errors import InputError, LedgerError
 from nareg.unlearning.store import journal
 from nareg.unlearning.store.state import FORMAT, PER_NODE, STATE, SUMS, digest_of, names_of, read_state
 from nareg.unlearning.store.table import Table
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # a system without locks
-    fcntl = None  # type: ignore[assignment]
 
 JOURNAL, STALE, LOCK = "journal", "stale", "lock"
 
