@@ -85,17 +85,11 @@ class LogWeights:
     @cached_property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on u; a node whose weight must be zero does not bound its group."""
-        groups, free = self.groups, self.start != 0
+        free = self.start != 0
         square = np.where(free, self.start, 1.0) ** 2
         smallest = np.where(free, 0.5 * np.log(np.maximum(self.low / square, SMALLEST**2)), -np.inf)
         largest = np.where(free, 0.5 * np.log(np.maximum(self.high, 1e-300) / square), np.inf)
-        if groups.index is None:
-            return smallest, largest
-        below, above = np.full(groups.count, -np.inf), np.full(groups.count, np.inf)
-        np.maximum.at(below, groups.index, smallest)
-        np.minimum.at(above, groups.index, largest)
-        groups.refuse_crossed(below, above)
-        return below, above
+        return self.groups.bounds(smallest, largest)
 
     def spread(self, u: np.ndarray) -> np.ndarray:
         """Logarithm of every node's weight over the start."""

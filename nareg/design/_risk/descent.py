@@ -284,17 +284,12 @@ class Groups:
         """Bounds that hold for every node of a group."""
         if self.index is None:
             return lower, upper
-        low, high = np.zeros(self.count), np.full(self.count, np.inf)
+        low, high = np.full(self.count, -np.inf), np.full(self.count, np.inf)
         np.maximum.at(low, self.index, lower)
         np.minimum.at(high, self.index, upper)
-        self.refuse_crossed(low, high)
-        return low, high
-
-    @staticmethod
-    def refuse_crossed(low: np.ndarray, high: np.ndarray) -> None:
-        """A group whose nodes allow no common weight."""
         if (low > high).any():
             raise InputError("lower and upper cross within a group: nodes that share a weight must allow a common one.")
+        return low, high
 
     def tied(self, function: ValueAndGradient) -> ValueAndGradient:
         """The function of node weights as one of the groups' weights."""
