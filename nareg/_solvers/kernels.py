@@ -10,8 +10,6 @@ definite matrix (Baker, Falgout, Kolev, Yang, "Multigrid smoothers for ultrapara
 chunks depend on the matrix alone, and so does the result.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import prange, uintp
 

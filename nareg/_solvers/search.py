@@ -1,7 +1,5 @@
 """Breadth-first search from a node, in compiled loops that visit no more than asked for."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from nareg._core.compiled import serial

@@ -16,8 +16,6 @@ residual is computed from the parts, whose entries never meet in one number:
 P by its entries off the diagonal and its row sums e. Differences of nearly equal u are exact.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from nareg._core.compiled import serial

@@ -4,8 +4,6 @@
 methods on readings that it hid from all of them.
 """
 
-from __future__ import annotations
-
 from nareg.cleaning._apply import Applied, apply
 from nareg.cleaning._clean import clean
 from nareg.cleaning._clean import run as run

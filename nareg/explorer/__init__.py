@@ -4,8 +4,6 @@
 denoiser itself, so that noise, gaps and silent stations can be changed there.
 """
 
-from __future__ import annotations
-
 from nareg.explorer._explore import explore
 
 __all__ = ["explore"]

@@ -3,8 +3,6 @@
 Needs torch (``pip install 'nareg[torch]'``).
 """
 
-from __future__ import annotations
-
 from nareg._core.imports import needed as _needed
 
 with _needed("torch", "nareg.herta needs torch", extra="torch"):

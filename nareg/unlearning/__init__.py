@@ -1,7 +1,5 @@
 """Certified graph unlearning: forget edges, nodes and features on request, with a certificate (ScaleGUN, corrected)."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from nareg._core.imports import names_that_need

@@ -4,8 +4,6 @@ Signals are C-ordered (N, B), so that one gathered neighbor brings B contiguous 
 order: results do not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import prange
 

@@ -8,8 +8,6 @@ Arrays hold one matrix per column: finding the place of an entry takes longer th
 all of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import prange
 
