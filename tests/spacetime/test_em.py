@@ -133,10 +133,10 @@ def test_watch_sees_every_expectation_step_and_stops_when_told(stop):
     y, start, extra = problem()
     seen = []
 
-    def watch(passes, now):
+    def watch(means, now):
         again = run(y, now.dynamics, now.r)
-        assert passes[0].log_likelihood == pytest.approx(again.log_likelihood, abs=1e-9)  # made with this estimate
-        seen.append(len(passes))
+        np.testing.assert_allclose(means[0], again.x, rtol=1e-9, atol=1e-12)  # made with this estimate
+        seen.append(len(means))
         return stop is not None and len(seen) > stop
 
     estimate = refine(
@@ -152,12 +152,25 @@ def test_known_passes_are_not_made_again(monkeypatch):
     how, r0, made = Refinement("modes", 20.0, 10.0), np.full(5, 0.3), []
     plain = refine([y], start, r0, how, iterations=2, fixed_noise=False, **extra)
     known = [run(y, start, r0, moments=True)]
-    monkeypatch.setattr(em, "run_each", lambda *args, **options: made.append(options) or smoother.run_each(*args, **options))
+    spy = lambda *args, **options: made.append(options) or smoother.filter_each(*args, **options)  # noqa: E731
+    monkeypatch.setattr(em, "filter_each", spy)
     again = refine([y], start, r0, how, iterations=2, fixed_noise=False, known=known, **extra)
-    assert [options["moments"] for options in made] == [True, False]
-    assert not made[-1]["smooth"]  # nobody looks at the last estimates
+    assert [options["smooth"] for options in made] == [True, False]  # nobody looks at the last estimates
     np.testing.assert_array_equal(again.objective, plain.objective)
     np.testing.assert_array_equal(again.dynamics.matrix(), plain.dynamics.matrix())
+
+
+def test_moments_are_for_steps_that_are_taken_alone(monkeypatch):
+    """A path that its watch ends takes no step from where it ends, and a step too far is not smoothed."""
+    y, start, extra = problem()
+    how, r0, made = Refinement("modes", 20.0, 10.0), np.full(5, 0.3), []
+    spy = lambda records, *args: made.append(len(records)) or smoother.moments_each(records, *args)  # noqa: E731
+    monkeypatch.setattr(em, "moments_each", spy)
+    seen = []
+    refine(
+        [y], start, r0, how, iterations=5, fixed_noise=False, watch=lambda *args: seen.append(args) or len(seen) == 3, **extra
+    )
+    assert (len(seen), made) == (3, [1, 1])
 
 
 def test_diagonal_and_full_find_a_known_matrix():

@@ -14,9 +14,10 @@ from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import (
     SPARE,
+    filter_each,
     heavy_tailed_pass,
+    moments_each,
     run,
-    run_each,
     slopes_each,
     smoothed_means,
     step_variances,
@@ -132,9 +133,22 @@ def test_windows_at_once_have_the_numbers_of_one_after_the_other():
     dynamics, r = random_dynamics(rng, 4, 2, "full"), np.full(4, 0.3)
     windows = [np.where(rng.random((T, 4)) < 0.2, np.nan, rng.standard_normal((T, 4))) for T in (300, 1, 200, 250, 300)]
     scales = [0.2 + rng.random(len(y)) for y in windows]
-    together = run_each(windows, dynamics, r, scales=scales, moments=True, df=4.0)
+    together = moments_each(filter_each(windows, dynamics, r, scales), 4.0)
     for y, scale, result in zip(windows, scales, together, strict=True):
         compare(result, run(y, dynamics, r, scale=scale, moments=True, df=4.0), 0.0)
+
+
+@pytest.mark.parametrize("kept", [0, 2**30])
+def test_moments_after_means_are_those_of_one_pass(monkeypatch, kept):
+    """In one segment, and in some whose covariances are computed again, for the means and then for the moments."""
+    monkeypatch.setattr(_smoother, "KEPT", kept)
+    rng = np.random.default_rng(9)
+    dynamics, r = random_dynamics(rng, 4, 2, "full"), np.full(4, 0.3)
+    y = np.where(rng.random((50, 4)) < 0.2, np.nan, rng.standard_normal((50, 4)))
+    whole = run(y, dynamics, r, moments=True)
+    records = filter_each([y], dynamics, r, means=True)
+    np.testing.assert_array_equal(records[0].x, whole.x)
+    compare(moments_each(records)[0], whole, 0.0)
 
 
 @pytest.mark.parametrize("T", [1, 2, 3])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -22,7 +22,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics, factor
 from nareg.spacetime._dense.parametric import Expected, gather
-from nareg.spacetime._dense.smoother import Pass, run_each
+from nareg.spacetime._dense.smoother import Pass, Record, filter_each, moments_each
 
 #: Names that a user may pass, and ``"auto"``.
 DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]
@@ -82,8 +82,8 @@ class Prior:
     support: np.ndarray | None  # (N, N) boolean mask, for "graph"
 
 
-#: Called after every expectation step with its passes, and the estimate that they were made with; True ends the iterations.
-Watch = Callable[[list[Pass], Estimate], bool]
+#: Called in every expectation step with smoothed means, and the estimate that they were made with; True ends the iterations.
+Watch = Callable[[list[np.ndarray], Estimate], bool]
 
 
 def refine(
@@ -102,16 +102,18 @@ def refine(
     now = Estimate(start, r0, [np.ones(len(y)) for y in windows]) if begin is None else begin
     length, own = LENGTH, None  # where EM's own step leads to, if a longer one was taken
     for iteration in range(iterations + 1):
-        options = {"moments": iteration < iterations, "smooth": iteration < iterations or watch is not None}
+        done = known if iteration == 0 else None
+        options = {"means": watch is not None, "smooth": iteration < iterations or watch is not None}
         try:
-            passes, value = _expect(windows, now, prior, known if iteration == 0 else None, **options)
+            begun, value = _expect(windows, now, prior, done, **options)
         except SolverError:
             if own is None:
                 raise
             value = -np.inf
         if own is not None and value < now.objective[-1]:
             length, (now.dynamics, now.r) = 1.0, own
-            passes, value = _expect(windows, now, prior, None, **options)
+            begun = []  # makes room
+            begun, value = _expect(windows, now, prior, None, **options)
         if now.objective and value < now.objective[-1] - ROUNDING * abs(value) - 1e-6:
             raise SolverError(
                 f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: look for huge readings."
@@ -119,9 +121,11 @@ def refine(
         now.objective.append(value)
         if tick is not None:
             tick(value)
-        enough = watch is not None and watch(passes, now)
+        enough = watch is not None and watch([part.x for part in begun], now)
         if enough or iteration == iterations or now.converged:
             break
+        passes = done or moments_each(cast("list[Record]", begun), refinement.df)
+        begun = []
         before = now.dynamics, now.r
         _improve(now, gather(windows, passes), passes, prior)
         own = (now.dynamics, now.r) if length > 1 else None
@@ -133,13 +137,12 @@ def refine(
 
 
 def _expect(
-    windows: Sequence[np.ndarray], now: Estimate, prior: Prior, known: list[Pass] | None, *, smooth: bool, moments: bool
-) -> tuple[list[Pass], float]:
-    """Passes over the windows, unless they are known, and the penalized likelihood."""
-    df = prior.refinement.df
-    passes = known or run_each(windows, now.dynamics, now.r, scales=now.scales, smooth=smooth, moments=moments, df=df)
-    now.log_likelihood = sum(p.log_likelihood for p in passes)
-    return passes, now.log_likelihood + _log_prior(now, prior)
+    windows: Sequence[np.ndarray], now: Estimate, prior: Prior, known: list[Pass] | None, *, smooth: bool, means: bool
+) -> tuple[Sequence[Pass | Record], float]:
+    """Passes over the windows, half done unless they are known, and the penalized likelihood."""
+    begun = known or filter_each(windows, now.dynamics, now.r, now.scales, smooth=smooth, means=means)
+    now.log_likelihood = sum(part.log_likelihood for part in begun)
+    return begun, now.log_likelihood + _log_prior(now, prior)
 
 
 def _log_prior(now: Estimate, prior: Prior) -> float:

@@ -35,9 +35,10 @@ from nareg.spacetime._dense.smoother import (
     PASSES,
     SPARE,
     Pass,
+    filter_each,
     heavy_tailed_pass,
+    moments_each,
     run,
-    run_each,
     smoothed_means,
     tail_variances,
 )
@@ -60,7 +61,7 @@ PATIENCE, LOWERED = 2, 5e-4
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
 WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
 #: What "auto" tries, in this order.
-AUTO = ("scalar", "modes", "full")
+AUTO = ("modes", "full")
 #: Degrees of freedom of heavy-tailed steps.
 DF = 4.0
 #: A parametric fit whose scaled gradient is at most this has converged.
@@ -180,11 +181,11 @@ class _Learning(ModelComparison):
         self.clock.enter("comparing dynamics by hidden readings", 0.85, expected)
         start = parameters.dynamics(self.space)
 
-        def errors(passes: list[Pass]) -> np.ndarray:
-            return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
+        def errors(means: list[np.ndarray]) -> np.ndarray:
+            return truth - np.concatenate([x[m] for x, m in zip(means, masks, strict=True)])
 
-        passes = run_each(windows, start, parameters.noise, moments=True)
-        best, best_iterations, chosen = errors(passes), 0, None
+        passes = moments_each(filter_each(windows, start, parameters.noise))
+        best, best_iterations, chosen = errors([done.x for done in passes]), 0, None
         model: tuple[Dynamics, np.ndarray] = start, parameters.noise
         if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < STEPS_PER_STATION * self.space.n):
             named = None if task.dynamics == "auto" or not steps else forms[0]
@@ -218,8 +219,8 @@ class _Learning(ModelComparison):
             path: list[np.ndarray] = []
             models: list[tuple[Dynamics, np.ndarray]] = []
 
-            def watch(passes: list[Pass], now: Estimate) -> bool:
-                path.append(errors(passes))
+            def watch(means: list[np.ndarray], now: Estimate) -> bool:
+                path.append(errors(means))
                 models.append((now.dynamics, now.r))
                 return path_ends([judge.loss(step) for step in path], judge.loss(best))
 

@@ -311,13 +311,12 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
             for j in range(m):
                 means.states[t, c, j] = z[c, j]
             for i in range(n):
-                ahead[i] = 0.0
-                for k in range(m // n):
-                    if system.diagonals.shape[0]:
-                        ahead[i] += system.diagonals[k, i] * z[c, k * n + i]
-                    else:
-                        for j in range(k * n, (k + 1) * n):
-                            ahead[i] += system.A[i, j] * z[c, j]
+                total = 0.0  # in a register: a sum in an array waits for its memory at every term
+                for k in range(system.diagonals.shape[0]):
+                    total += system.diagonals[k, i] * z[c, k * n + i]
+                for j in range(0 if system.diagonals.shape[0] else m):
+                    total += system.A[i, j] * z[c, j]
+                ahead[i] = total
             for i in range(m - 1, n - 1, -1):
                 z[c, i] = z[c, i - n]
             for i in range(n):

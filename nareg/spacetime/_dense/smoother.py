@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
+from weakref import finalize
 
 import numpy as np
 
@@ -89,38 +90,36 @@ def run(
         Errors of an offset that was removed from the readings. Also return what the field's mean takes of each.
     """
     with few_threads(dynamics.P0.shape[0]):
-        record = _Record(y, dynamics, r, scale, errors, smooth)
-        log_likelihood = record.filter(tick)
-        done = record.smooth(moments, df, W) if smooth else None
-    means, n = record.means, y.shape[1]
-    states, var = (means.states, means.var) if done is None else (done.states, done.var)
-    state, taken = means.states[-1], None
-    if errors is None:
-        state = state[0]
-    else:
-        state, taken = state.T, np.moveaxis(states[:, 1:, :n], 1, 2)
-    sums = points = point_variances = None
-    if done is not None:
-        sums = _moments(done, dynamics) if moments else None
-        if W is not None:
-            points, point_variances = states[:, 0, :n] @ W.T, done.point_variances
-    return Pass(
-        log_likelihood, states[:, 0, :n], np.maximum(var, 0.0), means.innovations, means.spreads, sums,
-        record.system.scale if done is None else done.scale, points, point_variances, state, record.last, taken,
-    )  # fmt: skip
+        record = Record(y, dynamics, r, scale, errors, smooth)
+        record.filter(tick)
+        return record.result(moments, df, W)
 
 
-def run_each(
-    windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, *, scales: Sequence[np.ndarray] | None = None,
-    smooth: bool = True, moments: bool = False, df: float | None = None,
-) -> list[Pass]:  # fmt: skip
-    """:func:`run` over each of some windows, several at once."""
+def filter_each(
+    windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray, scales: Sequence[np.ndarray | None] | None = None,
+    *, smooth: bool = True, means: bool = False,
+) -> list[Record]:  # fmt: skip
+    """The first half of a pass over each of some windows, several at once; with their smoothed ``means``, where wanted."""
 
-    def one(k: int) -> Pass:
-        scale = None if scales is None else scales[k]
-        return run(windows[k], dynamics, r, scale=scale, smooth=smooth, moments=moments, df=df)
+    def one(k: int) -> Record:
+        with few_threads(dynamics.P0.shape[0]):
+            record = Record(windows[k], dynamics, r, None if scales is None else scales[k], None, smooth)
+            record.filter(None)
+            if means:
+                record.x = record.smooth(False, None, None, spreads=False).states[:, 0, : dynamics.n]
+            return record
 
     return _each(one, len(windows), dynamics)
+
+
+def moments_each(records: Sequence[Record], df: float | None = None) -> list[Pass]:
+    """The second half, with the second moments that EM needs."""
+
+    def one(k: int) -> Pass:
+        with few_threads(records[k].dynamics.P0.shape[0]):
+            return records[k].result(True, df, None)
+
+    return _each(one, len(records), records[0].dynamics)
 
 
 def smoothed_means(
@@ -129,11 +128,7 @@ def smoothed_means(
     """(T, N) smoothed mean of the field over each of some windows, and nothing else."""
 
     def one(k: int) -> np.ndarray:
-        scale = None if scales is None else scales[k]
-        with few_threads(dynamics.P0.shape[0]):
-            record = _Record(windows[k], dynamics, r, scale, None, smooth=True)
-            record.filter(None)
-            return record.smooth(False, None, None, spreads=False).states[:, 0, : dynamics.n]
+        return filter_each([windows[k]], dynamics, r, None if scales is None else [scales[k]], means=True)[0].x
 
     return _each(one, len(windows), dynamics)
 
@@ -154,11 +149,12 @@ def slopes_each(windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray
 
     def one(k: int) -> Slopes:
         with few_threads(dynamics.P0.shape[0]):
-            record = _Record(windows[k], dynamics, r, None, None, smooth=True)
-            log_likelihood = record.filter(None)
+            record = Record(windows[k], dynamics, r, None, None, smooth=True)
+            record.filter(None)
             done = record.smooth(False, None, None, spreads=False, derived=True)
         (score,), information = record.begin
-        return Slopes(log_likelihood, 0.5 * done.by_Q, 0.5 * (np.outer(score, score) - information), done.by_a, 0.5 * done.by_r)
+        first = 0.5 * (np.outer(score, score) - information)
+        return Slopes(record.log_likelihood, 0.5 * done.by_Q, first, done.by_a, 0.5 * done.by_r)
 
     return _each(one, len(windows), dynamics)
 
@@ -177,7 +173,7 @@ def step_variances(
 ) -> np.ndarray:  # fmt: skip
     """Variances ``s_t`` of Student t steps after one pass: as :attr:`Pass.scale`, without what else a pass computes."""
     with few_threads(dynamics.P0.shape[0]):
-        record = _Record(y, dynamics, r, scale, None, smooth=True)
+        record = Record(y, dynamics, r, scale, None, smooth=True)
         record.filter(tick)
         return record.smooth(False, df, None, spreads=False).scale
 
@@ -220,8 +216,11 @@ class _Spare:
 SPARE = _Spare()
 
 
-class _Record:
-    """Readings and what the compiled loops leave of them, segment by segment."""
+class Record:
+    """Readings and what the compiled loops leave of them, segment by segment: a pass that is under way."""
+
+    log_likelihood: float  # of a pass that has been forward
+    x: np.ndarray  # (T, N) smoothed mean of the field, where it was wanted
 
     def __init__(
         self, y: np.ndarray, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None, errors: np.ndarray | None,
@@ -250,8 +249,10 @@ class _Record:
         self.stored = SPARE.take(shapes) or passes.SegmentCovariances(
             np.empty(self.length, np.int64), *(np.empty(shape) for shape in shapes[1:])
         )
+        finalize(self, SPARE.give, self.stored)
         self.rows = max(1, BETWEEN_TICKS // m**3)
         self.starts: list[tuple[np.ndarray, ...]] = []
+        self.stands = 0  # row that the segment begins with whose covariances are stored
         self.last = np.empty((m, m))
         self.begin = np.empty((C, m)), np.empty((m, m))  # score and information of the first state
 
@@ -260,20 +261,19 @@ class _Record:
         end = min(first + self.length, len(self.system.y))
         return [(start, min(start + self.rows, end)) for start in range(first, end, self.rows)]
 
-    def filter(self, tick: Callable[[], None] | None) -> float:
-        """Forward in time; the log-likelihood."""
+    def filter(self, tick: Callable[[], None] | None) -> None:
+        """Forward in time."""
         state = np.zeros(self.means.states.shape[1:]), _array(self.dynamics.P0).copy(), np.zeros(1, np.int64)
-        log_likelihood = 0.0
+        self.log_likelihood = 0.0
         for first in range(0, len(self.system.y), self.length):
             self.starts.append(tuple(part.copy() for part in state))
-            log_likelihood += self._filter(first, state, tick)
+            self.log_likelihood += self._filter(first, state, tick)
         if self.smooths and len(self.means.var) > 1:  # nothing is divided by it, but what it says of the past would be wrong
             factor(state[1], "the predicted covariance")
         self.last[:] = self.stored.covariances[self.stored.places[(len(self.system.y) - 1) % self.length]]
-        return log_likelihood
 
     def _filter(self, first: int, state: tuple[np.ndarray, ...], tick: Callable[[], None] | None = None) -> float:
-        log_likelihood = 0.0
+        log_likelihood, self.stands = 0.0, first
         for start, stop in self._parts(first):
             part = self.loops.forward(self.system, self.means, self.stored, *state, first, start, stop)
             if part == np.inf:
@@ -302,13 +302,31 @@ class _Record:
         state = np.zeros((C, m)), np.zeros((m, m)), np.zeros(1, np.int64)
         for k in range(len(self.starts) - 1, -1, -1):
             first = k * self.length
-            if k + 1 < len(self.starts):  # its covariances have made room for others
-                self._filter(first, self.starts[k])
+            if first != self.stands:  # its covariances have made room for others
+                self._filter(first, tuple(part.copy() for part in self.starts[k]))
             for start, stop in reversed(self._parts(first)):
                 self.loops.backward(self.system, self.means, self.stored, done, *state, first, start, stop, df or 0.0)
         self.begin = state[:2]
-        SPARE.give(self.stored)
         return done
+
+    def result(self, moments: bool, df: float | None, W: np.ndarray | None) -> Pass:
+        """Backward in time, unless only the filter was wanted, and all that a pass is for."""
+        means, n, done = self.means, self.dynamics.n, self.smooth(moments, df, W) if self.smooths else None
+        states, var = (means.states, means.var) if done is None else (done.states, done.var)
+        state, taken = means.states[-1], None
+        if states.shape[1] == 1:
+            state = state[0]
+        else:
+            state, taken = state.T, np.moveaxis(states[:, 1:, :n], 1, 2)
+        sums = points = point_variances = None
+        if done is not None:
+            sums = _moments(done, self.dynamics) if moments else None
+            if W is not None:
+                points, point_variances = states[:, 0, :n] @ W.T, done.point_variances
+        return Pass(
+            self.log_likelihood, states[:, 0, :n], np.maximum(var, 0.0), means.innovations, means.spreads, sums,
+            self.system.scale if done is None else done.scale, points, point_variances, state, self.last, taken,
+        )  # fmt: skip
 
 
 def _array(a: object) -> np.ndarray:
