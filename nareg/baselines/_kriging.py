@@ -283,23 +283,29 @@ def _negative_log_likelihood(
     """Restricted (an unknown constant per time is integrated out), with its gradient by the logarithms of the parameters."""
     noise, variance, length = np.exp(theta)
     k, slope = _correlation(distance / length, kernel)
-    value, gradient = 0.0, np.zeros(3)
+    value, gradient, nugget = 0.0, np.zeros(3), noise + 1e-12 * (noise + variance)
     for stations, columns in groups:
-        at = np.ix_(stations, stations)
         size, count = columns.shape
-        K = variance * k[at]
-        K[np.diag_indices(size)] += noise + 1e-12 * (noise + variance)
-        factor, failed = lapack.dpotrf(K, lower=True)
+        K, rates = (part.take(stations, axis=0).take(stations, axis=1) for part in (k, slope))
+        K *= variance
+        K.flat[:: size + 1] += nugget
+        factor, failed = lapack.dpotrf(K.T, lower=True, overwrite_a=True)  # zeros above the diagonal, below also the inverse
         if failed:
             raise np.linalg.LinAlgError("the covariance of readings is not positive definite")
-        inverse = np.tril(lapack.dpotri(factor, lower=True)[0])
-        inverse += np.tril(inverse, -1).T
-        row = inverse.sum(axis=1)
+        solved = lapack.dpotrs(factor, np.column_stack([np.ones(size), columns]), lower=True)[0]
+        row = solved[:, 0]
         total = row.sum()
-        P = inverse - np.outer(row, row) / total
-        Py = P @ columns
+        # P y, where P is the inverse K^-1 without the constant: P = K^-1 - row row' / total
+        Py = solved[:, 1:] - np.outer(row, row @ columns / total)
+        square = float(np.sum(columns * Py))
         log_det = 2 * np.log(np.diag(factor)).sum() + np.log(total) + (size - 1) * np.log(2 * np.pi)
-        value += 0.5 * (count * log_det + np.sum(columns * Py))
-        D = count * P - Py @ Py.T
-        gradient += 0.5 * np.array([noise * np.trace(D), variance * np.sum(D * k[at]), variance * np.sum(D * slope[at])])
+        value += 0.5 * (count * log_det + square)
+        # sums of D = count P - P y y' P times a matrix; P K P = P gives that of K
+        lower = lapack.dpotri(factor, lower=True, overwrite_c=True)[0]
+        own = np.diag(lower)
+        trace = count * (own.sum() - row @ row / total) - np.sum(Py**2)
+        by_length = 2 * np.vdot(lower.T, rates) - own @ np.diag(rates) - row @ (rates @ row) / total
+        by_length = count * by_length - np.sum(Py * (rates @ Py))
+        by_variance = count * (size - 1) - square - nugget * trace
+        gradient += 0.5 * np.array([noise * trace, by_variance, variance * by_length])
     return float(value), gradient
