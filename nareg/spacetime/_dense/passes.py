@@ -144,7 +144,8 @@ def _after(system, P, out):  # type: ignore[no-untyped-def]
     for i in range(n):
         for j in range(out.shape[1]):
             out[i, j] = system.diagonals[0, i] * P[i, j]
-            for k in range(1, p):
+        for k in range(1, p):
+            for j in range(out.shape[1]):
                 out[i, j] += system.diagonals[k, i] * P[k * n + i, j]
 
 
@@ -231,8 +232,9 @@ def _correct(P, r, stations, gains, inverses):  # type: ignore[no-untyped-def]
                     inverses[row, c] -= share * inverses[start + b, c]
                 for j in range(m):
                     G[a, j] -= L[a, b] * G[b, j]
+            turns = 1.0 / L[a, a]
             for j in range(m):
-                G[a, j] /= L[a, a]
+                G[a, j] *= turns
         for a in range(size - 1, -1, -1):  # and back
             row = start + a
             for j in range(m):
@@ -242,10 +244,11 @@ def _correct(P, r, stations, gains, inverses):  # type: ignore[no-untyped-def]
                     gains[row, j] -= L[b, a] * gains[start + b, j]
                 for c in range(size):
                     inverses[row, c] -= L[b, a] * inverses[start + b, c]
+            turns = 1.0 / L[a, a]
             for j in range(m):
-                gains[row, j] /= L[a, a]
+                gains[row, j] *= turns
             for c in range(size):
-                inverses[row, c] /= L[a, a]
+                inverses[row, c] *= turns
         _subtract(P, G)
     for i in range(m):
         for j in range(i):
@@ -390,21 +393,18 @@ def _inform(gains, inverses, stations, information, variances):  # type: ignore[
             i = stations[start + a]
             for j in range(m):
                 information[i, j] -= moved[a, j]
-            for j in range(m):
-                information[j, i] -= moved[a, j]
         for a in range(size):
             for b in range(size):
-                total = inverses[start + a, b]
+                total = inverses[start + a, b] - moved[b, stations[start + a]]
                 for j in range(m):
                     total += moved[a, j] * gains[start + b, j]
                 information[stations[start + a], stations[start + b]] += total
                 if a == b and variances.size:
-                    variances[stations[start + a]] = total
-        # an error that is not symmetric would grow from reading to reading
-        for a in range(size):
+                    variances[stations[start + a]] = total + moved[a, stations[start + a]]
+        for a in range(size):  # columns are rows: an error that is not symmetric would grow from reading to reading
             i = stations[start + a]
             for j in range(m):
-                information[i, j] = information[j, i] = 0.5 * (information[i, j] + information[j, i])
+                information[j, i] = information[i, j]
 
 
 @inner(fastmath=SUMS)
@@ -420,13 +420,8 @@ def _quadratic(Q, v):  # type: ignore[no-untyped-def]
 
 
 @inner(fastmath=SUMS, once=True)
-def _variances(system, P, behind, smoothed, t, top, known, half):  # type: ignore[no-untyped-def]
-    """Smoothed variances at time t, from the first columns ``top`` of P and the information ``behind`` it.
-
-    ``known`` becomes the information that the next state shares with this field, ``half`` what this state shares with it.
-    """
-    _product(behind, top, known)
-    _before(system, known, half)
+def _variances(system, P, smoothed, t, top, half):  # type: ignore[no-untyped-def]
+    """Smoothed variances at time t, from the first columns ``top`` of P and the information ``half`` shared with them."""
     for i in range(system.Q.shape[0]):
         smoothed.var[t, i] = P[i, i]
     for k in range(P.shape[0]):
@@ -529,8 +524,14 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                     for j in range(m):
                         for i in range(n):
                             crossed[k] += behind[j, i] * P[j, k * n + i]
+            # information that is shared with this field: by the next state, where it is wanted, and by this one
+            if moments:
+                _product(behind, top, known)
+                _before(system, known, half)
+            elif spreads or smoothed.W.size:
+                _product(earlier, top, half)
             if spreads:
-                _variances(system, P, behind, smoothed, t, top, known, half)
+                _variances(system, P, smoothed, t, top, half)
             if moments or smoothed.W.size:
                 _covariances(P, smoothed, t, top, half, V)
             if moments:
