@@ -243,7 +243,11 @@ class _Learning(ModelComparison):
         # heavy tails for the dynamics that were taken, from there: few hidden readings tell how far to go on anew
         begin = None if chosen is None else Estimate(*model, [np.ones(len(window)) for window in windows])
         attempt(replace(chosen or weighted("scalar", steps), df=DF), begin, best_iterations)
-        held_out, scale = self.held_out(chosen, *model, None if whole is None else whole[1])
+        if chosen is not None and chosen.df is None and rows >= len(self.y):  # the last model tells how far off they may be
+            held_out: HeldOut | None = HeldOut(truth, truth - best, np.full(truth.size, np.nan))
+            scale = np.ones(rows)
+        else:
+            held_out, scale = self.held_out(chosen, *model, None if whole is None else whole[1])
         return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
     def held_out(
