@@ -294,6 +294,25 @@ def test_auto_takes_modes_where_large_patterns_are_slow_and_small_ones_fast():
     assert errors[0] < errors[1]
 
 
+def test_auto_tries_forms_that_one_number_is_a_case_of(case):
+    forms = [name.split()[0] for name, *_ in case[-1].details.choices if "dynamics" in name]
+    assert forms[:2] == ["modes", "full"]
+
+
+def test_errors_of_hidden_readings_come_from_the_path_that_was_chosen(case, monkeypatch):
+    """A pass of its own would give the same; only the last model's tells their spread."""
+    made, original = [], learning._Learning.held_out
+
+    def spied(learner, refinement, *arguments):
+        made.append((learner.clock.stage, refinement.df))
+        return original(learner, refinement, *arguments)
+
+    monkeypatch.setattr(learning._Learning, "held_out", spied)
+    model = fit(case[2], case[1], dynamics="scalar", rng=RNG(0))
+    assert "Student t" not in model.details.chosen
+    assert made == [("learning from all readings", None)]
+
+
 @pytest.mark.parametrize(
     ("n", "T", "order", "least", "most"),
     [(7, 2_593, 2, 2_593, 2_593), (60, 432, 2, 432, 432), (20, 8_760, 2, 3_500, 4_000), (36, 8_759, 2, 1_500, 2_000)],
