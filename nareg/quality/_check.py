@@ -15,7 +15,7 @@ from nareg.quality._others import isolated, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Finding, Flag, Quality
 from nareg.quality._rules import Rules, judged, muted
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, leaps
+from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
 
 #: Tests that need no model, and those of single readings.
 SILENT = (_single.dead, _single.stuck, _single.out_of_range)
@@ -185,7 +185,7 @@ def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarr
     scores = residuals.by_station(residuals.scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
     flags[residuals.by_station(residuals.spikes_beyond(_single.SUSPECT_SHARE * residuals.limit))] = Flag.SUSPECT
-    flags[leaps(np.where(residuals.by_station(residuals.frozen), np.nan, residuals.readings).T)[1].T] = Flag.SUSPECT
+    flags[residuals.by_station(residuals.leapt)] = Flag.SUSPECT
     flags[residuals.by_station(residuals.spiky | residuals.absurd) & ~residuals.outside] = Flag.BAD
     flags[muted(rules, names, times, "spikes") | (np.abs(scores) < rules.threshold)] = Flag.GOOD
     flags[residuals.outside & ~muted(rules, names, times, "range")] = Flag.BAD

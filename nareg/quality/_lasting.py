@@ -9,15 +9,16 @@ shows in the pooled spread of these ratios, per width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
 from nareg._core.arrays import MAD_TO_STD
-from nareg.quality._others import Others, others
+from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
 
@@ -36,8 +37,8 @@ BEYOND, LEAST = 1.5, 5.5
 ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10
 #: The median reading of an error is off by at least this share of its height; that of a ramp is by half.
 MOST = 0.2
-#: Stations of so much correlation tell of each other.
-NEAR = 0.3
+#: After a leap that stays by this share.
+STAYS = 0.5
 #: A station's own spread is measured with boxes that fit into the record so many times.
 SHORT = 16
 #: By chance it is so many times the model's.
@@ -178,21 +179,31 @@ class LastingErrors:
         self.limit = max(BEYOND * self.usual, LEAST, highest(self.peaks[live]))
 
     def clearest(self, station: int) -> Lasting:
-        """The clearest error of one station."""
+        """The clearest error of one station: a shape, or where that fits better, all after a leap."""
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
-        height = self._height(station, shape, start)
-        course = self._course(station, start, start + shape.width)
-        return Lasting(station, start, start + shape.width, float(self.peaks[station]), shape.name, *height, *course)
+        error = self._fit(station, shape.name, start, start + shape.width)
+        best = max([error, *self._shifts(station)], key=lambda e: e.ratio)
+        return replace(error, ratio=float(self.peaks[station])) if best is error else best
 
-    def _height(self, station: int, shape: Scan, start: int) -> tuple[float, float]:
-        """The height by least squares of whole residuals (the ratio caps them, and a jump is their largest), and the median."""
+    def _shifts(self, station: int) -> list[Lasting]:
+        """Errors from a leap to the next one, or the end, that stay: the ratio of a shape caps the leap, which is one step."""
+        leaps, seen = np.flatnonzero(self.seen.leapt[:, station]), self.seen.observed[:, station]
+        spans = list(pairwise([0, *map(int, leaps), seen.size]))
+        long = [int(seen[slice(*span)].sum()) >= NARROWEST for span in spans]
+        shifts = [self._fit(station, "box", *spans[k]) for k in range(1, len(spans)) if long[k - 1] and long[k]]
+        return [shift for shift in shifts if shift.middle / shift.height > STAYS]
+
+    def _fit(self, station: int, name: str, start: int, stop: int) -> Lasting:
+        """An error by least squares of whole residuals: the ratio of a shape caps them, and a jump is their largest."""
         error = np.zeros((len(self.seen.white), 1))
-        error[start : start + shape.width, 0] = 1.0 if shape.name == "box" else np.linspace(1 / shape.width, 1, shape.width)
+        error[start:stop, 0] = 1.0 if name == "box" else np.linspace(1 / (stop - start), 1, stop - start)
         shapes, residual = self._white(station, error)
         height, *taken = np.linalg.lstsq(shapes, residual, rcond=None)[0]
-        left = (self.seen.residual[:, station] - self.seen.slow @ taken)[start : start + shape.width]
-        return float(height), float(np.median(left[self.seen.observed[start : start + shape.width, station]]))
+        ratio = abs(height) / np.sqrt(max(np.linalg.pinv(shapes.T @ shapes)[0, 0], 1e-300))
+        left = (self.seen.residual[:, station] - self.seen.slow @ taken)[start:stop]
+        middle = float(np.median(left[self.seen.observed[start:stop, station]]))
+        return Lasting(station, start, stop, float(ratio), name, float(height), middle, *self._course(station, start, stop))
 
     def _white(self, station: int, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Errors (T, n) beside what the fit took, and the station's residual, as white noise where there are readings."""
@@ -217,8 +228,8 @@ class LastingErrors:
 
     def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
         """The clearest error of every station that is suspect, the largest first."""
-        suspected = np.flatnonzero(self.peaks > self.limit)
-        errors = [self.clearest(int(i)) for i in suspected if i not in but]
+        suspected = np.flatnonzero((self.peaks > self.limit) | self.seen.leapt.any(axis=0)) if self.shapes else ()
+        errors = [error for i in suspected if i not in but and (error := self.clearest(int(i))).ratio > self.limit]
         lasts = [error for error in errors if error.middle * np.sign(error.height) > MOST * abs(error.height)]
         return sorted(lasts, key=lambda error: -error.ratio)
 
@@ -288,8 +299,3 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
 def _bends(one: Lasting, other: Lasting, K: np.ndarray) -> bool:
     """Whether two errors are at the same time, at stations that tell of each other."""
     return one.start < other.stop and other.start < one.stop and tell(K, one.station, other.station)
-
-
-def tell(K: np.ndarray, i: int, j: int) -> bool:
-    """Whether two stations tell of each other."""
-    return bool(K[i, j] ** 2 > NEAR**2 * K[i, i] * K[j, j])

@@ -33,6 +33,8 @@ NOTHING = 0.97
 #: Bad readings are spikes, which say nothing of slow errors, where the median error up to so many steps around is less than
 #: this share of theirs.
 AROUND, SHARED = 7, 0.5
+#: Stations of so much correlation tell of each other.
+NEAR = 0.3
 #: Orders of the autoregressions: at most so many, and this share of the record.
 HIGHEST, SHARE = 48, 0.1
 
@@ -124,6 +126,8 @@ class Others:
         Readings that count.
     slow : (rows, K) array
         Functions of time that every station's fit took from its readings: its mean, and its yearly cycle if there is one.
+    leapt : (rows, N) bool array
+        First readings after a leap that stays.
     """
 
     prediction: np.ndarray
@@ -133,6 +137,7 @@ class Others:
     std: np.ndarray
     observed: np.ndarray
     slow: np.ndarray
+    leapt: np.ndarray
 
 
 def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -169,7 +174,7 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
     whitener = Whitener.of(covariance)
     white = np.where(counted, np.clip(whitener.apply(residual), -LARGEST, LARGEST), 0.0)
     slow = model.cycles.slow(residuals.grid.seconds)
-    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted, slow)
+    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted, slow, residuals.leapt)
 
 
 def _spiky(bad: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -264,3 +269,8 @@ def covariances(residuals: Residuals, usable: np.ndarray) -> np.ndarray:
     conditional[silent] = spectrum.g * K[silent, silent][:, None] - spectrum.g**2 * ((weights.T**2) @ spectrum.filtered)
     result: np.ndarray = irfft(np.maximum(conditional, 0.0), spectrum.n, axis=1)[:, :T].T
     return result
+
+
+def tell(K: np.ndarray, i: int, j: int) -> bool:
+    """Whether two stations tell of each other."""
+    return bool(K[i, j] ** 2 > NEAR**2 * K[i, i] * K[j, j])

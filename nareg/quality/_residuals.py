@@ -47,6 +47,8 @@ class Residuals:
         Readings without mean and cycles, NaN where missing; mean and cycles.
     frozen, absurd : (rows, N) bool arrays
         Readings in stuck runs; readings far outside of the station's range, or of leaps that return at once.
+    leapt : (rows, N) bool array
+        First readings after a leap that stays, but for a stuck sensor that catches up.
     bad : (rows, N) bool array
         Readings that the pass leaves out.
     done : Pass
@@ -68,6 +70,7 @@ class Residuals:
     offset: np.ndarray
     frozen: np.ndarray
     absurd: np.ndarray
+    leapt: np.ndarray
     bad: np.ndarray
     done: Pass
     scores: np.ndarray
@@ -138,6 +141,7 @@ def compute_residuals(
     frozen = _on_grid(still, grid)
     outside = beyond(rules or Rules(), _names(model), given.values)
     extreme = _on_grid(far_out(given.values.T, still) | outside.T, grid)
+    leapt = _on_grid(leaps(np.where(still, np.nan, given.values.T))[1], grid)
     bad, resting = frozen | extreme, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
@@ -155,7 +159,9 @@ def compute_residuals(
         if (flagged == bad).all():
             break
         bad = flagged
-    return Residuals(model, grid, given.values, rows, given.offset, frozen, extreme, bad, done, scores, spread, limit, outside)
+    return Residuals(
+        model, grid, given.values, rows, given.offset, frozen, extreme, leapt, bad, done, scores, spread, limit, outside
+    )
 
 
 def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:

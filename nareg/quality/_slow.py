@@ -10,9 +10,9 @@ import numpy as np
 
 from nareg.io import count
 from nareg.quality._clock import Delay, delays
-from nareg.quality._lasting import Lasting, lasting, tell
+from nareg.quality._lasting import Lasting, lasting
 from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, deaf, inside_is_wrong, responses
-from nareg.quality._others import Others, others
+from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault, Finding, Flag, duration, number, span
 from nareg.quality._sun import DAY, PARTS, Sunlit, parts_of_day, sunlit

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nareg
 from nareg.quality import check
+from nareg.spacetime import fit
 
 from .conftest import N, T, known_model
 
@@ -60,3 +62,24 @@ def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, correct
     assert (suspect.station, suspect.kind) == (7, "drift")
     assert (suspect.corrected is not None) == corrected
     assert ("not to be corrected" in suspect.evidence) == (not corrected)
+
+
+def gauges(rng: np.random.Generator) -> np.ndarray:
+    """Hourly levels of six gauges in cm: floods that travel, each gauge with its own lag and gain."""
+    hours = np.arange(800)
+    starts, heights = rng.integers(-100, 800, 8), rng.gamma(2.0, 60.0, 8)
+    lags, gains = np.sort(rng.uniform(0, 20, 6)), rng.uniform(0.5, 1.6, 6)
+    since = np.clip(hours[:, None] - starts - lags[:, None, None], 0, None)
+    waves = ((1 - np.exp(-since / 10)) * np.exp(-since / 80)) @ heights
+    return np.round(np.linspace(60, 110, 6)[:, None] + gains[:, None] * waves + 0.8 * rng.standard_normal((6, 800)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_datum_shift_of_a_flood_gauge_is_found(seed):
+    """Its leap is one step, which counts little where outliers are capped, and gauges wander by more than it."""
+    graph, readings = nareg.graphs.grid((6,)), gauges(np.random.default_rng(seed))
+    assert not check(fit(graph, readings)).suspects
+    readings[2, 400:] += 25
+    (suspect,) = check(fit(graph, readings)).suspects
+    assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (2, "drift", 400, 799)
+    assert abs(suspect.size - 25) < 5
