@@ -197,3 +197,15 @@ def test_two_stuck_stations_do_not_hide_each_other():
     readings = network.readings.copy()
     readings[4, 100:160], readings[5, 200:260] = 8.0, 9.0
     assert stuck(readings.T).sum(axis=0).tolist() == [0, 0, 0, 0, 60, 60, 0, 0, 0, 0, 0, 0]
+
+
+def test_water_that_rests_at_its_freezing_point_is_not_stuck(rng):
+    """Hundredths, between -0.02 and 0 in cold nights at one station; a sensor that fails leaps to 0, of which that says nothing."""
+    t = np.arange(96 * 40)
+    y = 3 + 2 * np.sin(2 * np.pi * (t[:, None] / 96 + np.arange(N) / 50)) + rng.normal(0, 0.02, (t.size, N))
+    ice = np.repeat(rng.choice([-0.02, -0.01, 0.0], t.size), rng.geometric(0.15, t.size))[: t.size]
+    y[:, 0] = np.where(y[:, 0] < 3.0, np.maximum(0.3 * (y[:, 0] - 2), ice), y[:, 0] - 2.7)
+    y = np.round(y, 2)
+    y[3090:3120, 0] = 0.0
+    assert stuck(y)[3091:3120, 0].all()
+    assert stuck(y).sum() <= 40

@@ -39,6 +39,8 @@ CLASSES, TINY, FARTHEST = 6, 1e-3, 5.0
 MOVED = 2.0
 #: Runs longer than this share of a station's others are its long ones.
 LONG = 0.95
+#: Values up to so many steps away are beside a run, and changes beyond this share of all are leaps.
+STEPS_BESIDE, LEAP = 2.5, 0.99
 #: Readings at a bound that the others' share counts for beside the station's own.
 PRIOR_READINGS = 10.0
 #: Runs that a station counts for in its own share of repeats beside the ones that it has.
@@ -170,7 +172,8 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
         for run in same_kind:
             if run.rows.size < SHORTEST_RUN or run.evidence <= limit:
                 continue
-            evidence = run.evidence / _inflation([other for other in same_kind if other.station != run.station])
+            evidence = min(run.evidence, odds.beside(run, resolution[run.station]))
+            evidence /= _inflation([other for other in same_kind if other.station != run.station])
             if evidence > limit and _others_moved(y, run) and not _at_rest(y, run, same_kind, resolution):
                 result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
@@ -272,6 +275,19 @@ class _Odds:
         else:
             probability = np.maximum(others, self.own[i])
         return RepeatedValue(i, rows, float(self.y[rows[0], i]), -float(np.log(probability[cells]).sum()))
+
+    def beside(self, run: RepeatedValue, step: float) -> float:
+        """The evidence of a run by how often the station repeats the values beside it: water at its freezing point rests.
+
+        It comes there by way of these, where a sensor that fails leaps; and such a sensor returns to the value itself.
+        """
+        y, repeats = self.y[:, run.station], self.repeats[:, run.station]
+        series = y[np.isfinite(y)]
+        before = y[: run.rows[0]][np.isfinite(y[: run.rows[0]])][-1:]
+        if (np.abs(before - run.value) > np.quantile(np.abs(np.diff(series)), LEAP)).any():
+            return np.inf
+        near = np.abs(y - run.value) <= STEPS_BESIDE * step
+        return -float(np.log(_own_share(repeats, y == run.value, near))) * (run.rows.size - 1)
 
 
 def _of_others(values: np.ndarray) -> np.ndarray:
