@@ -64,6 +64,8 @@ def check(
     Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
     parametric part: a model that learned correlations from the readings has learned the fault too.
 
+    A level that leaps and stays is suspect from the leap on, although the readings before it may be the wrong ones.
+
     Evidence counts correlation times, not readings, and pays for all places, lags and pairs that were tried. A clock is wrong
     by half hours and hours up to 14, or a day, and by the same against all stations: weather that travels is none. Or the
     station's own day moves at once, and stays as large, while the others' days do not, with ten days before and after.

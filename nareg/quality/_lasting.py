@@ -37,8 +37,8 @@ BEYOND, LEAST = 1.5, 5.5
 ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10
 #: The median reading of an error is off by at least this share of its height; that of a ramp is by half.
 MOST = 0.2
-#: After a leap that stays by this share.
-STAYS = 0.5
+#: A leap stays where the median reading after it is off by this share of it.
+STAYS = 0.75
 #: A station's own spread is measured with boxes that fit into the record so many times.
 SHORT = 16
 #: By chance it is so many times the model's.

@@ -200,7 +200,7 @@ def test_two_stuck_stations_do_not_hide_each_other():
 
 
 def test_water_that_rests_at_its_freezing_point_is_not_stuck(rng):
-    """Hundredths, between -0.02 and 0 in cold nights at one station; a sensor that fails leaps to 0, of which that says nothing."""
+    """Hundredths, between -0.02 and 0 in cold nights at one station; a sensor that fails leaps to 0."""
     t = np.arange(96 * 40)
     y = 3 + 2 * np.sin(2 * np.pi * (t[:, None] / 96 + np.arange(N) / 50)) + rng.normal(0, 0.02, (t.size, N))
     ice = np.repeat(rng.choice([-0.02, -0.01, 0.0], t.size), rng.geometric(0.15, t.size))[: t.size]
