@@ -85,6 +85,7 @@ def processor_seconds(command: list[str], checkout: Path | None, runs: int) -> f
     """The least seconds of the processor of a command, of which several runs are measured."""
     one = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
     environment = os.environ | one | ({} if checkout is None else {"PYTHONPATH": str(checkout)})
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have their bytecode
     seconds = []
     for _ in range(runs):
         begin = resource.getrusage(resource.RUSAGE_CHILDREN)
