@@ -93,13 +93,13 @@ def _assembled(
                 f"covariates are columns of a table of stations, but none was read: pass one, or omit them. {placed}"
             )
         if isinstance(placed, InputError):
-            table = io.on_grid(_readings(readings, None, strict, recipe), step)
+            table = _gridded(readings, None, strict, recipe, step)
             return _checked(_unplaced(table, neighbors, placed), readings)
         stations = placed
     graph = _graph(stations)
     if graph is not None:
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
-        table = io.on_grid(_readings(readings, names, strict, recipe), step)
+        table = _gridded(readings, names, strict, recipe, step)
         if table.names != names:
             graph = graph.subgraph([names.index(name) for name in table.names])
         graph = graph if graph.names is not None else Graph(
@@ -107,7 +107,7 @@ def _assembled(
         )  # fmt: skip
         return _checked(StationNetwork(graph, table, names, table.notes), readings)
     places = _stations(stations, strict, recipe)
-    table = io.on_grid(_readings(readings, places.names, strict, recipe), step)
+    table = _gridded(readings, places.names, strict, recipe, step)
     rows = {name: i for i, name in enumerate(places.names)}
     order = [rows[name] for name in table.names]
     coordinates = places.coordinates[order]
@@ -155,8 +155,7 @@ def _covariates(
 def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:
     if not network.readings.observed.any():
         raise InputError("readings contains no reading: check the table and its marks for missing readings.")
-    table = network.readings
-    file = Path(source).stem if isinstance(source, (str, os.PathLike)) else None
+    table, file = network.readings, _file(source)
     counts = table.counts
     said = () if counts is None or counts.all_used else (counts.sentence(),)
     return replace(network, quantity=tuple(name for name in (table.quantity, file) if name), notes=(*network.notes, *said))
@@ -246,9 +245,21 @@ def _readings(readings: ReadingsLike, names: Sequence[str] | None, strict: bool,
     )
 
 
+def _gridded(
+    readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe | None, step: str | None
+) -> Readings:
+    """The readings on a common step; a file's name may say that they are directions."""
+    file = _file(readings)
+    return io.on_grid(_readings(readings, names, strict, recipe), step, () if file is None else (file,))
+
+
+def _file(readings: ReadingsLike) -> str | None:
+    return Path(readings).stem if isinstance(readings, (str, os.PathLike)) else None
+
+
 def read_known(readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None) -> Readings:
     """The readings of all these stations, in this order; those of absent ones are missing."""
-    table = io.on_grid(_readings(readings, names, strict, recipe), None if recipe is None else recipe.step)
+    table = _gridded(readings, names, strict, recipe, None if recipe is None else recipe.step)
     rows = {name: i for i, name in enumerate(table.names)}
     values = np.full((len(names), len(table.times)), np.nan)
     here = [i for i, name in enumerate(names) if name in rows]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._counts import IN_STEP
+from nareg.io._directions import merged
 from nareg.io._notes import count
 from nareg.io._tables import Readings
 
@@ -21,9 +23,11 @@ NEAR = 0.15
 FEWER, SHARED = 1.5, 0.1
 #: A grid begins at whole steps where the readings are within this part of a step of them.
 WHOLE = 0.25
+#: Length of the mean of times on a circle of one step from which on they are near each other.
+TOGETHER = 0.5
 
 
-def on_grid(readings: Readings, step: str | None = None) -> Readings:
+def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = ()) -> Readings:
     """Readings on a common step of time.
 
     Parameters
@@ -33,11 +37,14 @@ def on_grid(readings: Readings, step: str | None = None) -> Readings:
     step : str, optional
         Such as ``"10min"``, ``"1h"``; ``"none"`` leaves the table as it is. Default: the usual step of the stations, where
         their times jitter around it so that the table has many more times than steps.
+    names : iterable of str
+        Of what is read, beside the table's own, such as the file's: they may say that readings are directions.
 
     Returns
     -------
     Readings
-        Each reading at the nearest step, several in one averaged. Its notes say how far readings were moved.
+        Each reading at the nearest step, several in one averaged, directions around the circle. Its notes say how far
+        readings were moved.
 
     Raises
     ------
@@ -75,9 +82,7 @@ def on_grid(readings: Readings, step: str | None = None) -> Readings:
     if step in (None, "auto") and (len(stamps) < FEWER * (last - first + 1) or shared > SHARED * len(cells)):
         return readings
     shape = (len(readings.names), last - first + 1)
-    sums = np.bincount(cells, weights=readings.values[station, time], minlength=shape[0] * shape[1])
-    number_of = np.bincount(cells, minlength=shape[0] * shape[1])
-    values = np.divide(sums, number_of, out=np.full(sums.shape, np.nan), where=number_of > 0).reshape(shape)
+    values, _ = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity])
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
     labels = tuple(str(t).removesuffix(".000000000") for t in grid)
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
@@ -104,9 +109,11 @@ def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:
 
 
 def _start(seconds: np.ndarray, size: float) -> float:
-    """Where a grid begins: at whole steps, or at the circular mean of the times within their step, in whole seconds."""
-    angle = np.angle(np.exp(2j * np.pi * (seconds % size) / size).mean())
-    return 0.0 if abs(angle) <= 2 * np.pi * WHOLE else float(np.rint(angle / (2 * np.pi) * size))
+    """Where a grid begins: at whole steps, or where the times are near each other within their step, at their mean there."""
+    mean = np.exp(2j * np.pi * (seconds % size) / size).mean()
+    if abs(np.angle(mean)) <= 2 * np.pi * WHOLE or abs(mean) < TOGETHER:
+        return 0.0
+    return float(np.rint(np.angle(mean) / (2 * np.pi) * size))
 
 
 def _seconds(step: str) -> float:

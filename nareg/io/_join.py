@@ -14,6 +14,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import MERGED, CellCounts
+from nareg.io._directions import merged
 from nareg.io._missing import remove_sentinels
 from nareg.io._notes import NoReadings, Notes, SeveralQuantities, condensed, count, listed
 from nareg.io._recipe import Recipe
@@ -71,20 +72,21 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
         24.0 * len(names) * len(stamps),
         alternative="round the times to a common step",
     )
-    sums, number = np.zeros((len(names), len(stamps))), np.zeros((len(names), len(stamps)), dtype=int)
+    cells = []
     for part, times in zip(parts, own, strict=True):
-        where = np.ix_(np.array([place[name] for name in part.names]), np.searchsorted(stamps, times))
-        sums[where] += np.where(part.observed, part.values, 0.0)
-        number[where] += part.observed
+        i, t = np.nonzero(part.observed)
+        cells.append(np.array([place[name] for name in part.names])[i] * len(stamps) + np.searchsorted(stamps, times)[t])
+    every = np.concatenate([part.values[part.observed] for part in parts])
+    unit, quantity = next(iter(units), None), parts[0].quantity
+    values, number = merged(every, np.concatenate(cells), (len(names), len(stamps)), unit, [quantity])
     twice = int((number > 1).sum())
     if twice:
         notes.guess(f"{count(twice, 'reading is', 'readings are')} in several files; they are averaged", "leave out repeats")
-    values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
     table = in_order(names, labels, values, Times(stamps, zones.pop()), request, "file")
     counts = reduce(CellCounts.__add__, [part.counts for part in parts if part.counts is not None], CellCounts(0, 0, {}))
     counts = counts.less(int((number - 1).clip(0).sum()), MERGED)
     said = condensed([note for part in parts for note in part.notes if not ABSENT.search(note)])  # each may lack stations
-    return replace(table, notes=(*said, *table.notes), unit=next(iter(units), None), quantity=parts[0].quantity, counts=counts)
+    return replace(table, notes=(*said, *table.notes), unit=unit, quantity=quantity, counts=counts)
 
 
 def named_by_files(
@@ -178,8 +180,9 @@ def _in_time_order(
             "keep one row per time",
         )
         seen = np.isfinite(values)
-        sums = np.add.reduceat(np.where(seen, values, 0.0), starts, axis=1)
-        number = np.add.reduceat(seen, starts, axis=1, dtype=np.int64)
+        i, t = np.nonzero(seen)
+        cells = i * len(starts) + np.cumsum(np.concatenate([[0], ~repeats]))[t]
+        mean, number = merged(values[seen], cells, (len(values), len(starts)), None, [notes.source])
         high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
         if len(values) == 1 and ((number > 1) & (high > low)).sum() > max(MOST * int((number > 0).sum()), FEW):
             raise InputError(
@@ -187,8 +190,7 @@ def _in_time_order(
                 "stations, name the column of the stations by --station-column; if a column has the rest of the time, by "
                 "--time-columns (station=, time= of a recipe)."
             )
-        values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
-        labels, stamps = labels[starts], stamps[starts]
+        values, labels, stamps = mean, labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())
     return labels, values, stamps
 

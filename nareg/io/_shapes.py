@@ -10,6 +10,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import CODED, EMPTY, FAILED, MARKED, MERGED, OTHER_KIND, UNKNOWN
+from nareg.io._directions import merged
 from nareg.io._frames import Table
 from nareg.io._join import Wanted, from_columns, in_order
 from nareg.io._kinds import one_unit, refuse_mixed_kinds
@@ -180,7 +181,7 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
             f"({names[i]!r}, {unique[j]!r}); they are averaged",
             "keep one row per station and time",
         )
-    sums = np.bincount(flat, weights=values[seen], minlength=n * t)
-    values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
+    quantity = layout.kind[1] if layout.kind else table.header[layout.values[0]]
+    values, _ = merged(values[seen], flat, (n, t), unit, [quantity, notes.source])
     table_of = in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
-    return replace(table_of, unit=unit, quantity=layout.kind[1] if layout.kind else table.header[layout.values[0]])
+    return replace(table_of, unit=unit, quantity=quantity)

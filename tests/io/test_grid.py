@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +61,47 @@ def test_a_step_that_is_asked_for_averages_and_counts():
     np.testing.assert_array_equal(gridded.values, [[2, 5], [2, 5]])
     assert "2 readings averaged with another of the step" in gridded.notes[-1]
     assert "readings move by 100 seconds at most" in gridded.notes[-1]
+
+
+def test_a_coarser_step_begins_at_whole_steps():
+    """Times that are spread evenly over a step have no place in it where it could begin."""
+    seconds = 36 + 600 * np.arange(144)
+    seconds[::7] += 5
+    gridded = on_grid(table(seconds[None], np.arange(144.0)[None]), "1h")
+    assert gridded.times[0].endswith("T00:00:00")
+    assert gridded.values[0, 5] == np.arange(144.0)[27:33].mean()
+
+
+#: Pairs whose mean is north, three times, and south; the last cancel each other.
+WIND = np.array([[350.0, 10.0, 20.0, 340.0, 355.0, 5.0, 170.0, 190.0, 0.0, 180.0]])
+
+
+def test_directions_of_a_step_are_averaged_around_the_circle():
+    """Their plain mean would point to the other side."""
+    wind = table(600 * np.arange(6)[None], np.array([[350.0, 20.0, 340.0, 355.0, 5.0, 10.0]]))
+    assert on_grid(wind, "20min").values[0, 0] == 185.0
+    here = on_grid(replace(wind, quantity="wind_direction"), "20min").values[0]
+    np.testing.assert_allclose((here + 180) % 360 - 180, [5.0, -20.0, 10 / 3], atol=0.02)
+
+
+@pytest.mark.parametrize("form", ["long", "wide", "files"])
+def test_repeated_directions_are_averaged_around_the_circle(tmp_path, form):
+    first, second = (pd.DataFrame({"time": pd.date_range("2024-01-01", periods=5, freq="h")}) for _ in range(2))
+    first["A"], second["A"] = WIND[0, ::2], WIND[0, 1::2]
+    both = pd.concat([first, second])
+    if form == "long":
+        both.melt("time", var_name="station", value_name="wind_direction").to_csv(tmp_path / "r.csv", index=False)
+        read = io.read_readings(tmp_path / "r.csv")
+    elif form == "wide":
+        both.assign(B=both["A"]).to_csv(tmp_path / "wind_direction.csv", index=False)
+        read = io.read_readings(tmp_path / "wind_direction.csv")
+    else:
+        for k, part in enumerate((first, second)):
+            part.assign(B=part["A"]).melt("time", var_name="station", value_name="wind_direction").to_csv(
+                tmp_path / f"{k}.csv", index=False
+            )
+        read = io.read_readings([tmp_path / "0.csv", tmp_path / "1.csv"])
+    np.testing.assert_allclose((read.values[0] + 180) % 360 - 180, [0.0, 0.0, 0.0, -180.0, np.nan], atol=1e-9)
 
 
 def test_irregular_readings_have_no_grid():
