@@ -40,17 +40,18 @@ def limits(y: np.ndarray, given: tuple[float | None, float | None], learned: Bou
     return result, " ".join(sentences) or None
 
 
-def failed(x: np.ndarray, std: np.ndarray | None, y: np.ndarray) -> np.ndarray:
+def failed(x: np.ndarray, std: np.ndarray | None, y: np.ndarray, ends: Bounds) -> np.ndarray:
     """(N, T) True where an estimate, or an end of its band, is beyond the readings' range by more than their spread.
 
-    ``y`` (N, T) are the readings without bad ones.
+    ``y`` (N, T) are the readings without bad ones. A band ends where the quantity does.
     """
     seen = y[np.isfinite(y)]
     if seen.size < 2:
         return np.zeros(x.shape, dtype=bool)
     spread = float(seen.std())
     reach = 0.0 if std is None else REACH * np.nan_to_num(std)
-    return (x + reach > seen.max() + spread) | (x - reach < seen.min() - spread)
+    top, bottom = np.maximum(x, ends.clip(x + reach)), np.minimum(x, ends.clip(x - reach))
+    return (top > seen.max() + spread) | (bottom < seen.min() - spread)
 
 
 def at_end(y: np.ndarray, ends: Bounds) -> np.ndarray:

@@ -134,7 +134,7 @@ def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -
         job.note(
             f"{plural(int(silent.sum()), 'station')} without a reading: by the {MODEL}, which follows {', '.join(follows)}."
         )
-    replaced = failed(x, std, compared.good) & ~silent
+    replaced = failed(x, std, compared.good, compared.ends) & ~silent
     other = next((other for other in ranking if other not in (method.name, MODEL)), None)
     if replaced.any() and other is not None:
         theirs = estimated(compared.methods[other])

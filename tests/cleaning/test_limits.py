@@ -83,11 +83,19 @@ def test_bounds_are_named_and_a_limit_of_detection_is_told_from_a_bound(rng):
 def test_an_estimate_beyond_all_readings_has_failed(rng):
     y = rng.standard_normal((3, 50))
     x = np.zeros((3, 50))
-    assert not failed(x, np.ones_like(x), y).any()
+    assert not failed(x, np.ones_like(x), y, Bounds()).any()
     x[1, 7] = y.max() + 1.1 * y.std()
     std = np.zeros_like(x)
     std[2, 9] = 10.0
-    assert set(zip(*np.nonzero(failed(x, std, y)), strict=True)) == {(1, 7), (2, 9)}
+    assert set(zip(*np.nonzero(failed(x, std, y, Bounds())), strict=True)) == {(1, 7), (2, 9)}
+
+
+def test_a_band_that_ends_where_the_quantity_does_has_not_failed(rng):
+    """Dry days: the band of a simple method reaches below no rain, where nothing is."""
+    y = np.where(rng.random((3, 50)) < 0.8, 0.0, rng.exponential(1.0, (3, 50)))
+    x, std = np.zeros_like(y), np.full(y.shape, 2.0)
+    assert not failed(x, std, y, Bounds(low=0.0, high=y.max())).any()
+    assert failed(x - 9, std, y, Bounds(low=0.0)).all()
 
 
 def test_flags_that_a_line_contradicts_are_doubted(rng):
