@@ -133,4 +133,4 @@ def in_words(seconds: float) -> str:
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size and seconds % size == 0:
             return unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
-    return f"{seconds:,.3g} seconds"
+    return f"{seconds / 60:,.1f} minutes" if seconds >= 120 else f"{seconds:,.3g} seconds"
