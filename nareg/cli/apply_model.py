@@ -5,13 +5,51 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nareg.cli import inputs
 from nareg.cli.inputs import Columns, Strict, grouped, print_line, print_notes, stage_bar
 from nareg.cli.judging import Judging
+
+if TYPE_CHECKING:
+    from nareg.io import Recipe
+
+#: What of a recipe holds for later readings too. Series and the time of the first row are others, and places are known.
+LASTING = ("station", "time", "value", "missing", "zone", "step", "decimal", "flag", "bad", "use_flags", "query")
+
+
+def remember(recipe: Recipe, model: Path) -> None:
+    """Write beside a model how its readings were read; where nothing was said of them, remove what an earlier run wrote."""
+    from nareg.cleaning import folder_name
+    from nareg.io import Recipe
+
+    entries = {name: getattr(recipe, name) for name in LASTING}
+    if recipe.value is not None and folder_name(recipe.value) == model.resolve().parent.name:
+        del entries["value"]  # one of several: the folder says it, and a later table may have this one alone
+    path, lasting = model.with_suffix(".toml"), Recipe(**entries)
+    if lasting == Recipe():
+        path.unlink(missing_ok=True)
+    else:
+        lasting.save(path)
+
+
+def remembered(recipe: Recipe, model: Path) -> Recipe:
+    """The recipe, with what :func:`remember` wrote for entries that it does not have."""
+    from nareg.io import Recipe
+
+    path = model.with_suffix(".toml")
+    if not path.is_file():
+        return recipe
+    before = Recipe.load(path)
+    marks = ("bad", "use_flags") if recipe.bad or recipe.use_flags is not None else ()  # they may exclude each other
+    unsaid = [name for name in LASTING if getattr(recipe, name) in (None, ()) and name not in marks]
+    entries = {name: value for name in unsaid if (value := getattr(before, name)) not in (None, ())}
+    if entries:
+        said = "; ".join(f"{name} {', '.join(v) if isinstance(v, tuple) else v}" for name, v in entries.items())
+        print_notes([f"Read as the model's own readings were, as {path} says: {said}."])
+    return replace(recipe, **entries)
 
 
 @grouped
@@ -41,6 +79,7 @@ def apply(
     files = inputs.in_folders(readings)
     (recipe,) = judging.added([columns.of_one()])
     fitted = spacetime.load(model)
+    recipe = remembered(recipe, model)
     if not folder.is_dir():
         inputs.folder(folder)
     with stage_bar() as progress:

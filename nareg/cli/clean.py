@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
+from nareg.cli.apply_model import remember
 from nareg.cli.inputs import MAX_SUSPECTS, Columns, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
 from nareg.cli.judging import Judging, own_dismissals
 from nareg.errors import NaregError
@@ -202,8 +203,8 @@ def _clean_one(
     """Clean one quantity, and write its files to a folder."""
     from nareg import cleaning
 
-    for name in cleaning.files(form):
-        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html", ".npz"), *given)
+    for name in (*cleaning.files(form), "model.toml"):
+        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html", ".npz", ".toml"), *given)
     written: list[str] = []
     try:
         network = read()
@@ -218,6 +219,8 @@ def _clean_one(
             for name, write in cleaning.parts(cleaned, form).items():
                 write(out / name)
                 written.append(name)
+        if cleaned.model is not None:
+            remember(recipe, out / "model.npz")
     except KeyboardInterrupt:
         complete = f"these files in {out} are complete: {', '.join(written)}" if written else "nothing was written"
         errors.print(f"interrupted: {escape(complete)}", soft_wrap=True)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import nareg
 from nareg.cleaning import apply
+from nareg.cli.apply_model import remember, remembered
 from nareg.cli.main import app
 from nareg.errors import InputError
 
@@ -153,3 +154,67 @@ def test_a_day_that_may_be_of_another_month_is_refused_where_that_follows_the_mo
             continue
         with pytest.raises(InputError, match=words):
             apply(model, tmp_path / "day.csv")
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_later_readings_are_read_as_those_of_the_model_were(rng, tmp_path):
+    """Local times were taken as UTC where --zone was said to nareg clean alone."""
+    times = pd.date_range("2024-06-01", periods=150, freq="h", name="time")
+    frame = pd.DataFrame(rng.standard_normal((150, 4)).cumsum(axis=0), times, list("ABCD")).round(2).astype(str)
+    frame.iloc[130, 1] = "-"
+    frame[:120].to_csv(tmp_path / "today.csv")
+    frame[120:].to_csv(tmp_path / "tomorrow.csv")
+    out, named = tmp_path / "out", ("--zone", "Europe/Brussels", "--missing", "-", "--step", "none")
+    clean = ("clean", tmp_path / "today.csv", "--out", out, "--hidden", 0)
+    run(*clean, *named)
+    model = out / "model.npz"
+    assert nareg.io.Recipe.load(out / "model.toml") == nareg.io.Recipe(zone="Europe/Brussels", missing=("-",), step="none")
+    tomorrow = ("apply", model, tmp_path / "tomorrow.csv")
+    done = run(*tomorrow)
+    assert "missing -; zone Europe/Brussels; step none" in " ".join(done.stderr.split())
+    assert "30 times of 4 stations" in done.stdout
+    written = (out / "clean.csv").read_bytes()
+    run(*clean, *named)
+    run(*tomorrow, *named)
+    assert (out / "clean.csv").read_bytes() == written
+    assert "zone" not in run(*tomorrow, "--zone", "UTC").stderr  # what is said now goes before
+    run(*clean)
+    assert not (out / "model.toml").exists()
+
+
+def test_marks_that_are_named_exclude_remembered_ones(tmp_path):
+    remember(nareg.io.Recipe(flag="mark", use_flags=False, start="2024-01-01", step="1h"), tmp_path / "model.npz")
+    for recipe in (nareg.io.Recipe(bad=("4",)), nareg.io.Recipe(use_flags=True)):
+        expected = dataclasses.replace(recipe, flag="mark", step="1h")  # later readings start later
+        assert remembered(recipe, tmp_path / "model.npz") == expected
+    assert remembered(nareg.io.Recipe(), tmp_path / "model.npz").use_flags is False
+
+
+def test_times_between_the_models_steps_are_joined_as_its_own_were(rng, tmp_path):
+    """This failed, as two times fell into one step of the model."""
+    times = pd.date_range("2024-06-01", periods=720, freq="10min", name="time")
+    frame = pd.DataFrame(rng.standard_normal((720, 4)).cumsum(axis=0), times, list("ABCD")).round(2)
+    frame[:600].to_csv(tmp_path / "today.csv")
+    frame[600:].to_csv(tmp_path / "tomorrow.csv")
+    run("clean", tmp_path / "today.csv", "--out", tmp_path / "out", "--step", "1h", "--hidden", 0)
+    done = run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv")
+    assert "20 times of 4 stations" in done.stdout
+
+
+def test_one_of_several_quantities_may_come_alone(rng, tmp_path):
+    times = np.repeat(pd.date_range("2024-06-01", periods=100, freq="h"), 4)
+    y = rng.standard_normal((2, 100, 4)).cumsum(axis=1).reshape(2, -1).round(2)
+    frame = pd.DataFrame({"time": times, "station": list("ABCD") * 100, "temp": y[0], "rh": y[1]})
+    frame[:320].to_csv(tmp_path / "today.csv", index=False)
+    frame[320:].to_csv(tmp_path / "tomorrow.csv", index=False)
+    frame[320:].pivot(index="time", columns="station", values="temp").to_csv(tmp_path / "alone.csv")
+    clean = ("clean", tmp_path / "today.csv", "--hidden", 0, "--value", "temp")
+    run(*clean, "--out", tmp_path / "temp")
+    assert "20 times" in run("apply", tmp_path / "temp" / "model.npz", tmp_path / "alone.csv").stdout
+    run(*clean, "--out", tmp_path / "out")
+    assert "value temp" in run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv").stderr
