@@ -12,6 +12,7 @@ import typer
 from nareg.cli import inputs
 from nareg.cli.inputs import Columns, Strict, grouped, print_line, print_notes, stage_bar
 from nareg.cli.judging import Judging
+from nareg.errors import InputError
 
 if TYPE_CHECKING:
     from nareg.io import Recipe
@@ -78,6 +79,8 @@ def apply(
     folder = model.parent if out is None else out
     files = inputs.in_folders(readings)
     (recipe,) = judging.added([columns.of_one()])
+    if not model.exists():
+        _say_why_absent(model)
     fitted = spacetime.load(model)
     recipe = remembered(recipe, model)
     if not folder.is_dir():
@@ -103,3 +106,15 @@ def apply(
     print_line(
         f"{len(times):,} times of {len(applied.readings.names):,} stations, {times[0]} to {times[-1]}, added in {folder}"
     )
+
+
+def _say_why_absent(model: Path) -> None:
+    """Raise an error that says why a folder of ``nareg clean`` has no model, where it is one."""
+    several = sorted(model.parent.glob(f"*/{model.name}"))
+    if several:
+        raise InputError(f"{model} does not exist: name the model of one quantity, such as {several[0]}.")
+    if (model.parent / "report.html").exists():
+        raise InputError(
+            f"{model} does not exist: its readings were cleaned without a model, as directions are, all with --effort fast, "
+            "and too few for a fit: clean the earlier and the new readings together with nareg clean."
+        )

@@ -130,6 +130,8 @@ def test_directions_leave_no_model(tmp_path, rng):
     frame = pd.DataFrame(wind, pd.date_range("2024", periods=60, freq="h", name="time"), list("ABCD"))
     nareg.clean(frame, kind="direction").save(tmp_path)
     assert not (tmp_path / "model.npz").exists()
+    refused = CliRunner().invoke(app, ["apply", str(tmp_path / "model.npz"), str(tmp_path / "tomorrow.csv")])
+    assert "were cleaned without a model, as directions are" in str(refused.exception) + refused.output
 
 
 def test_readings_of_rain_stay_as_they_are(rng):
@@ -216,5 +218,7 @@ def test_one_of_several_quantities_may_come_alone(rng, tmp_path):
     clean = ("clean", tmp_path / "today.csv", "--hidden", 0, "--value", "temp")
     run(*clean, "--out", tmp_path / "temp")
     assert "20 times" in run("apply", tmp_path / "temp" / "model.npz", tmp_path / "alone.csv").stdout
+    refused = CliRunner().invoke(app, ["apply", str(tmp_path / "model.npz"), str(tmp_path / "alone.csv")])
+    assert f"such as {tmp_path / 'temp' / 'model.npz'}" in str(refused.exception) + refused.output
     run(*clean, "--out", tmp_path / "out")
     assert "value temp" in run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv").stderr
