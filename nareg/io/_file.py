@@ -226,7 +226,9 @@ class FileTable:
     def _first(self, separator: str, *, checked: bool) -> list[list[str]]:
         """The header and a few rows below."""
         numbered = self._rows(separator, checked=checked)
-        _, header = next(numbered)
+        _, header = next(numbered, (0, None))
+        if header is None:
+            raise InputError(f"{self.source} has no cell with content: a header line and at least one row are needed.")
         number = min(SAMPLE, max(3, SAMPLE_CELLS // len(header)))
         return [header, *(row for _, row in islice(numbered, number))]
 

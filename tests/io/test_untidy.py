@@ -212,3 +212,9 @@ def test_a_folder_with_a_table_of_stations_among_the_readings(tmp_path):
         f"readings: a file is left out ({tmp_path / 'places.csv'} has positions ('station', 'lat', 'lon') and no times where "
         "the readings are expected: pass the table of readings, with a column 'time')."
     ]
+
+
+@pytest.mark.parametrize("text", [",,,\n,,,\n", ";;\n;;\n", '"",""\n"",""\n'])
+def test_an_empty_sheet_is_refused_in_one_sentence(tmp_path, text):
+    with pytest.raises(InputError, match=r"r\.csv has no cell with content: a header line and at least one row are needed\."):
+        io.read_readings(write(tmp_path, "r.csv", text))
