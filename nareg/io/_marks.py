@@ -73,7 +73,7 @@ def marked_bad(cells: np.ndarray, read: np.ndarray, names: Sequence[str], notes:
         bad = {word.strip().lower() for word in recipe.bad}
         meanings = ["bad" if str(mark).strip().lower() in bad else "good" for mark in marks]
     elif asked and meanings is None:
-        meanings = _all_but_good([str(mark) for mark in marks], f"{notes.source}: {column}")
+        meanings = [_meaning(str(mark).strip().lower()) or "bad" for mark in marks]
     if meanings is None or (not asked and all(meanings[k] in ("untested", "missing") for k in used)):
         if len(shown) > 1 or (shown and meanings is None):
             remedy = "" if meanings is not None else ": name those of bad readings by --bad, or pass --use-flags"
@@ -81,6 +81,8 @@ def marked_bad(cells: np.ndarray, read: np.ndarray, names: Sequence[str], notes:
                 f"{column} seems to mark the quality of readings; what {listed(shown)} means is not known, and not used{remedy}"
             )
         return None
+    if recipe.use_flags and not recipe.bad:
+        meanings = _all_but_good(meanings, marks, f"{notes.source}: {column}")
     kind = np.array(meanings, dtype=object)[of_row]
     out: np.ndarray = read & np.isin(kind, ("bad", "missing"))
     if not asked and out.sum() > MOST * read.sum():
@@ -107,15 +109,14 @@ def is_flag(name: str, of: str = "") -> bool:
     return word in FLAG or word.endswith((*ENDINGS, *YES)) or (bool(of) and word == plain(of) + "cd")
 
 
-def _all_but_good(marks: list[str], column: str) -> list[str]:
-    """What each mark says where all others than known good ones are bad."""
-    meanings = [_meaning(mark.strip().lower()) or "bad" for mark in marks]
+def _all_but_good(meanings: list[str], marks: np.ndarray, column: str) -> list[str]:
+    """What each mark says where all others than good ones are bad."""
     if "good" not in meanings:
         raise InputError(
-            f"{column} has the marks {listed(marks, 12)}, of which none is known as good: name those of bad readings by --bad "
-            "(bad= of a recipe), or omit use_flags."
+            f"{column} has the marks {listed([str(mark) for mark in marks], 12)}, of which none is known as good: name those "
+            "of bad readings by --bad (bad= of a recipe), or omit use_flags."
         )
-    return meanings
+    return [meaning if meaning == "good" else "bad" for meaning in meanings]
 
 
 def _meanings(words: list[str], name: str) -> list[str] | None:

@@ -57,6 +57,15 @@ def test_unknown_marks_are_used_when_asked_for(tmp_path):
     assert left_out(path, flag="qc_flags", bad=("Step", "gap"))[0] == [4, 7]
 
 
+def test_all_but_good_marks_are_left_out_when_asked_for(tmp_path):
+    """Doubtful and unchecked readings, too, which are used otherwise."""
+    path = write(tmp_path, ["good", "suspect", "unknown", "bad"], "quality")
+    assert left_out(path)[0] == [3]
+    assert left_out(path, use_flags=True)[0] == [1, 2, 3]
+    with pytest.raises(InputError, match="of which none is known as good"):
+        left_out(write(tmp_path, ["suspect", "unknown", "unknown", "bad"], "quality"), use_flags=True)
+
+
 def test_known_marks_are_not_used_when_asked_for(tmp_path):
     path = write(tmp_path, ["good", "good", "bad", "good"], "quality")
     assert left_out(path)[0] == [2]
