@@ -70,6 +70,14 @@ def test_an_option_replaces_an_entry_of_the_recipe(files, tmp_path):
     assert "50" in seen.output
 
 
+def test_a_recipe_loses_no_quantity_that_is_named(files, tmp_path):
+    values = ("--value", "Temperatuur", "--value", "Vochtigheid")
+    refused = run("inspect", files / "meta.csv", files / "data.csv", *values, "--out", tmp_path / "r.toml")
+    assert refused.exit_code == 2
+    assert "a recipe has one: omit it here" in refused.output
+    assert not (tmp_path / "r.toml").exists()
+
+
 def test_a_recipe_is_not_written_over_a_table(files):
     refused = run("inspect", files / "meta.csv", files / "data.csv", "--out", files / "data.csv")
     assert refused.exit_code == 2

@@ -381,11 +381,11 @@ class Columns:
             Rules.of(one.quality)  # raises for what it does not know
         return [replace(one, value=value) for value in self.value] if self.value else [one]
 
-    def of_one(self) -> Recipe:
+    def of_one(self, remedy: str = "a model or design is of one: run the command for each") -> Recipe:
         """The recipe of one quantity."""
         recipes = self.recipes()
         if len(recipes) > 1:
-            raise InputError("--value names several quantities, and a model or design is of one: run the command for each.")
+            raise InputError(f"--value names several quantities, and {remedy}.")
         return recipes[0]
 
 

@@ -35,7 +35,8 @@ def inspect(
     files, places = inputs.tables(stations, readings)
     if out is not None:
         inputs.output(out, (".toml",), stations, *files)
-    seen = io.inspect(files, places, recipe=columns.recipes()[0], strict=strict)
+    recipe = columns.of_one("a recipe has one: omit it here, and name them for nareg clean --recipe")
+    seen = io.inspect(files, places, recipe=recipe, strict=strict)
     print_notes(seen.notes)
     for line in seen.lines():
         print_line(line)
