@@ -68,6 +68,20 @@ def in_standard_time(
     return best[1]
 
 
+def known_zone(zone: str) -> None:
+    """Raise an error for a zone that there is not."""
+    import pandas as pd
+
+    try:
+        pd.Timestamp(0).tz_localize(zone)
+    except (KeyError, ValueError):
+        raise _unknown(zone) from None
+
+
+def _unknown(zone: str) -> InputError:
+    return InputError(f"zone is {zone!r}, which is not known: pass a name such as 'Europe/Brussels', or '+01:00'.")
+
+
 def in_utc(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, zone: str) -> np.ndarray:
     """UTC of local times of a zone, named as ``Europe/Brussels`` or ``+01:00``; arguments as of :func:`in_standard_time`."""
     import pandas as pd
@@ -78,7 +92,7 @@ def in_utc(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, zone: str
         absent = np.asarray(index.tz_localize(zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="NaT").isna())
         hour = np.asarray(index.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna())
     except (KeyError, ValueError):
-        raise InputError(f"zone is {zone!r}, which is not known: pass a name such as 'Europe/Brussels', or '+01:00'.") from None
+        raise _unknown(zone) from None
     if absent.any():
         lost = str(stamps[np.flatnonzero(absent)[0]])[:16].replace("T", " ")
         raise InputError(

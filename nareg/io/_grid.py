@@ -72,7 +72,7 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         if size is None:
             return readings
     else:
-        size = _seconds(str(step))
+        size = in_seconds(str(step))
     start = _start(seconds[readings.observed.any(axis=0)], size)
     number = np.rint((seconds - start) / size).astype(np.int64)
     first, last = int(number.min()), int(number.max())
@@ -116,7 +116,8 @@ def _start(seconds: np.ndarray, size: float) -> float:
     return float(np.rint(np.angle(mean) / (2 * np.pi) * size))
 
 
-def _seconds(step: str) -> float:
+def in_seconds(step: str) -> float:
+    """A step such as ``10min``."""
     import pandas as pd
 
     try:

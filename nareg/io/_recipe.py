@@ -15,6 +15,8 @@ import numpy as np
 
 from nareg._storage.files import atomic_write
 from nareg.errors import InputError
+from nareg.io._clock_change import known_zone
+from nareg.io._grid import in_seconds
 from nareg.io._notes import NoReadings, listed
 
 #: Above every recipe that is written.
@@ -123,6 +125,10 @@ class Recipe:
                 raise InputError(f"{entry.name} is {value!r}: pass the name of a column, or another text in quotes.")
         if self.decimal not in (None, ".", ","):
             raise InputError(f"decimal is {self.decimal!r}: pass ',' or '.'.")
+        if self.zone is not None:
+            known_zone(self.zone)
+        if self.step not in (None, "auto", "none"):
+            in_seconds(self.step)
         if self.bad and self.use_flags is False:
             raise InputError(f"bad is {list(self.bad)}, but use_flags is False: omit one of them.")
         if self.start is not None and self.step in (None, "auto", "none"):

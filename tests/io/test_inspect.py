@@ -88,8 +88,8 @@ def test_the_only_column_of_words_names_the_stations(long):
 
 def test_what_clean_would_refuse_is_said(tmp_path):
     path = tmp_path / "r.csv"
-    path.write_text("time,station,temp,hum\n" + "".join(f"2024-01-0{d},A,{d},5\n" for d in range(1, 9)))
-    seen = io.inspect(path, recipe=io.Recipe(zone="Europe/Brussel"))
+    path.write_text("time,station,temp,hum\n" + "".join(f"2024-01-0{d}T00:00Z,A,{d},5\n" for d in range(1, 9)))
+    seen = io.inspect(path, recipe=io.Recipe(zone="Europe/Brussels"))
     assert dict(seen.counts) == {}
     for name in ("temp", "hum"):
         assert any(note.startswith(f"{name}: the readings cannot be cleaned as they are (zone is") for note in seen.notes)

@@ -88,6 +88,8 @@ def test_a_recipe_of_another_table_is_refused_with_the_columns_it_has(tmp_path, 
         ("station = [", "is no recipe"),
         ("stations = 'A'", "'stations' is no entry of a recipe: it may have station, time"),
         ("value = 3", "value is 3: pass the name of a column"),
+        ("zone = 'Europe/Brusels'", "zone is 'Europe/Brusels', which is not known: pass a name such as"),
+        ("step = '10zz'", "step is '10zz': pass a time such as"),
         ("missing = [1, 2]", r"missing is \[1, 2\]: pass names in quotes"),
     ],
 )
