@@ -15,7 +15,7 @@ from itertools import islice, repeat
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes, count, listed, verb
+from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells, looks_numeric
 from nareg.io._text import read_text, rows, unshield
 from nareg.io._times import parse
@@ -109,7 +109,7 @@ class FileTable:
         header, *self._sample = self._first(self._separator, checked=True)
         self.header = [SERIAL.sub(_named, unshield(name)) for name in header]
         if not self._sample:
-            raise InputError(f"{self.source} has a header but no rows: add at least one.")
+            raise NoReadings(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
 
     def _after_comments(self) -> int | None:

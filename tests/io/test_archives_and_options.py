@@ -265,3 +265,18 @@ def test_stations_that_are_called_after_the_weather_are_stations(tmp_path):
     ]
     path = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n" + "2024-01-01" + ",1" * 11 + "\n2024-01-02" + ",2" * 11)
     assert io.read_readings(path).names == tuple(names)
+
+
+def test_a_line_of_text_beside_tables_is_left_out(tmp_path):
+    """A readme.txt in an archive or a folder."""
+    rows = "time,A,B\n" + "".join(f"2024-01-01 {h:02}:00,{h},{h + 1}\n" for h in range(4))
+    files = {"readme.txt": "Exported by the logger.\n", "readings.csv": rows}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for name in files:
+            archive.write(tmp_path / name, name)
+    for source in (tmp_path / "all.zip", [tmp_path / name for name in files]):
+        read = io.read_readings(source)
+        assert read.values.shape == (2, 4)
+        assert any("left out" in note and "readme.txt" in note for note in read.notes)
