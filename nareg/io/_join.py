@@ -182,7 +182,7 @@ def _in_time_order(
         seen = np.isfinite(values)
         i, t = np.nonzero(seen)
         cells = i * len(starts) + np.cumsum(np.concatenate([[0], ~repeats]))[t]
-        mean, number = merged(values[seen], cells, (len(values), len(starts)), None, [notes.source])
+        mean, number = merged(values[seen], cells, (len(values), len(starts)), None, [stem(notes.source)])
         high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
         if len(values) == 1 and ((number > 1) & (high > low)).sum() > max(MOST * int((number > 0).sum()), FEW):
             raise InputError(

@@ -182,6 +182,6 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
             "keep one row per station and time",
         )
     quantity = layout.kind[1] if layout.kind else table.header[layout.values[0]]
-    values, _ = merged(values[seen], flat, (n, t), unit, [quantity, notes.source])
+    values, _ = merged(values[seen], flat, (n, t), unit, [quantity, stem(notes.source)])
     table_of = in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
     return replace(table_of, unit=unit, quantity=quantity)

@@ -145,3 +145,14 @@ def test_times_that_are_on_the_step_need_no_note():
     times = np.arange("2024-01-01", "2024-01-02", np.timedelta64(1, "h"), dtype="datetime64[ns]")
     table = Readings(("A",), tuple(map(str, times)), np.arange(24.0)[None], times)
     assert on_grid(table, "1h").notes == ()
+
+
+def test_a_folder_does_not_say_that_readings_are_directions(tmp_path):
+    folder = tmp_path / "dir"
+    folder.mkdir()
+    times = pd.date_range("2024-01-01", periods=5, freq="h")
+    table = pd.DataFrame({"time": [*times, *times], "A": [*WIND[0, ::2], *WIND[0, 1::2]]}).assign(B=1.0)
+    for path in (folder / "counts.csv", folder / "long.csv"):
+        rows = table if path.stem == "counts" else table.melt("time", var_name="station", value_name="counts")
+        rows.to_csv(path, index=False)
+        assert io.read_readings(path).values[0].tolist() == [180.0, 180.0, 180.0, 180.0, 90.0]
