@@ -240,7 +240,10 @@ def _reasons(
         lines += [("covariates", line) for line in model.covariate_lines]
         variance = float(np.median(model.noise))
         text = f"standard deviation {number(np.sqrt(variance))}, variance {number(variance)}"
-        lines.append(("noise " + ("given" if given else "estimated"), text + ", median over stations"))
+        text += ", median over stations"
+        if model.noise_shares is not None:
+            text += "; less where a reading is the mean of more"
+        lines.append(("noise " + ("given" if given else "estimated"), text))
     if edges is not None:
         lines.append((EDGES, edges))
     if check_line:

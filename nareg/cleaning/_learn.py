@@ -124,7 +124,12 @@ class Job:
             network=replace(
                 network,
                 graph=network.graph.subgraph(stations),
-                readings=replace(readings, names=tuple(readings.names[i] for i in stations), values=readings.values[stations]),
+                readings=replace(
+                    readings,
+                    names=tuple(readings.names[i] for i in stations),
+                    values=readings.values[stations],
+                    averaged=None if readings.averaged is None else readings.averaged[stations],
+                ),
                 covariates=known,
             ),
             settings=replace(self.settings, effort="normal", dynamics="scalar"),
@@ -331,6 +336,9 @@ def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel 
                 dynamics=job.settings.dynamics, transform=job.settings.transform, covariates=job.network.covariates,
                 rng=job.rng, progress=progress,
             )  # fmt: skip
+            averaged = job.network.readings.averaged
+            if averaged is not None and job.noise is None and isinstance(model, SpaceTimeModel):
+                model = model.with_averages(averaged)
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:
         notes.append(f"The space-time model could not be fitted, so the best of the simple methods is used: {error}")
         return None

@@ -264,7 +264,7 @@ def read_known(readings: ReadingsLike, names: Sequence[str], strict: bool, recip
     values = np.full((len(names), len(table.times)), np.nan)
     here = [i for i, name in enumerate(names) if name in rows]
     values[here] = table.values[[rows[names[i]] for i in here]]
-    return replace(table, names=tuple(names), values=values)
+    return replace(table, names=tuple(names), values=values, averaged=None)
 
 
 def _known(table: Readings, names: Sequence[str]) -> Readings:
@@ -273,7 +273,8 @@ def _known(table: Readings, names: Sequence[str]) -> Readings:
     wanted = [name for name in table.names if name in known]
     if not wanted:
         raise InputError(f"readings has no station of the station table: rename {', '.join(table.names[:3])}, ...")
-    values = table.values[[rows[name] for name in wanted]]
+    order = [rows[name] for name in wanted]
+    values, averaged = table.values[order], None if table.averaged is None else table.averaged[order]
     if np.isinf(values).any():
         i, t = np.argwhere(np.isinf(values))[0]
         raise InputError(f"readings of station {wanted[i]!r} hold an infinite value at {table.times[t]}: set it to NaN.")
@@ -282,4 +283,4 @@ def _known(table: Readings, names: Sequence[str]) -> Readings:
     counts = table.counts and table.counts.less(int(table.observed.sum() - np.isfinite(values).sum()), UNKNOWN)
     if lost:
         notes.append(f"{lost} {'station' if lost == 1 else 'stations'} of the readings left out: no coordinates.")
-    return replace(table, names=tuple(wanted), values=values, notes=tuple(notes), counts=counts)
+    return replace(table, names=tuple(wanted), values=values, averaged=averaged, notes=tuple(notes), counts=counts)

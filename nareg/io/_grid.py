@@ -82,12 +82,13 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     if step in (None, "auto") and (len(stamps) < FEWER * (last - first + 1) or shared > SHARED * len(cells)):
         return readings
     shape = (len(readings.names), last - first + 1)
-    values, _ = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity])
+    values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity])
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
     labels = tuple(str(t).removesuffix(".000000000") for t in grid)
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
     counts = readings.counts and readings.counts.less(shared, IN_STEP)
-    gridded = replace(readings, times=labels, values=values, timestamps=grid, counts=counts)
+    number_of_each = averaged if shared else None
+    gridded = replace(readings, times=labels, values=values, timestamps=grid, counts=counts, averaged=number_of_each)
     if not moved and shape[1] == len(stamps):
         return gridded
     note = (

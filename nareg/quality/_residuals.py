@@ -113,7 +113,7 @@ class Residuals:
         """(N, T) reading minus the estimate without it, in the unit of the readings."""
         at = self.grid.rows
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(self.bad, 0.0, np.clip(self.done.var / self.model.unit_noise, 0.0, 1 - 1e-6))
+            share = np.where(self.bad, 0.0, np.clip(self.done.var / self.model.noise_at(self.grid), 0.0, 1 - 1e-6))
             others = self.y - (self.y - self.done.x) / (1 - share)
         gap: np.ndarray = self.readings - self.model.to_readings((others + self.offset)[at]).T
         return gap
@@ -147,9 +147,9 @@ def compute_residuals(
         bad |= _on_grid(model.excluded.T, grid)
     scale = None
     for _ in range(ROUNDS):
-        done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df, scale=scale)
+        done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, model.df, scale=scale)
         scale = done.scale if model.df else None
-        scores = scores_without(bad, rows, done.x, done.var, model.unit_noise)
+        scores = scores_without(bad, rows, done.x, done.var, given.noise)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)

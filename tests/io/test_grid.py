@@ -59,6 +59,7 @@ def test_stations_with_a_shift_of_their_own_begin_there():
 def test_a_step_that_is_asked_for_averages_and_counts():
     gridded = on_grid(table([[0, 60, 600], [5, 590, 700]], [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]), "10min")
     np.testing.assert_array_equal(gridded.values, [[2, 5], [2, 5]])
+    np.testing.assert_array_equal(gridded.averaged, [[2, 1], [1, 2]])
     assert "2 readings averaged with another of the step" in gridded.notes[-1]
     assert "readings move by 100 seconds at most" in gridded.notes[-1]
 

@@ -36,6 +36,8 @@ StreamType = TypeVar("StreamType")
 ModelType = TypeVar("ModelType", bound="BaseModel[Any]")
 #: Readings beyond this, or all below its inverse, have squares that overflow or vanish.
 LARGEST_READING = 1e100
+#: A time is at a row of a grid if it is this near, in steps.
+NEAR = 1e-6
 
 
 def masked(y: np.ndarray, observed: ArrayLike | None) -> np.ndarray:
@@ -79,6 +81,7 @@ class GridReadings:
     grid: TimeGrid
     rows: np.ndarray  # (R, N) readings on the grid, in the model's unit, without mean and cycles
     offset: np.ndarray  # (R, N) mean and cycles on the grid, in the model's unit
+    noise: np.ndarray  # (N,) or (R, N) noise variances in the model's unit
 
 
 @takes_tables("readings", "observed", times="times")
@@ -100,7 +103,7 @@ def on_grid(
     if readings is None and exclude:
         values[model.excluded] = np.nan
     offset = model.cycles.at(grid.seconds)
-    return GridReadings(y, grid, grid.on_rows(values.T) - offset, offset)
+    return GridReadings(y, grid, grid.on_rows(values.T) - offset, offset, model.noise_at(grid))
 
 
 def _grid_of(model: BaseModel[Any], times: ArrayLike | None, n_times: int) -> TimeGrid:
@@ -140,6 +143,8 @@ class BaseModel(ABC, Generic[StreamType]):
     excluded: np.ndarray = field(repr=False)
     #: (2, N) by how much ``unit_noise`` may be lower and higher; None where that is not known
     noise_error: np.ndarray | None = field(default=None, repr=False)
+    #: (N, T) noise variance of each reading as a multiple of its station's, where readings are means of unlike many
+    noise_shares: np.ndarray | None = field(default=None, repr=False)
     #: What the quantity can be: estimates and bands stay inside.
     bounds: Bounds = field(default=Bounds(), repr=False)
     details: FitDetails = field(default=FitDetails(), repr=False)
@@ -159,6 +164,17 @@ class BaseModel(ABC, Generic[StreamType]):
         center = self.cycles.level[0] * self.unit
         up, down = (np.asarray(self.transform.backward(center + sign * std)) for sign in (1, -1))
         return ((up - down) / 2) ** 2
+
+    def noise_at(self, grid: TimeGrid) -> np.ndarray:
+        """Noise variances in the model's unit, (N,), or (R, N) on a grid where readings of the fit differ in theirs."""
+        if self.noise_shares is None:
+            return self.unit_noise
+        at = grid.row_of(self.times)
+        rows = np.rint(at).astype(np.int64)
+        there = (np.abs(at - rows) < NEAR) & (rows >= 0) & (rows < grid.length)
+        result = np.tile(self.unit_noise, (grid.length, 1))
+        result[rows[there]] *= self.noise_shares.T[there]
+        return result
 
     @property
     def times(self) -> np.ndarray:
@@ -379,7 +395,7 @@ class BaseModel(ABC, Generic[StreamType]):
     def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
         """Readings minus their predictions from all others, in standard deviations, (N, T); NaN where there is no reading."""
         given = on_grid(self, readings, times, exclude=False)
-        return self._scores(given.rows)[given.grid.rows].T
+        return self._scores(given)[given.grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and its readings to an .npz file, whole or not at all; :func:`load` reads it."""
@@ -418,7 +434,7 @@ class BaseModel(ABC, Generic[StreamType]):
         """The field at the next steps, at these seconds, after the last row; ``used`` are the rows' readings."""
 
     @abstractmethod
-    def _scores(self, rows: np.ndarray) -> np.ndarray:
+    def _scores(self, given: GridReadings) -> np.ndarray:
         """Deletion scores (T, N) of readings on the grid."""
 
     @abstractmethod

@@ -34,6 +34,10 @@ from nareg.spacetime._readings.space import FAMILIES, Space
 
 #: Places whose weights are computed at once.
 PLACES = 256
+#: Shares of the noise that averaging may lower, and the gain in log-likelihood from which on one is taken.
+AVERAGED, LIKELIER = (0.25, 0.5, 0.75, 1.0), 3.0
+#: Readings that are means of so nearly as many have the same noise.
+ALIKE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,7 +128,7 @@ class SpaceTimeModel(BaseModel[Stream]):
         points = self.checked_places(coordinates)
         given = on_grid(self, readings, times, exclude=True)
         W, own, level, spread = self._weights(points, self.cycles.covariates_at(covariates, len(points)))
-        done = self._pass(given.rows, robust=readings is not None, W=W)
+        done = self._pass(given, robust=readings is not None, W=W)
         assert done.points is not None
         assert done.point_variances is not None
         seen = given.grid.rows
@@ -156,6 +160,8 @@ class SpaceTimeModel(BaseModel[Stream]):
         # of a place's own coefficients the readings so far tell nothing
         own = np.random.default_rng(0).standard_normal((*spread.shape, cycles.errors.shape[2])) * np.sqrt(spread)[..., None]
 
+        shares = None if self.noise_shares is None else np.pad(self.noise_shares, ((0, M), (0, 0)), constant_values=1.0)
+
         def with_median(values: np.ndarray) -> np.ndarray:
             return np.append(values, np.full(M, np.median(values)))
 
@@ -169,6 +175,7 @@ class SpaceTimeModel(BaseModel[Stream]):
             ),
             noise_error=None if self.noise_error is None else np.array([with_median(error) for error in self.noise_error]),
             readings=np.pad(self.readings, ((0, M), (0, 0)), constant_values=np.nan),
+            noise_shares=shares,
             excluded=np.pad(self.excluded, ((0, M), (0, 0))),
             parameters=replace(self.parameters, log_noise=with_median(self.parameters.log_noise)),
         )  # fmt: skip
@@ -189,7 +196,34 @@ class SpaceTimeModel(BaseModel[Stream]):
             unit_noise=self.unit_noise[rest], noise_error=None if self.noise_error is None else self.noise_error[:, rest],
             parameters=replace(parameters, log_noise=parameters.log_noise[rest]),
             readings=self.readings[rest], excluded=self.excluded[rest],
+            noise_shares=None if self.noise_shares is None else self.noise_shares[rest],
         )  # fmt: skip
+
+    def with_averages(self, number: ArrayLike) -> SpaceTimeModel:
+        """The model that knows how many readings each one is the mean of.
+
+        The noise variance of a mean of k readings is ``(1 - c) r + c r m / k``, where 1 / m is the mean of 1 / k over the
+        station's readings. The share c of the noise that averaging lowers is the likeliest of 0, 1/4, ..., 1.
+
+        Parameters
+        ----------
+        number : (N, T) array
+            Of the readings of the fit; where there is none, it does not matter.
+        """
+        counts = checks.floats("number", number, ndim=(2,))
+        seen = np.isfinite(self.readings)
+        if counts.shape != seen.shape or not (counts[seen] >= 1).all():
+            raise InputError(f"number has shape {counts.shape}: pass one per reading, {seen.shape}, of 1 or more.")
+        inverse = np.where(seen, 1 / np.where(seen, counts, 1.0), 0.0)
+        mean = inverse.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+        relative = np.where(seen, inverse / np.where(mean > 0, mean, 1.0), 1.0)
+        if np.ptp(relative) <= ALIKE:
+            return self
+        models = [self, *(replace(self, noise_shares=1 + c * (relative - 1)) for c in AVERAGED)]
+        passes = [model._pass(on_grid(model, None, None, exclude=True), robust=False, smooth=False) for model in models]
+        gains = np.array([done.log_likelihood for done in passes]) - passes[0].log_likelihood
+        best = int(np.argmax(gains - np.array([0.0, *[LIKELIER] * len(AVERAGED)])))
+        return replace(models[best], log_likelihood=self.log_likelihood + float(gains[best]))
 
     def checked_places(self, coordinates: ArrayLike) -> np.ndarray:
         """(M, d) coordinates of further places, checked against the graph's."""
@@ -217,41 +251,43 @@ class SpaceTimeModel(BaseModel[Stream]):
     def _smoothed(self, given: GridReadings, solver: None, *, search: bool, progress: ProgressCallback | None) -> FieldEstimate:
         errors = self.cycles.errors_at(given.grid.seconds)
         robust = search and not intermittent(given.values.T)
-        done = self._pass(given.rows, robust=robust, progress=progress, errors=errors)
+        done = self._pass(given, robust=robust, progress=progress, errors=errors)
         return FieldEstimate(done.x, done.var, errors.left(done.taken), np.isfinite(done.innovations), done.log_likelihood)
 
     def _ahead(self, given: GridReadings, seconds: np.ndarray) -> FieldEstimate:
         last = len(given.rows)
-        longer = np.pad(given.rows, ((0, seconds.size), (0, 0)), constant_values=np.nan)
+        rows = np.pad(given.rows, ((0, seconds.size), (0, 0)), constant_values=np.nan)
+        noise = given.noise if given.noise.ndim == 1 else np.pad(given.noise, ((0, seconds.size), (0, 0)), mode="edge")
+        longer = replace(given, rows=rows, noise=noise)
         errors = self.cycles.errors_at(np.append(given.grid.seconds, seconds))
         done = self._pass(longer, robust=False, smooth=False, errors=errors)
         offsets, used = errors.left(done.taken)[last:], np.isfinite(done.innovations)
         return FieldEstimate(done.x[last:], done.var[last:], offsets, used, done.log_likelihood)
 
-    def _scores(self, rows: np.ndarray) -> np.ndarray:
-        return robust_pass(rows, self.dynamics, self.unit_noise, self.df)[1]
+    def _scores(self, given: GridReadings) -> np.ndarray:
+        return robust_pass(given.rows, self.dynamics, given.noise, self.df)[1]
 
     def _stream(self, given: GridReadings, row: int, robust: float | None) -> Stream:
         errors = self.cycles.errors_at(given.grid.seconds).draws
-        done = run(given.rows, self.dynamics, self.unit_noise, smooth=False, errors=errors)
+        done = run(given.rows, self.dynamics, given.noise, smooth=False, errors=errors)
         return Stream(self, done.state, done.covariance, row, robust)
 
     def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
         return self.dynamics.draw(n_times, rng)
 
     def _pass(
-        self, rows: np.ndarray, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
+        self, given: GridReadings, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
         W: np.ndarray | None = None, errors: OffsetErrors | None = None,
     ) -> Pass:  # fmt: skip
-        """One pass over readings (T, N) in the model's unit, without mean and cycles, and over draws of the errors of these."""
-        tick, draws = None, None if errors is None else errors.draws
+        """One pass over readings on a grid, and over draws of the errors of mean and cycles."""
+        rows, r, tick, draws = given.rows, given.noise, None, None if errors is None else errors.draws
         if progress is not None:
             total = len(rows) * (PASSES if self.df and smooth else 1) * (ROUNDS if robust else 1)
             counter = itertools.count(1)
             tick = lambda _: progress(Progress("smoothing", fraction=next(counter) / total))  # noqa: E731
         if robust:
-            return robust_pass(rows, self.dynamics, self.unit_noise, self.df, W=W, tick=tick, errors=draws)[0]
-        return heavy_tailed_pass(rows, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick, errors=draws)
+            return robust_pass(rows, self.dynamics, r, self.df, W=W, tick=tick, errors=draws)[0]
+        return heavy_tailed_pass(rows, self.dynamics, r, self.df, smooth=smooth, W=W, tick=tick, errors=draws)
 
     def _weights(self, points: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles.

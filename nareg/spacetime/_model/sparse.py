@@ -87,9 +87,9 @@ class SparseSpaceTimeModel(BaseModel[SparseStream]):
         offsets = self.offset_variance(ahead, seconds)
         return FieldEstimate(decay * x[-1], ahead, offsets, np.isfinite(given.rows), float("nan"))
 
-    def _scores(self, rows: np.ndarray) -> np.ndarray:
+    def _scores(self, given: GridReadings) -> np.ndarray:
         with self._solving("scipy") as solver:
-            return self._outliers(rows, solver, None)[1]
+            return self._outliers(given.rows, solver, None)[1]
 
     def _stream(self, given: GridReadings, row: int, robust: float | None) -> SparseStream:
         process, y = self.process, given.rows[-self.memory :]

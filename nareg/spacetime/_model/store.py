@@ -91,6 +91,8 @@ def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]
         arrays["coordinates"] = model.graph.coordinates
     if model.noise_error is not None:
         arrays["noise_error"] = model.noise_error
+    if model.noise_shares is not None:
+        arrays["noise_shares"] = model.noise_shares
     return arrays, facts
 
 
@@ -111,10 +113,16 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         floats["own"] = (K,)
     if "noise_error" in a:
         floats["noise_error"] = (2, n)
+    if "noise_shares" in a:
+        floats["noise_shares"] = (n, T)
     for name, shape in floats.items():
         array(a, name, shape)
     need(
-        (a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all() and (a["spread"] >= 0).all(),
+        (a["noise"] > 0).all()
+        and (a["ranges"] >= 0).all()
+        and (a["variance"] >= 0).all()
+        and (a["spread"] >= 0).all()
+        and ("noise_shares" not in a or (a["noise_shares"] > 0).all()),
         "it has negative variances",
     )
     need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
@@ -136,7 +144,7 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "bounds": _bounds(facts),
         "readings": a["readings"], "excluded": a["excluded"],
-        "noise_error": a.get("noise_error"), "details": _details(facts["details"]),
+        "noise_error": a.get("noise_error"), "noise_shares": a.get("noise_shares"), "details": _details(facts["details"]),
         "timings": {str(name): float(seconds) for name, seconds in facts["timings"].items()},
     }  # fmt: skip
 
