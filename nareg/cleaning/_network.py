@@ -264,7 +264,7 @@ def read_known(readings: ReadingsLike, names: Sequence[str], strict: bool, recip
     values = np.full((len(names), len(table.times)), np.nan)
     here = [i for i, name in enumerate(names) if name in rows]
     values[here] = table.values[[rows[names[i]] for i in here]]
-    return replace(table, names=tuple(names), values=values, averaged=None)
+    return replace(table, names=tuple(names), values=values, averaged=None, before=None)
 
 
 def _known(table: Readings, names: Sequence[str]) -> Readings:

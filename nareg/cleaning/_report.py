@@ -39,7 +39,7 @@ DIGITS = 4
 TABLES = ("clean", "std", "flags")
 REPORT = "report.html"
 MODEL = "model.npz"
-CORRECTIONS = "corrections.csv"
+CORRECTIONS, OWN_TIMES = "corrections.csv", "own_times.csv"
 FORMATS = ("csv", "parquet", "netcdf")
 
 
@@ -133,12 +133,19 @@ def _encoded(figure: Figure, *, cropped: bool) -> str:
 
 def files(form: str) -> tuple[str, ...]:
     """Names of the files of one of :data:`FORMATS`."""
-    return (*(("clean.nc",) if form == "netcdf" else (f"{name}.{form}" for name in TABLES)), CORRECTIONS, REPORT, MODEL)
+    return (
+        *(("clean.nc",) if form == "netcdf" else (f"{name}.{form}" for name in TABLES)),
+        CORRECTIONS,
+        OWN_TIMES,
+        REPORT,
+        MODEL,
+    )
 
 
 def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
     """Name of each of the :func:`files`, and the function that writes it; without a model there is no file of it."""
-    tables = _tables(cleaned, form) | {CORRECTIONS: partial(_corrections, cleaned)} | {REPORT: partial(write, cleaned)}
+    tables = _tables(cleaned, form) | {REPORT: partial(write, cleaned)}
+    tables |= {name: partial(_rows, getattr(cleaned, name.split(".")[0]), cleaned) for name in (CORRECTIONS, OWN_TIMES)}
     model = cleaned.model
     if model is None:
         return tables
@@ -167,14 +174,15 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
     }
 
 
-def _corrections(cleaned: CleanedTables, path: Path) -> None:
-    """Write the corrected readings; without any, remove those of an earlier run."""
-    table = cleaned.corrections
+def _rows(table: pd.DataFrame, cleaned: CleanedTables, path: Path) -> None:
+    """Write a table of single readings; without any, remove that of an earlier run."""
     if table.empty:
         path.unlink(missing_ok=True)
         return
     places = decimals(cleaned.std.to_numpy())
-    write_rows(path, list(table.columns), table.round({"corrected": places, "std": places}).itertuples(index=False))
+    write_rows(
+        path, list(table.columns), table.round(dict.fromkeys(("corrected", "estimate", "std"), places)).itertuples(index=False)
+    )
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

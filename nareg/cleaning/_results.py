@@ -110,6 +110,34 @@ class CleanedTables:
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
     @property
+    def own_times(self) -> pd.DataFrame:
+        """A row per reading that was moved to a step of time, with the estimate at its own time, between those of the steps."""
+        import pandas as pd
+
+        columns = ["time", "station", "reading", "estimate", "std", "flag"]
+        table = self.network.readings
+        before, steps = table.before, table.timestamps
+        if before is None or before.timestamps is None or steps is None:
+            return pd.DataFrame(columns=columns)
+        t, station = np.nonzero(before.observed.T)
+        step = (steps[1] - steps[0]) / np.timedelta64(1, "ns") if len(steps) > 1 else 1.0
+        at = np.clip((before.timestamps - steps[0]) / np.timedelta64(1, "ns") / step, 0.0, len(steps) - 1.0)[t]
+        first = np.minimum(at.astype(np.int64), max(len(steps) - 2, 0))
+        after, share = np.minimum(first + 1, len(steps) - 1), at - first
+        x, std = self.x.to_numpy(), self.std.to_numpy()
+        change = x[after, station] - x[first, station]
+        if self.kind == "direction":
+            change = (change + 180) % 360 - 180
+        estimate = x[first, station] + share * change
+        if self.kind == "direction" and x.min() >= 0:
+            estimate %= 360
+        spread = (1 - share) * std[first, station] + share * std[after, station]
+        flags = self.written_flags.to_numpy()[np.rint(at).astype(np.int64), station]
+        labels, names = np.array(before.times, dtype=object)[t], np.array(before.names, dtype=object)[station]
+        values = (labels, names, before.values[station, t], estimate, spread, flags)
+        return pd.DataFrame(dict(zip(columns, values, strict=True)))
+
+    @property
     def written_flags(self) -> pd.DataFrame:
         """The flags as the rules want them written."""
         return in_scheme(self.flags, None if self.quality is None else self.quality.suspects, self.rules.flags)
@@ -147,6 +175,7 @@ class CleanedTables:
         if np.isfinite(self.reading_error):
             parts.append(f"readings ±{number(self.reading_error)}{unit}, cleaned ±{number(self.clean_error)}{unit}")
             parts[-1] += " (hidden readings)" if len(self.errors) else ""
+            parts[-1] += "" if self.clean_error < self.reading_error else ": of use in gaps, no better where there is a reading"
         elif len(self.errors):
             parts.append(f"hidden readings predicted to ±{number(float(self.errors.loc[self.method, 'rmse']))}{unit}")
         else:

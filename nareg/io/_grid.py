@@ -96,7 +96,7 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
         + ". --step none keeps every time."
     )
-    return replace(gridded, notes=(*readings.notes, note))
+    return replace(gridded, notes=(*readings.notes, note), before=readings if moved else None)
 
 
 def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:

@@ -64,6 +64,8 @@ class Readings:
         What became of the cells of the table, where these are from a file or a frame.
     averaged : (N, T) int, optional
         Of how many readings each is the mean, where several of a step are one.
+    before : Readings, optional
+        The same at their own times, where a step moved them.
     """
 
     names: tuple[str, ...]
@@ -76,6 +78,7 @@ class Readings:
     quantity: str | None = None
     counts: CellCounts | None = None
     averaged: np.ndarray | None = None
+    before: Readings | None = None
 
     @property
     def observed(self) -> np.ndarray:

@@ -76,6 +76,8 @@ def test_hidden_errors_of_all_methods_stand_side_by_side(network, cleaned):
     assert cleaned.headline().startswith("readings ±1.")
     assert cleaned.headline().endswith("(hidden readings), 2 suspect stations")
     assert "°C, cleaned ±0." in cleaned.headline()
+    in_gaps = replace(cleaned, clean_error=1.2 * cleaned.reading_error).headline()
+    assert "(hidden readings): of use in gaps, no better where there is a reading, 2 suspect" in in_gaps
 
 
 def test_results_travel_to_other_processes(cleaned):
