@@ -41,8 +41,8 @@ UNLEARNING = (
 )
 #: The field's benchmarks from noisy readings alone. "time" and "time-all" stand for all of them.
 TIME = (
-    "time-graphtrss", "time-snapshots", "time-forecast", "time-aqi36", "time-tsi", "time-us", "time-learning", "time-stream",
-    "time-edges",
+    "time-graphtrss", "time-snapshots", "time-forecast", "time-aqi36", "time-tsi", "time-us", "time-noaa", "time-learning",
+    "time-stream", "time-edges",
 )  # fmt: skip
 FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING + TIME
 #: Those that compute in NumPy and compiled loops alone: a torch device changes nothing. unlearning-last-layer and the peers of

@@ -200,6 +200,7 @@ TABLES: dict[str, Callable[[Settings, list[Row]], dict[str, str]]] = {
     "time-aqi36": aqi36,
     "time-tsi": tsi,
     "time-us": us,
+    "time-noaa": us,
     "time-learning": learning,
     "time-stream": stream,
     "time-edges": edges,

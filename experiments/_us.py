@@ -1,4 +1,4 @@
-"""US network, 140 complete stations: a year of noisy readings and nothing else.
+"""US network, 140 complete stations, or NOAA's normals at 109: a year of noisy readings and nothing else.
 
 Signal-to-noise ratio as in the README's demonstration: the mean over all stations and days is removed, the noise variance is
 the mean square of what remains over ``10^(SNR / 10)``. NMSE is the squared error over all days, divided by their mean square.
@@ -21,11 +21,12 @@ from nareg import baselines, datasets, design, filters, spacetime
 
 BEST, WIENER = "best single weight", "snapshot Wiener"
 GCV, BLIND, EDGE, KRIGING = "one weight, GCV", "blind", "edge from readings", "kriging"
-KALMAN, GP, OURS = "dense Kalman, EM", "separable GP", "nareg.spacetime"
+KALMAN, GP, OURS, TWO_MODES = "dense Kalman, EM", "separable GP", "nareg.spacetime", "two modes"
 #: What a method is told beside the noisy readings.
 NEEDS = {
     BEST: "the truth", WIENER: "the truth", GCV: "nothing", BLIND: "noise", EDGE: "noise", KRIGING: "coordinates",
     "rolling mean of 3": "nothing", "rolling mean of 7": "nothing", KALMAN: "nothing", GP: "coordinates", OURS: "coordinates",
+    TWO_MODES: "the rank",
 }  # fmt: skip
 PARTS: dict[str, Any] = {"helpers": ("_us", "_peers"), "apart_from": ("gnn", "quality")}
 
@@ -58,12 +59,17 @@ class Task:
 
 
 @cache
-def _network() -> datasets.SensorNetwork:
-    return datasets.load("us-weather").complete()
+def _network(name: str) -> datasets.SensorNetwork:
+    network = datasets.load(name).complete()
+    if name != "noaa-109":
+        return network
+    noon = slice(12, None, 24)  # of 365 days
+    days = np.datetime64("2010-01-01") + np.arange(365)
+    return replace(network, signals=network.signals[:, noon], observed=network.observed[:, noon], times=days)
 
 
-def task(snr_db: float, draw: int) -> Task:
-    network = _network()
+def task(snr_db: float, draw: int, name: str = "us-weather") -> Task:
+    network = _network(name)
     level = float(network.signals.mean())
     truth = network.signals - level
     noise = float(np.mean(truth**2)) / 10 ** (snr_db / 10)
@@ -120,6 +126,12 @@ def gp(t: Task) -> tuple[np.ndarray, Row]:
     return dense.x, {"noise_ratio": dense.noise / t.noise}
 
 
+def two_modes(t: Task) -> tuple[np.ndarray, Row]:
+    """The two largest singular values of the noisy readings and their vectors: no graph, no places, no times."""
+    U, d, V = np.linalg.svd(t.noisy, full_matrices=False)
+    return (U[:, :2] * d[:2]) @ V[:2], {}
+
+
 def ours(t: Task) -> tuple[np.ndarray, Row]:
     model = spacetime.fit(t.network.graph, t.noisy + t.mean, times=t.times)
     smoothed = model.smooth()
@@ -142,3 +154,5 @@ METHODS: dict[str, Callable[[Task], tuple[np.ndarray, Row]]] = {
     GP: gp,
     OURS: ours,
 }
+#: Further ones, for fields that are hardly more than a few modes.
+LOW_RANK: dict[str, Callable[[Task], tuple[np.ndarray, Row]]] = {TWO_MODES: two_modes}

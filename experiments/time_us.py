@@ -41,7 +41,7 @@ def nmse(rows: list[Row], method: str, snr_db: float) -> float:
     return mean_and_error(column(rows, "nmse", method=method, snr_db=snr_db))[0]
 
 
-def draw(s: Settings, rows: list[Row]) -> Any:
+def draw(s: Settings, rows: list[Row], aims: dict[float, float] = AIMS) -> Any:
     """NMSE by method, a column an SNR; dashed: the aim."""
     import matplotlib.pyplot as plt
 
@@ -56,11 +56,11 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         for k, value in enumerate(values):
             axis.text(0.02 * most, k, f"{value:.3g}", va="center", color="w", fontsize=9)
         axis.set(title=f"{snr:g} dB", xlim=(0, most), xlabel="NMSE over all days")
-        if snr in AIMS:
-            axis.axvline(AIMS[snr], color="C0", linestyle="--")
+        if snr in aims:
+            axis.axvline(aims[snr], color="C0", linestyle="--")
     axes[0, 0].set_yticks(np.arange(len(s.methods)), s.methods)
     axes[0, 0].invert_yaxis()
-    figure.suptitle("gray: knows the truth; dashed: aim", fontsize=9)
+    figure.suptitle("gray: knows the truth" + ("; dashed: aim" if aims else ""), fontsize=9)
     return figure
 
 
@@ -75,13 +75,18 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             f"{texts}; {s.draws} draw{'s' * (s.draws > 1)}.",
         )
     ]
+    return [*result, beside_peers(s, rows)]
+
+
+def beside_peers(s: Settings, rows: list[Row]) -> Verdict:
+    """Ours and the best peer that does not know the truth."""
     peers = [m for m in s.methods if m != u.OURS and u.NEEDS[m] != "the truth"]
     best = {snr: min(peers, key=lambda m: nmse(rows, m, snr)) for snr in s.snr_db}
     said = "; ".join(
         f"{snr:g} dB: {nmse(rows, u.OURS, snr):.4f}, best peer {peer} {nmse(rows, peer, snr):.4f}" for snr, peer in best.items()
     )
     holds = [nmse(rows, u.OURS, snr) <= nmse(rows, peer, snr) for snr, peer in best.items()]
-    return [*result, Verdict("peers", grade(holds, aim=True), said + ".")]
+    return Verdict("peers", grade(holds, aim=True), said + ".")
 
 
 FIGURE = Figure(

@@ -150,6 +150,7 @@ TINY = {
     "time-forecast": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
     "time-aqi36": {"methods": ("linear in time", "network mean")},
     "time-tsi": {"patterns": ("90 % points",), "hours": 240},
+    "time-noaa": {"snr_db": (0.0,), "methods": ("best single weight", "two modes", "nareg.spacetime"), "draws": 1},
     "time-us": {"snr_db": (0.0,), "methods": ("best single weight", "one weight, GCV", "nareg.spacetime"), "draws": 1},
     "time-learning": {
         "snr_db": (0.0,),
@@ -164,6 +165,7 @@ TINY = {
 LITTLE = ["--set", "n_graphs=12", "--set", "n_nodes=20", "--set", "frequencies=8", "--set", "draws=10"]
 NEEDS_DATA = {"fig4", "fig5", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING, *_main.TIME} - {
     "time-us",
+    "time-noaa",
     "time-learning",
     "time-stream",
     "gnn-products",
