@@ -54,7 +54,9 @@ def draw(s: Settings, rows: list[Row], aims: dict[float, float] = AIMS) -> Any:
         axis.barh(np.arange(len(values)), values, color=colors)
         most = 1.2 * nmse(rows, s.methods[0], snr)  # what is worse than any weight is cut off
         for k, value in enumerate(values):
-            axis.text(0.02 * most, k, f"{value:.3g}", va="center", color="w", fontsize=9)
+            inside = value > most / 4
+            at, color = (0.02 * most, "w") if inside else (value + 0.02 * most, "k")
+            axis.text(at, k, f"{value:.3g}", va="center", color=color, fontsize=9)
         axis.set(title=f"{snr:g} dB", xlim=(0, most), xlabel="NMSE over all days")
         if snr in aims:
             axis.axvline(aims[snr], color="C0", linestyle="--")
