@@ -59,6 +59,13 @@ class Applied:
     dismissed: tuple[Suspect, ...] = ()
     rules: Rules = field(default_factory=Rules, repr=False)
 
+    @property
+    def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Estimates, standard deviations and flags (T, N) as tables have them."""
+        digits = decimals(self.std.to_numpy())
+        flags = in_scheme(self.flags, self.suspects, self.rules.flags)
+        return np.round(self.x.to_numpy(), digits), np.round(self.std.to_numpy(), digits), flags.to_numpy()
+
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
 
@@ -72,15 +79,12 @@ class Applied:
         header = ["time", *self.readings.names]
         paths = [folder / f"{name}.csv" for name in TABLES]
         before = [_rows(path, header, set(self.readings.times)) for path in paths]
-        digits = decimals(self.std.to_numpy())
-        flags = in_scheme(self.flags, self.suspects, self.rules.flags)
         if not written_in({cell for row in before[-1] for cell in row[1:]}, self.rules.flags):
             raise InputError(
                 f"{paths[-1]} has other flags than {self.rules.flags!r}: pass those of its first run, as --flags or in the "
                 "recipe, or name another folder with --out."
             )
-        values = (np.round(self.x.to_numpy(), digits), np.round(self.std.to_numpy(), digits), flags.to_numpy())
-        for path, rows, new in zip(paths, before, values, strict=True):
+        for path, rows, new in zip(paths, before, self.written, strict=True):
             added = [[time, *row] for time, row in zip(self.readings.times, new.tolist(), strict=True)]
             io.write_rows(path, header, [*rows, *added])
         return paths
@@ -92,17 +96,17 @@ def _rows(path: Path, header: list[str], times: set[str]) -> list[list[object]]:
         return []
     with path.open(newline="", encoding="utf-8") as handle:
         lines = csv.reader(handle)
-        if next(lines, None) != header:
+        if list(map(io.unshield, next(lines, []))) != header:
             raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-        return [[row[0], *map(_number, row[1:])] for row in lines if row[0] not in times]
+        return [[row[0], *map(cell, row[1:])] for row in lines if row[0] not in times]
 
 
-def _number(cell: str) -> int | float | str:
-    """A cell as it is: a flag, a value, a word, or nothing."""
+def cell(text: str) -> int | float | str:
+    """A cell of a table that was written before: a flag, a value, a word, or nothing."""
     try:
-        return int(cell) if cell.isdigit() else float(cell)
+        return int(text) if text.isdigit() else float(text)
     except ValueError:
-        return cell
+        return text
 
 
 def apply(

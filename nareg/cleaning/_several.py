@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from urllib.parse import quote
 import numpy as np
 
 from nareg import __version__
+from nareg.cleaning._apply import Applied, cell
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._report import REPORT, decimals, environment, write_frame
 from nareg.cleaning._words import plural
-from nareg.io import write_rows
+from nareg.errors import InputError
+from nareg.io import Recipe, read_readings, unshield, write_rows
 from nareg.results import atomic_write
 
 #: What the columns beside a quantity's readings are called.
@@ -38,6 +41,44 @@ def several_parts(results: Mapping[str, Cleaned], folders: Mapping[str, str], fo
     if form == "netcdf":
         return page
     return {f"clean.{form}": partial(_csv if form == "csv" else _parquet, _Tidy.of(results))} | page
+
+
+def append_several(path: Path, applied: Mapping[str, Applied], zone: str | None = None) -> None:
+    """Add rows by quantity to the ``clean.csv`` of all quantities, whole or not at all, in the order of a new cleaning.
+
+    What it has at the same times is written anew; ``zone`` is that of its times.
+    """
+    header = ["time", "station", *(name + end for name in applied for end in ENDS)]
+    rows: dict[tuple[str, str], dict[str, object]] = {}
+    stamps: dict[str, object] = {}
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as handle:
+            lines = csv.reader(handle)
+            known = list(map(unshield, next(lines, [])))
+            absent = [name for name in header if name not in known]
+            if absent:
+                raise InputError(f"{path} has no column {absent[0]!r} (other quantities?): name another folder with --out.")
+            header = known
+            for time, station, *cells in lines:
+                rows[time, unshield(station)] = dict(zip(header[2:], map(cell, cells), strict=True))
+        before = read_readings(path, own_order=True, recipe=Recipe(value=header[2], zone=zone))
+        assert before.timestamps is not None
+        stamps = dict(zip(before.times, before.timestamps, strict=True))
+    applied = {name: applied[name] for name in sorted(applied, key=header.index)}
+    for name, one in applied.items():
+        table = one.readings
+        assert table.timestamps is not None
+        stamps |= dict(zip(table.times, table.timestamps, strict=True))
+        columns = [name + end for end in ENDS]
+        blocks = [values.tolist() for values in (table.values.T, *one.written)]
+        for t, time in enumerate(table.times):
+            for s, station in enumerate(table.names):
+                new = ["" if block[t][s] != block[t][s] else block[t][s] for block in blocks]
+                rows.setdefault((time, station), {}).update(zip(columns, new, strict=True))
+    order = dict.fromkeys([*(name for one in applied.values() for name in one.readings.names), *(key[1] for key in rows)])
+    place = {name: k for k, name in enumerate(order)}
+    keys = sorted(rows, key=lambda key: (stamps[key[0]], place[key[1]]))
+    write_rows(path, header, ([*key, *(rows[key].get(column, "") for column in header[2:])] for key in keys))
 
 
 @dataclass(frozen=True, eq=False)

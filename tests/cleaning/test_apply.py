@@ -186,7 +186,10 @@ def test_later_readings_are_read_as_those_of_the_model_were(rng, tmp_path):
     assert (out / "clean.csv").read_bytes() == written
     assert "zone" not in run(*tomorrow, "--zone", "UTC").stderr  # what is said now goes before
     run(*clean)
-    assert not (out / "model.toml").exists()
+    assert nareg.io.Recipe.load(out / "model.toml") == nareg.io.Recipe()
+    assert "model.toml" not in run(*tomorrow).stderr
+    (out / "model.toml").unlink()
+    assert f"{out / 'model.toml'} is absent: pass options such as --zone and --step again" in run(*tomorrow).stderr
 
 
 def test_marks_that_are_named_exclude_remembered_ones(tmp_path):
