@@ -84,6 +84,7 @@ def test_tables_have_the_shape_and_the_labels_of_the_readings(outcome, files):
         "clean.csv",
         "flags.csv",
         "model.npz",
+        "model.toml",
         "report.html",
         "std.csv",
     ]
@@ -116,7 +117,7 @@ def test_netcdf_comes_back_as_the_same_readings(files, tmp_path):
     folder, network = files
     done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "out", "--format", "netcdf")
     assert done.exit_code == 0, done.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clean.nc", "report.html", "model.npz"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clean.nc", "report.html", "model.npz", "model.toml"}
     xarray = pytest.importorskip("xarray")
     data = xarray.load_dataset(tmp_path / "out" / "clean.nc")
     np.testing.assert_allclose(data["reading"].sel(station=list(network.names)), network.readings, atol=1e-3)
