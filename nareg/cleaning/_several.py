@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -15,11 +16,15 @@ import numpy as np
 from nareg import __version__
 from nareg.cleaning._apply import Applied, cell
 from nareg.cleaning._cleaned import Cleaned
-from nareg.cleaning._report import REPORT, decimals, environment, write_frame
+from nareg.cleaning._report import REPORT, decimals, environment, write_dataset, write_frame
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import Recipe, read_readings, unshield, write_rows
+from nareg.quality import Flag
 from nareg.results import atomic_write
+
+if TYPE_CHECKING:
+    import xarray
 
 #: What the columns beside a quantity's readings are called.
 ENDS = ("", " estimate", " std", " flag")
@@ -31,15 +36,15 @@ def folder_name(quantity: str) -> str:
 
 
 def several_files(form: str) -> tuple[str, ...]:
-    """Names of the files of all quantities together. netCDF has one per quantity alone."""
-    return (REPORT,) if form == "netcdf" else (f"clean.{form}", REPORT)
+    """Names of the files of all quantities together."""
+    return ("clean.nc" if form == "netcdf" else f"clean.{form}", REPORT)
 
 
 def several_parts(results: Mapping[str, Cleaned], folders: Mapping[str, str], form: str) -> dict[str, Callable[[Path], object]]:
     """Name of each of the :func:`several_files`, and the function that writes it; ``folders`` have the single reports."""
     page: dict[str, Callable[[Path], object]] = {REPORT: partial(_page, results, folders)}
     if form == "netcdf":
-        return page
+        return {"clean.nc": partial(write_dataset, make=partial(_dataset, results, folders))} | page
     return {f"clean.{form}": partial(_csv if form == "csv" else _parquet, _Tidy.of(results))} | page
 
 
@@ -141,6 +146,24 @@ def _parquet(tidy: _Tidy, path: Path) -> None:
     if tidy.zone is not None and times.dtype.kind == "M":
         times = times.dt.tz_localize(tidy.zone)
     write_frame(path, pd.DataFrame({"time": times, "station": tidy.stations, **tidy.columns}))
+
+
+def _dataset(results: Mapping[str, Cleaned], folders: Mapping[str, str]) -> xarray.Dataset:
+    """Variables of all quantities, with the names of their folders before their own; flags say where one has no reading."""
+    import xarray
+
+    parts = [cleaned.to_xarray() for cleaned in results.values()]
+    labels = [np.concatenate([part[axis].values for part in parts]) for axis in ("station", "time")]
+    stations, times = (list(dict.fromkeys(values.tolist())) for values in labels)
+    every = times if labels[1].dtype.kind in "OU" else np.unique(labels[1])
+    filled = []
+    for (name, cleaned), part in zip(results.items(), parts, strict=True):
+        gap = {"qartod": int(Flag.MISSING), "labels": "gap", "binary": 0}[cleaned.rules.flags]
+        one = part.reindex(station=stations, time=every, fill_value={"flags": gap})
+        for own in one.data_vars:
+            one[own].attrs["long_name"] = f"{name}, {own}"
+        filled.append(one.rename({own: f"{folders[name]}_{own}" for own in one.data_vars}))
+    return xarray.merge(filled, join="exact", compat="no_conflicts")
 
 
 def _page(results: Mapping[str, Cleaned], folders: Mapping[str, str], path: Path) -> None:

@@ -180,7 +180,7 @@ def _clean_each(
     folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
     for name in cleaning.several_files(form):
-        inputs.output(out / name, (".csv", ".parquet", ".html"), *given)
+        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     done: dict[str, Cleaned] = {}
     for recipe, folder in zip(recipes, folders, strict=True):
         console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)

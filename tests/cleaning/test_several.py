@@ -64,6 +64,23 @@ def test_the_table_is_read_again(results, folder):
     assert typed["temp estimate"].tolist() == pd.read_csv(folder / "clean.csv")["temp estimate"].tolist()
 
 
+def test_netcdf_has_all_quantities(results, folder):
+    xarray = pytest.importorskip("xarray")
+    data = xarray.load_dataset(folder / "clean.nc")
+    assert list(data["station"].values) == list(results["temp"].x.columns)
+    for own, (name, cleaned) in zip(("temp", "humidity_"), results.items(), strict=True):
+        alone = cleaned.to_xarray()
+        there = data.sel(station=alone["station"], time=alone["time"])
+        for variable in ("reading", "estimate", "std", "lower", "upper", "flags"):
+            np.testing.assert_array_equal(there[f"{own}_{variable}"], alone[variable])
+            assert data[f"{own}_{variable}"].attrs["long_name"] == f"{name}, {variable}"
+        np.testing.assert_array_equal(data["latitude"].sel(station=alone["station"]), alone["latitude"])
+    assert data["humidity__flags"].dtype.kind == "i"
+    assert (data["humidity__flags"][:, :20] == 9).all()
+    assert data["humidity__estimate"].isnull().sum() == 6 * 60 - 5 * 40
+    assert data["humidity__std"].attrs["units"] == "%"
+
+
 def test_the_page_leads_to_every_report(results, folder):
     page = (folder / "report.html").read_text()
     assert "2 quantities, cleaned" in page
