@@ -142,7 +142,7 @@ def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], objec
     tables = _tables(cleaned, form) | {CORRECTIONS: partial(_corrections, cleaned)} | {REPORT: partial(write, cleaned)}
     model = cleaned.model
     if model is None:
-        return tables
+        return tables if cleaned.directed is None else tables | {MODEL: cleaned.directed.save}
     whole = with_readings(model, cleaned.readings, cleaned.flags.to_numpy().T)
     return tables | {MODEL: whole.save}
 

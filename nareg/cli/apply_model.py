@@ -118,7 +118,7 @@ def _apply_one(
 
     if not model.exists():
         _say_why_absent(model)
-    fitted = spacetime.load(model)
+    fitted = spacetime.load_any(model)
     recipe = remembered(recipe, model)
     if not folder.is_dir():
         inputs.folder(folder)
@@ -171,6 +171,6 @@ def _say_why_absent(model: Path) -> None:
         )
     if (model.parent / "report.html").exists():
         raise InputError(
-            f"{model} does not exist: its readings were cleaned without a model, as directions are, all with --effort fast, "
-            "and too few for a fit: clean the earlier and the new readings together with nareg clean."
+            f"{model} does not exist: its readings were cleaned without a model, as directions with a speed are, all with "
+            "--effort fast, and too few for a fit: clean the earlier and the new readings together with nareg clean."
         )

@@ -219,7 +219,7 @@ def _clean_one(
             for name, write in cleaning.parts(cleaned, form).items():
                 write(out / name)
                 written.append(name)
-        if cleaned.model is not None:
+        if cleaned.model is not None or cleaned.directed is not None:
             remember(recipe, out / "model.npz")
     except KeyboardInterrupt:
         complete = f"these files in {out} are complete: {', '.join(written)}" if written else "nothing was written"
