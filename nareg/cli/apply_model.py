@@ -72,7 +72,7 @@ def apply(
     """Clean tomorrow's readings with a learned model, and add them to its tables. Nothing is learned anew.
 
     Run it as often as new readings come: rows of the same times are written anew. Of several quantities that one is read whose
-    folder the model is in; with the folder of all of them each is, and their common clean.csv gets the rows, too.
+    folder the model is in. With the folder of all of them each is read, and their common clean.csv gets the rows, too.
     """
     from nareg import cleaning
     from nareg.io import Recipe

@@ -172,8 +172,8 @@ def test_directions_are_added_by_the_command(vanes, tmp_path):
     vanes[72:].to_csv(tmp_path / "tomorrow.csv")
     run("clean", tmp_path / "today.csv", "--kind", "direction", "--out", tmp_path / "out")
     assert (tmp_path / "out" / "model.toml").is_file()
-    done = run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv")
-    assert "24 times of 5 stations" in done.stdout
+    for model in (tmp_path / "out" / "model.npz", tmp_path / "out"):
+        assert "24 times of 5 stations" in run("apply", model, tmp_path / "tomorrow.csv").stdout
     table = pd.read_csv(tmp_path / "out" / "clean.csv", index_col="time")
     assert table.shape == (96, 5)
     assert table.to_numpy().min() >= 0
