@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -83,6 +84,7 @@ def test_tables_have_the_shape_and_the_labels_of_the_readings(outcome, files):
         "clean.csv",
         "flags.csv",
         "model.npz",
+        "model.toml",
         "report.html",
         "std.csv",
     ]
@@ -115,7 +117,7 @@ def test_netcdf_comes_back_as_the_same_readings(files, tmp_path):
     folder, network = files
     done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "out", "--format", "netcdf")
     assert done.exit_code == 0, done.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clean.nc", "report.html", "model.npz"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clean.nc", "report.html", "model.npz", "model.toml"}
     xarray = pytest.importorskip("xarray")
     data = xarray.load_dataset(tmp_path / "out" / "clean.nc")
     np.testing.assert_allclose(data["reading"].sel(station=list(network.names)), network.readings, atol=1e-3)
@@ -382,6 +384,23 @@ def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(t
         assert written.values.shape[1] > 75
         before, after = written.values[:, :60].mean(), written.values[:, 60:].mean()
         assert abs(after - before) < middle
+    done = run("apply", tmp_path / "out", tmp_path / "tomorrow.csv")
+    assert done.exit_code == 0, done.output
+    assert "2 of 2 quantities" in words(done.output)
+    joint = pd.read_csv(tmp_path / "out" / "clean.csv")
+    assert joint[["temp estimate", "rh (%) estimate"]].notna().all().all()
+    for folder, column in (("temp", "temp estimate"), ("rh_", "rh (%) estimate")):
+        own = pd.read_csv(tmp_path / "out" / folder / "clean.csv", index_col="time")
+        np.testing.assert_array_equal(joint.pivot(index="time", columns="station", values=column)[list(own)], own)
+    alone = [",".join(row.split(",")[:3]) for row in rows[360:]]
+    (tmp_path / "alone.csv").write_text("\n".join(["time,station,temp", *alone]))
+    done = run("apply", tmp_path / "out", tmp_path / "alone.csv")
+    assert done.exit_code == 0, done.output
+    assert "no column of the readings is rh_" in words(done.stderr)
+    assert "1 of 2 quantities" in words(done.output)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out" / "clean.csv"), joint)
+    refused = run("apply", tmp_path / "out", tmp_path / "alone.csv", "--lower", 0)
+    assert "has several quantities: omit --value, --lower" in refused.output + str(refused.exception)
     (tmp_path / "temp_alone").mkdir()
     (tmp_path / "temp_alone" / "model.npz").write_bytes((tmp_path / "out" / "temp" / "model.npz").read_bytes())
     refused = run("apply", tmp_path / "temp_alone" / "model.npz", tmp_path / "tomorrow.csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg import io
-from nareg.cleaning._kinds import looked_for
+from nareg.cleaning._kinds import UNKNOWN, components, looked_for, to_degrees, turn_std
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, decimals
@@ -23,7 +23,7 @@ from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Rules, Suspect, beyond, check, muted, of_quantity
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
+from nareg.spacetime import DirectionModels, SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,13 @@ class Applied:
     dismissed: tuple[Suspect, ...] = ()
     rules: Rules = field(default_factory=Rules, repr=False)
 
+    @property
+    def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Estimates, standard deviations and flags (T, N) as tables have them."""
+        digits = decimals(self.std.to_numpy())
+        flags = in_scheme(self.flags, self.suspects, self.rules.flags)
+        return np.round(self.x.to_numpy(), digits), np.round(self.std.to_numpy(), digits), flags.to_numpy()
+
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
 
@@ -72,15 +79,12 @@ class Applied:
         header = ["time", *self.readings.names]
         paths = [folder / f"{name}.csv" for name in TABLES]
         before = [_rows(path, header, set(self.readings.times)) for path in paths]
-        digits = decimals(self.std.to_numpy())
-        flags = in_scheme(self.flags, self.suspects, self.rules.flags)
         if not written_in({cell for row in before[-1] for cell in row[1:]}, self.rules.flags):
             raise InputError(
                 f"{paths[-1]} has other flags than {self.rules.flags!r}: pass those of its first run, as --flags or in the "
                 "recipe, or name another folder with --out."
             )
-        values = (np.round(self.x.to_numpy(), digits), np.round(self.std.to_numpy(), digits), flags.to_numpy())
-        for path, rows, new in zip(paths, before, values, strict=True):
+        for path, rows, new in zip(paths, before, self.written, strict=True):
             added = [[time, *row] for time, row in zip(self.readings.times, new.tolist(), strict=True)]
             io.write_rows(path, header, [*rows, *added])
         return paths
@@ -92,21 +96,21 @@ def _rows(path: Path, header: list[str], times: set[str]) -> list[list[object]]:
         return []
     with path.open(newline="", encoding="utf-8") as handle:
         lines = csv.reader(handle)
-        if next(lines, None) != header:
+        if list(map(io.unshield, next(lines, []))) != header:
             raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-        return [[row[0], *map(_number, row[1:])] for row in lines if row[0] not in times]
+        return [[row[0], *map(cell, row[1:])] for row in lines if row[0] not in times]
 
 
-def _number(cell: str) -> int | float | str:
-    """A cell as it is: a flag, a value, a word, or nothing."""
+def cell(text: str) -> int | float | str:
+    """A cell of a table that was written before: a flag, a value, a word, or nothing."""
     try:
-        return int(cell) if cell.isdigit() else float(cell)
+        return int(text) if text.isdigit() else float(text)
     except ValueError:
-        return cell
+        return text
 
 
 def apply(
-    model: SpaceTimeModel | SparseSpaceTimeModel, readings: ReadingsLike, *,
+    model: SpaceTimeModel | SparseSpaceTimeModel | DirectionModels, readings: ReadingsLike, *,
     bounds: tuple[float | None, float | None] = (None, None), strict: bool = False, recipe: Recipe | None = None,
     progress: ProgressCallback | None = None,
 ) -> Applied:  # fmt: skip
@@ -115,7 +119,8 @@ def apply(
     Parameters
     ----------
     model : SpaceTimeModel or SparseSpaceTimeModel
-        ``cleaned.model``, or what :func:`nareg.spacetime.load` reads from ``model.npz`` of ``nareg clean``.
+        ``cleaned.model``, or what :func:`nareg.spacetime.load` reads from ``model.npz`` of ``nareg clean``. Of directions
+        ``cleaned.directed``.
     readings : as in :func:`nareg.clean`
         Times up to the model's last one are left out, with a note.
     bounds : (float or None, float or None)
@@ -152,6 +157,8 @@ def apply(
     (24, 6)
     """
     report = progress or (lambda _: None)
+    if isinstance(model, DirectionModels):
+        return _apply_directions(model, readings, bounds, recipe or Recipe(), strict=strict, progress=report)
     names = model.graph.names
     if names is None:
         raise InputError("model has stations without names: readings cannot be laid beside them.")
@@ -209,6 +216,49 @@ def apply(
     frames = [io.readings_to_frame(replace(table, values=values)) for values in results]
     notes = [*table.notes, *notes]
     return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, tuple(notes), table, dismissed, rules)
+
+
+def _apply_directions(
+    models: DirectionModels, readings: ReadingsLike, bounds: tuple[float | None, float | None], recipe: Recipe, *, strict: bool,
+    progress: ProgressCallback,
+) -> Applied:  # fmt: skip
+    """Clean directions as unit vectors, each part by its model."""
+    if bounds != (None, None):
+        raise InputError(f"bounds are {bounds}, but the model is of directions, which have none: omit them.")
+    names = models.east.graph.names or ()
+    table = read_known(readings, names, strict, recipe)
+    if table.observed.any() and not -180 <= np.nanmin(table.values) <= np.nanmax(table.values) <= 360:
+        raise InputError(
+            f"readings lie from {np.nanmin(table.values):g} to {np.nanmax(table.values):g}, and the model is of directions: "
+            "convert them to degrees from 0 to 360."
+        )
+    rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
+    times = np.arange(len(table.times)) if table.timestamps is None else table.timestamps
+    wrong = beyond(rules, names, table.values) & np.logical_not(muted(rules, names, times, "range"))
+    own = replace(recipe, step="none", zone=None, quality=asdict(replace(rules, correct=False, ranges=())))
+    east, north = (
+        apply(
+            model,
+            replace(table, values=np.where(wrong, np.nan, values), unit=None, notes=()),
+            strict=strict,
+            recipe=own,
+            progress=progress,
+        )
+        for model, values in zip((models.east, models.north), components(table.values), strict=True)
+    )
+    assert table.timestamps is not None
+    assert east.readings.timestamps is not None
+    new = np.searchsorted(table.timestamps, east.readings.timestamps)
+    x_east, x_north, std_east, std_north = (frame.to_numpy().T for frame in (east.x, north.x, east.std, north.std))
+    std = np.minimum(turn_std(x_east, x_north, (std_east, std_north)) * models.stretch, UNKNOWN)
+    flags = np.where(wrong[:, new], Flag.BAD, np.maximum(east.flags.to_numpy(), north.flags.to_numpy()).T)
+    read = replace(east.readings, values=table.values[:, new], unit=table.unit)
+    frames = [
+        io.readings_to_frame(replace(read, values=values))
+        for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)
+    ]
+    notes = dict.fromkeys((*table.notes, *east.notes, *north.notes))
+    return Applied(frames[0], frames[1], frames[2].astype("int8"), (), tuple(notes), read, (), rules)
 
 
 def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:

@@ -33,6 +33,8 @@ class Cleaned(CleanedTables):
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
     model : SpaceTimeModel, SparseSpaceTimeModel or None
         None where no fit is possible, ``notes`` has the reason, and for directions, whose two components have one each.
+    directed : DirectionModels or None
+        Those of directions, for :func:`nareg.cleaning.apply`; None with speeds, which it does not know.
     edges : WeightDesign or None
         Weights that filter each time in space, for readings in the model's unit without means and cycles; None where they were
         not designed.

@@ -18,7 +18,7 @@ from nareg.cleaning._methods import MODEL, SpaceTimeMethod
 from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, rule_notes, screen
 from nareg.cleaning._words import plural
 from nareg.quality import Flag
-from nareg.spacetime import LEVELS, Bounds, hide
+from nareg.spacetime import LEVELS, Bounds, DirectionModels, SpaceTimeModel, SparseSpaceTimeModel, hide
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,14 @@ class _Component:
         method = self.compared.methods[name]
         x = method.estimate(self.compared.good, portion(self.job.report, COMPARED, 1.0))
         return x, method.band(self.job.y, self.compared.hidden)
+
+    def model(self) -> SpaceTimeModel | SparseSpaceTimeModel | None:
+        """The model with all good readings; None without one."""
+        method = self.compared.methods.get(MODEL)
+        if not isinstance(method, SpaceTimeMethod):
+            return None
+        good = self.compared.good
+        return replace(method.model, readings=good, excluded=np.zeros(good.shape, dtype=bool), bounds=self.compared.ends)
 
     def reading_std(self) -> np.ndarray | None:
         """Standard deviation that the model expects of predicted readings; None without a model."""
@@ -121,6 +129,10 @@ def run(job: Job) -> Cleaned:
         if isinstance(method, SpaceTimeMethod):
             reasons.append((f"model of the part to the {what}", method.model.details.chosen))
             reasons += [(f"covariates of the part to the {what}", line) for line in method.model.covariate_lines]
+    models = tuple(half.model() for half in halves)
+    directed = None
+    if models[0] is not None and models[1] is not None and not isinstance(settings.kind, Wind):  # a speed is not in the file
+        directed = DirectionModels(models[0], models[1], signed, stretch)
     job.tick("done", 1.0)
     marks.append(perf_counter())
     healthy = ~(flags == Flag.BAD).all(axis=1)
@@ -130,7 +142,7 @@ def run(job: Job) -> Cleaned:
         errors=errors, method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=clean_error, coverage=coverage,
         unit=settings.unit, network=network, hidden=hidden.mask, smoothed=None, drift=np.zeros(y.shape),
         bounds=Bounds(-np.inf, np.inf), replaced=np.zeros(y.shape, dtype=bool), reasons=tuple(reasons),
-        kind="direction", rules=job.rules,
+        kind="direction", rules=job.rules, directed=directed,
         timings=dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]},
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray
     from jinja2 import Environment
     from matplotlib.figure import Figure
 
@@ -148,7 +149,7 @@ def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], objec
     tables |= {name: partial(_rows, getattr(cleaned, name.split(".")[0]), cleaned) for name in (CORRECTIONS, OWN_TIMES)}
     model = cleaned.model
     if model is None:
-        return tables
+        return tables if cleaned.directed is None else tables | {MODEL: cleaned.directed.save}
     whole = with_readings(model, cleaned.readings, cleaned.flags.to_numpy().T)
     return tables | {MODEL: whole.save}
 
@@ -162,7 +163,7 @@ def with_readings(
 
 def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
     if form == "netcdf":
-        return {"clean.nc": lambda path: _netcdf(path, cleaned)}
+        return {"clean.nc": partial(write_dataset, make=cleaned.to_xarray)}
     if form == "parquet":
         frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.written_flags), strict=False)
         return {name: partial(write_frame, frame=frame) for name, frame in frames}
@@ -190,12 +191,12 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
     write_bytes(path, frame.to_parquet, "pandas", "pyarrow")
 
 
-def _netcdf(path: Path, cleaned: CleanedTables) -> None:
-    """Variables as in :meth:`Cleaned.to_xarray`, compressed."""
+def write_dataset(path: Path, make: Callable[[], xarray.Dataset]) -> None:
+    """Write what ``make`` gives as netCDF, such as :meth:`Cleaned.to_xarray`, compressed; whole or not at all."""
     packed = {"zlib": True, "complevel": 4}
 
     def write(draft: Path) -> None:
-        dataset = cleaned.to_xarray()
+        dataset = make()
         dataset.to_netcdf(draft, engine="h5netcdf", encoding={str(name): packed for name in dataset.data_vars})
 
     write_bytes(path, write, "xarray", "h5netcdf")

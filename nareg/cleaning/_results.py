@@ -14,7 +14,7 @@ from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import KINDS, Flag, FlagScheme, Quality, Rules, Suspect
 from nareg.results import WeightDesign
-from nareg.spacetime import Bounds, Smoothed, SpaceTimeModel, SparseSpaceTimeModel, dataset_of
+from nareg.spacetime import Bounds, DirectionModels, Smoothed, SpaceTimeModel, SparseSpaceTimeModel, dataset_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +86,7 @@ class CleanedTables:
     kind: str = "number"
     corrected: tuple[Suspect, ...] = field(default=(), repr=False)  # whose corrected readings are used
     rules: Rules = field(default_factory=Rules, repr=False)
+    directed: DirectionModels | None = field(default=None, repr=False)  # in the place of a model
 
     @property
     def readings(self) -> np.ndarray:

@@ -180,7 +180,7 @@ def _clean_each(
     folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
     for name in cleaning.several_files(form):
-        inputs.output(out / name, (".csv", ".parquet", ".html"), *given)
+        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     done: dict[str, Cleaned] = {}
     for recipe, folder in zip(recipes, folders, strict=True):
         console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)
@@ -219,7 +219,7 @@ def _clean_one(
             for name, write in cleaning.parts(cleaned, form).items():
                 write(out / name)
                 written.append(name)
-        if cleaned.model is not None:
+        if cleaned.model is not None or cleaned.directed is not None:
             remember(recipe, out / "model.npz")
     except KeyboardInterrupt:
         complete = f"these files in {out} are complete: {', '.join(written)}" if written else "nothing was written"

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import pdist
 
 from nareg._core import checks
 from nareg._core.neighbors import nearest
@@ -213,6 +212,8 @@ def _pairs(X: np.ndarray, candidates: int | Graph | None) -> tuple[np.ndarray, n
 def _distances(X: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """Squared distances of rows."""
     if i.size == len(X) * (len(X) - 1) // 2:
+        from scipy.spatial.distance import pdist  # imported here: it would slow `nareg apply`
+
         return pdist(X, "sqeuclidean")  # the same order of pairs
     z = np.empty(i.size)
     size = max(_CHUNK // X.shape[1], 1)

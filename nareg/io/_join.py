@@ -34,7 +34,7 @@ ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
 def joined(sources: Iterable[Source], read: Callable[[Source], Readings], request: Wanted) -> Readings:
     """Several tables of readings as one: all their stations at all their times. Those without readings are left out."""
     notes = request.notes
-    parts, empty = [], []
+    parts, empty, several = [], [], []
     files: list[str] = []
     for source in sources:
         try:
@@ -42,6 +42,10 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
             files.append(str(getattr(source, "source", source)))
         except NoReadings as error:
             empty.append(error)
+        except SeveralQuantities as error:  # the next may have others
+            several.append(error)
+    if several:
+        _refuse_several(several, parts, request.recipe)
     if not parts:
         raise empty[0] if empty else InputError("readings are no files: pass at least one.")
     for why in empty:
@@ -55,11 +59,7 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     alone = [(part.names, times, part.values) for part, times in zip(parts, own, strict=True)]
     if request.stations is None and (called := named_by_files(alone, files, notes)):
         parts = [replace(part, names=(name,), quantity=part.names[0]) for part, name in zip(parts, called, strict=True)]
-    quantities = list(dict.fromkeys(part.quantity for part in parts if part.quantity and request.recipe.value is None))
-    if len(quantities) > 1:
-        raise SeveralQuantities(
-            f"readings are several files with different quantities ({listed(quantities)}): name one by --value.", quantities
-        )
+    _refuse_several([], parts, request.recipe)
     units = {part.unit for part in parts if part.unit}
     if len(units) > 1:
         raise InputError(f"readings are several files with different units ({listed(sorted(units))}): convert them to one.")
@@ -87,6 +87,19 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     counts = counts.less(int((number - 1).clip(0).sum()), MERGED)
     said = condensed([note for part in parts for note in part.notes if not ABSENT.search(note)])  # each may lack stations
     return replace(table, notes=(*said, *table.notes), unit=unit, quantity=quantity, counts=counts)
+
+
+def _refuse_several(several: Sequence[SeveralQuantities], parts: Sequence[Readings], recipe: Recipe) -> None:
+    """Refuse files with more than one quantity, each or together, by the names of all."""
+    quantities = dict.fromkeys(name for error in several for name in error.names)
+    quantities |= dict.fromkeys(part.quantity for part in parts if part.quantity and recipe.value is None)
+    if several and len(quantities) in (1, len(several[0].names)):
+        raise several[0]
+    if len(quantities) > 1:
+        names = list(quantities)
+        raise SeveralQuantities(
+            f"readings are several files with different quantities ({listed(names)}): name one by --value.", names
+        )
 
 
 def named_by_files(

@@ -16,7 +16,9 @@ from nareg.spacetime._model.base import on_grid as on_grid
 from nareg.spacetime._model.dense import SpaceTimeModel
 from nareg.spacetime._model.fit import checked_cycles as checked_cycles
 from nareg.spacetime._model.fit import fit
+from nareg.spacetime._model.loading import DirectionModels as DirectionModels
 from nareg.spacetime._model.loading import load, load_stream
+from nareg.spacetime._model.loading import load_any as load_any
 from nareg.spacetime._model.placement import SensorRanking, placement, removal
 from nareg.spacetime._model.results import LEVELS as LEVELS
 from nareg.spacetime._model.results import Smoothed, Update

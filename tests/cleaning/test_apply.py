@@ -125,13 +125,65 @@ def test_what_cannot_be_applied_is_one_sentence(tables, model, tmp_path):
     assert not (tmp_path / "clean.csv").exists()
 
 
-def test_directions_leave_no_model(tmp_path, rng):
-    wind = np.round(20 * rng.standard_normal((60, 4))) % 360
-    frame = pd.DataFrame(wind, pd.date_range("2024", periods=60, freq="h", name="time"), list("ABCD"))
-    nareg.clean(frame, kind="direction").save(tmp_path)
+@pytest.fixture(scope="module")
+def vanes():
+    """Directions of four days that turn around north, in degrees."""
+    rng = np.random.default_rng(4)
+    turning = 70 * np.sin(np.arange(96) / 9)[:, None] + 15 * rng.standard_normal((96, 5))
+    return pd.DataFrame(np.round(turning) % 360, pd.date_range("2024", periods=96, freq="h", name="time"), list("ABCDE"))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_directions_are_those_of_the_smoothed_parts(vanes, tmp_path, signed):
+    frame = (vanes + 180) % 360 - 180 if signed else vanes
+    cleaned = nareg.clean(frame[:72], kind="direction")
+    cleaned.save(tmp_path)
+    models = nareg.spacetime.load_any(tmp_path / "model.npz")
+    new = frame[72:].copy()
+    new.iloc[5, 2], new.iloc[7, 1] = np.nan, np.nan
+    applied = apply(models, new)
+    good = np.deg2rad(new.where(~applied.flags.isin([4, 9])).to_numpy().T)
+    east, north = (
+        model.smooth(np.hstack([model.readings, part(good)]), times=frame.index.to_numpy())
+        for model, part in ((models.east, np.sin), (models.north, np.cos))
+    )
+    expected = np.rad2deg(np.arctan2(east.x, north.x))[:, 72:].T
+    np.testing.assert_allclose((applied.x - expected + 180) % 360 - 180, 0, atol=1e-6)
+    assert applied.x.to_numpy().min() < 0 if signed else applied.x.to_numpy().min() >= 0
+    across = np.hypot(north.x * east.std, east.x * north.std)[:, 72:] / np.hypot(east.x, north.x)[:, 72:] ** 2
+    np.testing.assert_allclose(applied.std.T, np.minimum(np.rad2deg(across) * models.stretch, 360 / 12**0.5), rtol=1e-6)
+    assert applied.flags.iloc[5, 2] == 9
+    pd.testing.assert_series_equal(applied.flags.eq(4).mean(), pd.Series(0.0, list("ABCDE")), atol=0.1)
+    truth = 70 * np.sin(np.arange(72, 96) / 9)[:, None]
+    off = [np.sqrt((((one - truth + 180) % 360 - 180) ** 2).mean().mean()) for one in (applied.x, frame[72:])]
+    assert off[0] < 0.8 * off[1]
+    beyond = apply(models, new, recipe=nareg.io.Recipe(quality={"ranges": ["A: -180 to -179"]}))
+    assert beyond.flags["A"].eq(4).mean() > 0.9
+    with pytest.raises(InputError, match="omit them"):
+        apply(models, new, bounds=(0, 360))
+    with pytest.raises(InputError, match="convert them to degrees"):
+        apply(models, new + 900)
+    with pytest.raises(InputError, match="pass it to nareg apply"):
+        nareg.spacetime.load(tmp_path / "model.npz")
+
+
+def test_directions_are_added_by_the_command(vanes, tmp_path):
+    vanes[:72].to_csv(tmp_path / "today.csv")
+    vanes[72:].to_csv(tmp_path / "tomorrow.csv")
+    run("clean", tmp_path / "today.csv", "--kind", "direction", "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "model.toml").is_file()
+    for model in (tmp_path / "out" / "model.npz", tmp_path / "out"):
+        assert "24 times of 5 stations" in run("apply", model, tmp_path / "tomorrow.csv").stdout
+    table = pd.read_csv(tmp_path / "out" / "clean.csv", index_col="time")
+    assert table.shape == (96, 5)
+    assert table.to_numpy().min() >= 0
+
+
+def test_directions_with_a_speed_leave_no_model(vanes, tmp_path):
+    nareg.clean(vanes[:60], kind=nareg.cleaning.Wind(vanes[:60] * 0 + 3)).save(tmp_path)
     assert not (tmp_path / "model.npz").exists()
     refused = CliRunner().invoke(app, ["apply", str(tmp_path / "model.npz"), str(tmp_path / "tomorrow.csv")])
-    assert "were cleaned without a model, as directions are" in str(refused.exception) + refused.output
+    assert "were cleaned without a model, as directions with a speed are" in str(refused.exception) + refused.output
 
 
 def test_readings_of_rain_stay_as_they_are(rng):
@@ -186,7 +238,10 @@ def test_later_readings_are_read_as_those_of_the_model_were(rng, tmp_path):
     assert (out / "clean.csv").read_bytes() == written
     assert "zone" not in run(*tomorrow, "--zone", "UTC").stderr  # what is said now goes before
     run(*clean)
-    assert not (out / "model.toml").exists()
+    assert nareg.io.Recipe.load(out / "model.toml") == nareg.io.Recipe()
+    assert "model.toml" not in run(*tomorrow).stderr
+    (out / "model.toml").unlink()
+    assert f"{out / 'model.toml'} is absent: pass options such as --zone and --step again" in run(*tomorrow).stderr
 
 
 def test_marks_that_are_named_exclude_remembered_ones(tmp_path):

@@ -9,19 +9,25 @@ import pandas as pd
 import pytest
 
 import nareg
-from nareg.cleaning import several_files, several_parts
+from nareg.cleaning import append_several, apply, several_files, several_parts
+from nareg.errors import InputError
 from nareg.io import Recipe
 
 
 @pytest.fixture(scope="module")
-def results():
-    """Two quantities, the second of fewer stations, from a later time on."""
+def tables():
+    """Readings of two quantities, the second of fewer stations, from a later time on; and places."""
     network = nareg.datasets.simulated(6, 60, faults=(), rng=np.random.default_rng(0))
     index = pd.DatetimeIndex(network.times, name="time")
     table = pd.DataFrame(network.readings.T, index, network.names)
     places = pd.DataFrame(network.coordinates, network.names, ["latitude", "longitude"])
-    humid = 50 + table[list(network.names[::-1][:5])][20:]
-    return {"temp": nareg.clean(table, places), "humidity (%)": nareg.clean(humid, places, unit="%")}
+    return {"temp": table, "humidity (%)": 50 + table[list(network.names[::-1][:5])][20:]}, places
+
+
+@pytest.fixture(scope="module")
+def results(tables):
+    frames, places = tables
+    return {"temp": nareg.clean(frames["temp"], places), "humidity (%)": nareg.clean(frames["humidity (%)"], places, unit="%")}
 
 
 @pytest.fixture
@@ -58,6 +64,23 @@ def test_the_table_is_read_again(results, folder):
     assert typed["temp estimate"].tolist() == pd.read_csv(folder / "clean.csv")["temp estimate"].tolist()
 
 
+def test_netcdf_has_all_quantities(results, folder):
+    xarray = pytest.importorskip("xarray")
+    data = xarray.load_dataset(folder / "clean.nc")
+    assert list(data["station"].values) == list(results["temp"].x.columns)
+    for own, (name, cleaned) in zip(("temp", "humidity_"), results.items(), strict=True):
+        alone = cleaned.to_xarray()
+        there = data.sel(station=alone["station"], time=alone["time"])
+        for variable in ("reading", "estimate", "std", "lower", "upper", "flags"):
+            np.testing.assert_array_equal(there[f"{own}_{variable}"], alone[variable])
+            assert data[f"{own}_{variable}"].attrs["long_name"] == f"{name}, {variable}"
+        np.testing.assert_array_equal(data["latitude"].sel(station=alone["station"]), alone["latitude"])
+    assert data["humidity__flags"].dtype.kind == "i"
+    assert (data["humidity__flags"][:, :20] == 9).all()
+    assert data["humidity__estimate"].isnull().sum() == 6 * 60 - 5 * 40
+    assert data["humidity__std"].attrs["units"] == "%"
+
+
 def test_the_page_leads_to_every_report(results, folder):
     page = (folder / "report.html").read_text()
     assert "2 quantities, cleaned" in page
@@ -71,3 +94,45 @@ def test_times_without_dates(results, tmp_path):
     cleaned = nareg.clean(table)
     several_parts({"q": cleaned}, {"q": "q"}, "csv")["clean.csv"](tmp_path / "clean.csv")
     assert pd.read_csv(tmp_path / "clean.csv")["time"][3] == "row 1"
+
+
+def test_tomorrow_is_added_in_the_order_of_a_new_cleaning(tables, results, tmp_path):
+    """Of one quantity after the other, the later times first."""
+    frames, places = tables
+    before = {name: nareg.clean(frame[frame.index < frame.index[-14]], places) for name, frame in frames.items()}
+    places_of = {"temp": "temp", "humidity (%)": "humidity_"}
+    several_parts(before, places_of, "csv")["clean.csv"](tmp_path / "clean.csv")
+    several_parts(results, places_of, "csv")["clean.csv"](tmp_path / "new.csv")
+    old = (tmp_path / "clean.csv").read_text().splitlines()
+    applied = {name: apply(one.model, frames[name]) for name, one in before.items()}
+    for name in ("humidity (%)", "temp", "temp"):
+        append_several(tmp_path / "clean.csv", {name: applied[name]})
+    after, fresh = (pd.read_csv(tmp_path / f"{name}.csv", dtype=str) for name in ("clean", "new"))
+    columns = ["time", "station", *frames]
+    pd.testing.assert_frame_equal(after[columns], fresh[columns])
+    assert (tmp_path / "clean.csv").read_text().splitlines()[: len(old)] == old
+    for name, one in applied.items():
+        for end, values in zip((" estimate", " std", " flag"), one.written, strict=True):
+            rows = after[after["time"].isin(one.readings.times) & after[name + end].notna()]
+            back = rows.pivot(index="time", columns="station", values=name + end)[list(one.x.columns)]
+            np.testing.assert_array_equal(back.astype(float), values)
+    assert set(after["temp flag"].dropna()) <= {"1", "2", "3", "4", "9"}
+    with pytest.raises(InputError, match=r"clean.csv has no column 'wind'"):
+        append_several(tmp_path / "clean.csv", {"wind": applied["temp"]})
+
+
+def test_times_of_bad_readings_and_of_no_reading_stay_in_order(tables, tmp_path):
+    frames, places = tables
+    frame = frames["temp"].copy()
+    frame.iloc[:50:7] = np.nan
+    frame.iloc[3, 0] += 900
+    before = nareg.clean(frame[:50], places)
+    several_parts({"q": before, "r": nareg.clean(frames["temp"][:50], places)}, {"q": "q", "r": "r"}, "csv")["clean.csv"](
+        tmp_path / "clean.csv"
+    )
+    append_several(tmp_path / "clean.csv", {"q": apply(before.model, frame)})
+    after = pd.read_csv(tmp_path / "clean.csv")
+    assert len(after) == 60 * 6
+    assert after["time"].is_monotonic_increasing
+    assert after["q flag"].eq(4).any()
+    assert after["r estimate"].notna().sum() == 50 * 6

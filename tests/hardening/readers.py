@@ -107,6 +107,12 @@ def model(path: Path) -> None:
     reference.network(n=4, T=12).save(path)
 
 
+def direction_models(path: Path) -> None:
+    model(path)
+    one = spacetime.load(path)
+    spacetime.DirectionModels(one, one, signed=True, stretch=1.5).save(path)
+
+
 def stream(path: Path) -> None:
     followed = reference.network(n=4, T=12).stream()
     followed.update(np.zeros(4))
@@ -326,6 +332,7 @@ READERS = [
     Reader("design.npz", saved_design, design.load),
     Reader("edge-design.npz", saved_edges, design.load),
     Reader("model.npz", model, lambda path: spacetime.load(path).smooth()),
+    Reader("directions.npz", direction_models, lambda path: spacetime.load_any(path).north.smooth()),
     Reader("stream.npz", stream, lambda path: spacetime.load_stream(path).update(np.zeros(4))),
     Reader("service.store", store, load_model, STORE),
     Reader("history.store", store, history, STORE),

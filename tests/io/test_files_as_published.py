@@ -11,6 +11,7 @@ import pytest
 
 from nareg import io
 from nareg.cli import inputs
+from nareg.errors import InputError
 from nareg.io import Recipe
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "your-file.md"
@@ -51,6 +52,12 @@ BY_HAND = {
     "radiation-loggers": ("Alamosa", "2016-01-01T23:59", -0.9),
     "usgs-rdb": ("02177000", "2012-09-01T00:00", 191.0),
 }
+#: What cannot be read without an option, and what no guess can know.
+NEED_OPTIONS = {
+    "imputegap": "numbers alone have no times: their step and start",
+    "metobs-breaking": "columns 'namen', 'link' and 'noord' are the stations' names, latitudes and longitudes",
+    "metrla-week": "a table without times: its step and start",
+}
 #: Rows of the file, or rows times columns, as counted by other tools.
 CELLS = {
     "epa-aqs": 1795, "metobs-breaking": 330, "metobs-demo": 18_131, "metrla-week": 2016 * 207, "netatmo-berlin": 1464 * 150,
@@ -80,6 +87,15 @@ def at(table, station, time):
     return table.values[table.names.index(station), column]
 
 
+def is_as_the_page_says(table, name):
+    row = ROWS[name]
+    shape = f"{len(table.names):,}", f"{len(table.times):,}"
+    assert shape == (row["stations"], row["times"])
+    assert (table.quantity or "&nbsp;") == row["quantity"].removesuffix(f", {table.unit}")
+    station, time, value = BY_HAND[name]
+    np.testing.assert_allclose(at(table, station, time), value, rtol=1e-12, equal_nan=True)
+
+
 def test_the_page_has_a_command_for_every_folder():
     assert set(ROWS) == set(BY_HAND)
     assert sum("--" not in row["words"] for row in ROWS.values()) >= 10
@@ -87,21 +103,45 @@ def test_the_page_has_a_command_for_every_folder():
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in BY_HAND])
 def test_the_commands_of_the_page(files, name):
-    row = ROWS[name]
-    readings, stations, recipe = parsed(row["words"], files)
+    readings, stations, recipe = parsed(ROWS[name]["words"], files)
     seen = io.inspect(readings, stations, recipe=recipe)
     assert len(seen.quantities) == 1
     known = None if seen.placed is None else seen.placed.names
     table = io.read_readings(readings, known, own_order=True, recipe=recipe)
-    shape = f"{len(table.names):,}", f"{len(table.times):,}"
-    assert shape == (row["stations"], row["times"])
-    assert (table.quantity or "&nbsp;") == row["quantity"].removesuffix(f", {table.unit}")
+    is_as_the_page_says(table, name)
     counts = io.on_grid(table, recipe.step).counts
     assert counts.add_up
     assert list(seen.counts.values()) == [counts]
     assert counts.cells == CELLS.get(name, counts.cells)
-    station, time, value = BY_HAND[name]
-    np.testing.assert_allclose(at(table, station, time), value, rtol=1e-12, equal_nan=True)
+
+
+def without_options(words):
+    """The files of a command of the page alone."""
+    return re.sub(r" --[a-z-]+ \S+", "", words)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in BY_HAND])
+def test_no_option_is_needed_to_read_the_quantity_of_the_page(files, name):
+    """As `nareg clean` reads them: of several quantities each."""
+    words, recipe = ROWS[name]["words"], parsed(ROWS[name]["words"], files)[2]
+    readings, stations, silent = parsed(without_options(words), files)
+    assert silent == Recipe()
+    if name in NEED_OPTIONS:
+        with pytest.raises(InputError, match=r"--station-column|--step and --start"):
+            io.inspect(readings, stations)
+        return
+    seen = io.inspect(readings, stations)
+    known = None if seen.placed is None else seen.placed.names
+    if recipe.value is not None:
+        with pytest.raises(io.SeveralQuantities) as several:
+            io.read_readings(readings, known, own_order=True)
+        assert set(several.value.names) >= set(seen.quantities.index) >= {recipe.value}
+    table = io.read_readings(readings, known, own_order=True, recipe=Recipe(value=recipe.value))
+    is_as_the_page_says(table, name)
+
+
+def test_the_page_says_how_many_need_no_option():
+    assert f"{len(BY_HAND) - len(NEED_OPTIONS)} of these files need no option" in PAGE.read_text()
 
 
 @pytest.mark.parametrize(

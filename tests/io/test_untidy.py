@@ -218,3 +218,17 @@ def test_a_folder_with_a_table_of_stations_among_the_readings(tmp_path):
 def test_an_empty_sheet_is_refused_in_one_sentence(tmp_path, text):
     with pytest.raises(InputError, match=r"r\.csv has no cell with content: a header line and at least one row are needed\."):
         io.read_readings(write(tmp_path, "r.csv", text))
+
+
+def test_quantities_of_every_file_are_named(tmp_path):
+    """The first file's alone were named, and so cleaned."""
+    quantities = {"a.csv": "temp,humid", "b.csv": "temp,wind", "c.csv": "rain"}
+    for station, (name, columns) in enumerate(quantities.items()):
+        rows = [f"2024-01-01 0{t}:00,S{station}{',1.5' * len(columns.split(','))}" for t in range(9)]
+        write(tmp_path, name, "\n".join([f"time,station,{columns}", *rows]))
+    files = [tmp_path / name for name in quantities]
+    with pytest.raises(io.SeveralQuantities) as several:
+        io.read_readings(files)
+    assert set(several.value.names) == set(io.inspect(files).quantities.index) == {"temp", "humid", "wind", "rain"}
+    for value, stations in (("temp", ("S0", "S1")), ("wind", ("S1",)), ("rain", ("S2",))):
+        assert io.read_readings(files, recipe=Recipe(value=value)).names == stations

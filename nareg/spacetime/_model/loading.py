@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from nareg.errors import InputError
 from nareg.spacetime._model import store
 from nareg.spacetime._model.dense import SpaceTimeModel
 from nareg.spacetime._model.sparse import SparseSpaceTimeModel
@@ -35,10 +37,64 @@ def load(path: str | os.PathLike[str]) -> SpaceTimeModel | SparseSpaceTimeModel:
     >>> bool(np.array_equal(model.smooth().x, again.smooth().x))
     True
     """
-    makers: dict[str, store.Maker[SpaceTimeModel | SparseSpaceTimeModel]] = {
-        model.format: model.from_arrays for model in (SpaceTimeModel, SparseSpaceTimeModel)
-    }
-    return store.read(path, makers, "SpaceTimeModel.save")
+    model = load_any(path)
+    if isinstance(model, DirectionModels):
+        raise InputError(f"{path} has two models, of the parts of directions: pass it to nareg apply.")
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionModels:
+    """Models of the parts to the east and to the north of directions.
+
+    Attributes
+    ----------
+    signed : bool
+        Whether directions are from -180 to 180.
+    stretch : float
+        Factor of the standard deviations.
+    """
+
+    east: SpaceTimeModel | SparseSpaceTimeModel
+    north: SpaceTimeModel | SparseSpaceTimeModel
+    signed: bool
+    stretch: float
+    format: ClassVar[str] = "nareg directions 1"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write both models and their readings to an .npz file, whole or not at all; :func:`load_any` reads it."""
+        arrays: dict[str, Any] = {}
+        facts: dict[str, Any] = {"format": self.format, "signed": self.signed, "stretch": self.stretch}
+        for part, model in (("east", self.east), ("north", self.north)):
+            own, facts[part] = model.to_arrays()
+            arrays |= {f"{part}_{name}": values for name, values in own.items()}
+        store.write(path, arrays, facts)
+
+    @classmethod
+    def from_arrays(cls, a: dict[str, np.ndarray], facts: dict[str, Any]) -> DirectionModels:
+        """The models from the arrays and facts of a file."""
+        signed, stretch, makers = facts["signed"], store.number(facts, "stretch"), _makers()
+        store.need(isinstance(signed, bool) and stretch > 0, "its signs or its factor are of another kind")
+        parts = []
+        for part in ("east", "north"):
+            own = {name.removeprefix(f"{part}_"): values for name, values in a.items() if name.startswith(f"{part}_")}
+            parts.append(makers[facts[part]["format"]](own, facts[part]))
+        east, north = parts
+        store.need(
+            east.graph.names == north.graph.names and np.array_equal(east.times, north.times), "its parts contradict each other"
+        )
+        return cls(east, north, signed, stretch)
+
+
+def _makers() -> dict[str, store.Maker[SpaceTimeModel | SparseSpaceTimeModel]]:
+    return {model.format: model.from_arrays for model in (SpaceTimeModel, SparseSpaceTimeModel)}
+
+
+def load_any(path: str | os.PathLike[str]) -> SpaceTimeModel | SparseSpaceTimeModel | DirectionModels:
+    """Read a model as :func:`load` does, or those of directions."""
+    makers: dict[str, store.Maker[Any]] = {**_makers(), DirectionModels.format: DirectionModels.from_arrays}
+    model: SpaceTimeModel | SparseSpaceTimeModel | DirectionModels = store.read(path, makers, "SpaceTimeModel.save")
+    return model
 
 
 def load_stream(path: str | os.PathLike[str]) -> Stream | SparseStream:
