@@ -69,7 +69,7 @@ class QuantityRows:
         texts = dict(zip(wanted, loaded, strict=True))
         recipe.remove_codes(values)
         labels, column = labels_of(table, replace(layout, zone=None), texts, len(values), notes, recipe)
-        times = understand(labels, column, table.line, notes) if column else None
+        times = understand(labels, column, table.line, notes, recipe.zone) if column else None
         stamps, zone = (None, None) if times is None else (times.stamps, times.zone)
         if layout.station is None and not layout.single:
             series = values.T.copy()

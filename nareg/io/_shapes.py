@@ -151,9 +151,9 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     row, unique = pd.factorize(labels)
     first = rows[np.unique(row, return_index=True)[1]]
     remove_sentinels(values, site, notes)
-    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
-    unique, stamps = np.asarray(unique, dtype=object), times.stamps
     zone = request.recipe.zone
+    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes, zone)
+    unique, stamps = np.asarray(unique, dtype=object), times.stamps
     if stamps is not None or zone is not None:
         own = None if stamps is None else stamps[row]
         moved = replace(times, stamps=own).moved(site, values[:, None], unique[row], notes, zone)

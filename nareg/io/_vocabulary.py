@@ -68,6 +68,16 @@ ZONES = {
     "UTC": 0, "GMT": 0, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8,
     "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10, "HDT": -9, "SST": -11, "ChST": 10,
 }  # fmt: skip
+#: Zones behind times that mean one offset without doubt, in minutes. IST, BST, AST and CST are several.
+OFFSETS = {
+    zone: 60 * hours
+    for hours, zones in (
+        (0, "UTC GMT WET"), (1, "CET MEZ WEST"), (2, "CEST MESZ EET"), (3, "EEST"), (-4, "EDT"), (-5, "EST CDT"), (-6, "MDT"),
+        (-7, "MST PDT"), (-8, "PST AKDT"), (-9, "AKST"), (-10, "HST"), (9, "JST"), (10, "AEST"), (11, "AEDT"), (12, "NZST"),
+        (13, "NZDT"),
+    )
+    for zone in zones.split()
+}  # fmt: skip
 #: Columns that only count rows: what spreadsheets do not name, and loggers do.
 COUNTERS = (*UNNAMED, "record", "recnbr")
 #: And what may: it counts where its numbers follow one another. NO is a gas, too.

@@ -133,20 +133,72 @@ def test_names_of_utc(tmp_path, zone):
     assert table.zone == "UTC"
 
 
-@pytest.mark.parametrize("zone", [" CEST", "CET", " EST", " IST", " PDT", " Europe/Berlin", " America/Port_of_Spain"])
-@pytest.mark.parametrize("date", ["2024-07-0{} 10:00", "1.7.2024 1{}:00:00", "Jul {} 2024 10:00 AM", "2024-07-01T1{}:00"])
-def test_zones_by_other_names_are_refused(tmp_path, zone, date):
+DATES = ["2024-07-0{} 10:00", "1.7.2024 1{}:00:00", "Jul {} 2024 10:00 AM", "2024-07-01T1{}:00"]
+
+
+@pytest.mark.parametrize("zone", [" CST", " IST", "BST", " AST", " Europe/Berlin", " America/Port_of_Spain"])
+@pytest.mark.parametrize("date", DATES)
+def test_zones_of_several_meanings_are_refused(tmp_path, zone, date):
     """Never read without their offset, nor as evenly spaced rows."""
     labels = [date.format(k) + zone for k in range(1, 6)]
-    for mixed in (labels, [labels[0].removesuffix(zone), labels[1].removesuffix(zone) + "Z", *labels[2:]]):
+    for mixed in (labels, [labels[0].removesuffix(zone) + "Z", labels[1].removesuffix(zone) + "Z", *labels[2:]]):
         with pytest.raises(
-            InputError, match=r"line [24], column 'time': .* has a time zone by its name.*write the offset"
+            InputError, match=r"line [24], column 'time': .* has a time zone by its name.*pass it as --zone.*write the offset"
         ) as said:
             read(tmp_path, mixed)
         assert zone.strip() in str(said.value)
     frame = pd.DataFrame({"A": range(5)}, index=pd.Index(labels, name="time"))
     with pytest.raises(InputError, match="has a time zone by its name"):
         io.readings_from_frame(frame)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"), [(" CEST", 2), ("CET", 1), (" MESZ", 2), (" EEST", 3), (" WET", 0), (" EST", -5), (" PDT", -7)]
+)
+@pytest.mark.parametrize("date", DATES)
+def test_zones_of_one_meaning_are_read(tmp_path, zone, hours, date):
+    labels = [date.format(k) for k in range(1, 6)]
+    local = read(tmp_path, [f'"{label}"' for label in labels]).timestamps
+    table = read(tmp_path, [label + zone for label in labels])
+    np.testing.assert_array_equal(table.timestamps, local - np.timedelta64(hours, "h"))
+    assert table.zone == "UTC"
+    assert any(f"{zone.strip()} {hours:+03d}:00" in note for note in table.notes)
+    with pytest.raises(InputError, match=r"line 3, column 'time': .* has no time zone, among others with one"):
+        read(tmp_path, [labels[0] + zone, labels[1]])
+
+
+@pytest.mark.parametrize("asked", [None, "Europe/Berlin"])
+def test_names_of_zones_tell_the_repeated_hour(tmp_path, asked):
+    labels = [f"2024-10-27 02:{minute:02d} {zone}" for zone in ("CEST", "CET") for minute in (0, 30)]
+    expected = stamps("2024-10-27T00", "2024-10-27T00:30", "2024-10-27T01", "2024-10-27T01:30")
+    rows = "".join(f"{label},{i}\n" for i, label in enumerate(labels))
+    (tmp_path / "wide.csv").write_text("time,A\n" + rows)
+    (tmp_path / "long.csv").write_text("time,station,value\n" + rows.replace(",", ",A,"))
+    for name in ("wide.csv", "long.csv"):
+        table = io.read_readings(tmp_path / name, recipe=io.Recipe(zone=asked))
+        np.testing.assert_array_equal(table.timestamps, expected)
+        np.testing.assert_array_equal(table.values, [[0, 1, 2, 3]])
+    with pytest.raises(InputError, match="is no time of the zone 'Europe/London', which is given"):
+        io.read_readings(tmp_path / "wide.csv", recipe=io.Recipe(zone="Europe/London"))
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "hours"),
+    [("IST", "Asia/Kolkata", 5.5), ("IST", "Europe/Dublin", 1), ("CST", "America/Chicago", None), ("CST", "Asia/Shanghai", 8),
+     ("BST", "Asia/Dhaka", 6), ("BST", "Europe/London", 1), ("Europe/Berlin", "Europe/Berlin", 2), ("EST", "America/Lima", -5)],
+)  # fmt: skip
+def test_a_zone_that_is_given_says_what_a_name_means(tmp_path, name, asked, hours):
+    (tmp_path / "r.csv").write_text(f"time,A\n2024-07-01 10:00 {name},1\n2024-07-02 10:00 {name},2\n")
+    recipe = io.Recipe(zone=asked)
+    if hours is None:  # in July Chicago has CDT
+        with pytest.raises(InputError, match="is no time of the zone 'America/Chicago'"):
+            io.read_readings(tmp_path / "r.csv", recipe=recipe)
+        return
+    table = io.read_readings(tmp_path / "r.csv", recipe=recipe)
+    np.testing.assert_array_equal(
+        table.timestamps, stamps("2024-07-01T10", "2024-07-02T10") - np.timedelta64(int(60 * hours), "m")
+    )
+    assert table.zone == "UTC"
 
 
 def test_a_frame_may_count_time_from_its_start():
