@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._clock_change import is_of_zone
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes
 from nareg.io._recipe import Recipe
-from nareg.io._times import joined_date, parse
-from nareg.io._vocabulary import ZONES
+from nareg.io._times import joined_date, parse, written
+from nareg.io._vocabulary import OFFSETS, ZONES
 
 
 def labels_of(
@@ -30,13 +31,14 @@ def labels_of(
         labels = np.array([join(*parts) for parts in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
     if layout.zone is not None:
         labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
-    elif recipe.zone is None:
-        labels = _with_zone_of_name([table.header[i] for i in layout.time], labels, notes)
+    else:
+        labels = _with_zone_of_name([table.header[i] for i in layout.time], labels, notes, recipe.zone)
     return labels, table.column(layout.time[0])
 
 
-#: An offset from UTC in the name of a column.
-FROM_UTC = re.compile(r"(?:GMT|UTC) ?([+-]\d\d:\d\d)")
+#: An offset from UTC in the name of a column, and UTC itself.
+FROM_UTC = re.compile(r"(?:GMT|UTC) ?([+-])(\d{1,2}):?(\d\d)?(?!\d)", re.IGNORECASE)
+UTC = re.compile(r"(?<![A-Za-z])(?:UTC|GMT)(?![A-Za-z])|(?:UTC|Utc)$", re.IGNORECASE)
 
 
 def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
@@ -55,17 +57,47 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
     return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
-def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes) -> np.ndarray:
-    """Labels with the offset of the zone that the name of their column has, as in ``time PST``; others as they are."""
-    zones = {word: f"{ZONES[word]:+03d}:00" for name in names for word in re.findall(r"[A-Za-z]+", name) if ZONES.get(word)}
-    zones |= {match[0]: match[1] for name in names for match in FROM_UTC.finditer(name)}
+def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes, asked: str | None) -> np.ndarray:
+    """Labels with the offset of the zone that the name of their column has, as in ``time PST``; others as they are.
+
+    A zone that is ``asked`` goes before one of its own names, as Europe/Berlin before CET; any other is refused.
+    """
+    hours = {zone: 60 * number for zone, number in ZONES.items() if number} | OFFSETS
+    zones = {word: written(hours[word]) for name in names for word in re.findall(r"[A-Za-z]+", name) if hours.get(word)}
+    for name in names:
+        from_utc = FROM_UTC.search(name)
+        if from_utc is not None:
+            sign, hour, minute = from_utc.groups()
+            zones[from_utc[0]] = f"{sign}{hour:0>2}:{minute or '00'}"
+        elif utc := UTC.search(name):
+            zones[utc[0].upper()] = "+00:00"
     first = parse(str(labels[0])) if len(zones) == 1 and len(labels) else None
     if first is None or first.offset is not None or first.zone is not None:
         return labels
     ((zone, offset),) = zones.items()
-    shown = "" if offset in zone else f" ({offset})"
-    notes.guess(f"times are in {zone}{shown}, as the name of their column says", "write the offset behind the times")
-    return np.array([f"{label}{offset}" if label else label for label in labels], dtype=object)
+    if asked is not None:
+        if not is_of_zone(zone, offset, asked):
+            raise InputError(
+                f"zone is {asked!r}, but the name of the column of times in {notes.source} says {zone}: omit zone, or rename "
+                "the column."
+            )
+        notes.fact(f"the name of the column of times says {zone}; they are taken in {asked}, as asked for")
+        return labels
+    if not any(":" in label or parse(label + offset) for label in labels):  # days, which begin nowhere else for that
+        return labels
+    said = f"times are in {zone}{{}}, as the name of their column says"
+    if "UTC" in zone.upper() or "GMT" in zone.upper():
+        notes.fact(said.format(""))
+    else:
+        notes.guess(said.format(f" ({offset})"), "write the offset behind the times")
+    return np.array([_with_offset(label, offset) for label in labels], dtype=object)
+
+
+def _with_offset(label: str, offset: str) -> str:
+    """A label with an offset behind its time of day, which is midnight where it has none."""
+    if ":" in label or parse(label) is None or parse(label + offset) is not None:
+        return label and label + offset
+    return f"{label} 00:00{offset}"
 
 
 def _from_start(start: str, step: str, rows: int, notes: Notes) -> np.ndarray:

@@ -31,7 +31,9 @@ CLOCK = (
 YEAR_FIRST = re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
 YEAR_LAST = re.compile(r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
 COMPACT = re.compile(
-    r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})(?:[T ]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z)?)?", re.ASCII
+    r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
+    r"(?:[T ]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
+    re.ASCII,
 )
 DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
 NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})" + CLOCK)
@@ -289,7 +291,7 @@ def _dated(
         if row is not None:
             raise InputError(f"{notes.source}, {line(row)}, {column}: {labels[row]!r} {_why_no_offset(dates[row], asked)}.")
         both = list(zip(dates, offsets_of, strict=True))
-        shown = dict.fromkeys(f"{date.zone} {_written(offset or 0)}" for date, offset in both if date.zone is not None)
+        shown = dict.fromkeys(f"{date.zone} {written(offset or 0)}" for date, offset in both if date.zone is not None)
         notes.guess(f"times in {column} name their zones ({', '.join(shown)})", "write the offset behind the times")
         dates = [replace(date, offset=offset) for date, offset in both]
     stamps = [date.nanoseconds(day_first=day_first) for date in dates]
@@ -347,7 +349,8 @@ def _why_no_offset(date: Date, asked: str | None) -> str:
     )
 
 
-def _written(minutes: int) -> str:
+def written(minutes: int) -> str:
+    """An offset as in ``+05:30``."""
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 

@@ -201,6 +201,37 @@ def test_a_zone_that_is_given_says_what_a_name_means(tmp_path, name, asked, hour
     assert table.zone == "UTC"
 
 
+@pytest.mark.parametrize(
+    ("name", "minutes"),
+    [("Tijd (UTC)", 0), ("Time [UTC]", 0), ("time_utc", 0), ("TimestampUTC", 0), ('"Date Time, GMT+02:00"', 120),
+     ("TIMESTAMP (EST)", -300), ("Zeit (MEZ)", 60), ("time (UTC-5)", -300), ("Date/Time (UTC +5:30)", 330)],
+)  # fmt: skip
+@pytest.mark.parametrize("label", ["2024-06-01 10:00", "01.06.2024 10:00", "20240601 1000", "20240601T10"])
+def test_a_zone_in_the_name_of_the_column(tmp_path, name, minutes, label):
+    table = read(tmp_path, [label], name=name)
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-06-01T10:00") - np.timedelta64(minutes, "m"))
+    assert table.zone == "UTC"
+    assert any("as the name of their column says" in note for note in table.notes)
+    with pytest.raises(InputError, match=r"zone is 'Asia/Tokyo', but the name of the column of times in .* says"):
+        io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(zone="Asia/Tokyo"))
+
+
+def test_a_zone_that_is_given_goes_before_its_own_name_in_the_column(tmp_path):
+    """CET in a name may mean the time of the clocks of Berlin, in summer too."""
+    read(tmp_path, ["2024-06-01 10:00"], name="time (CET)")
+    for zone, hour in (("Europe/Berlin", 8), ("+01:00", 9)):
+        table = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(zone=zone))
+        np.testing.assert_array_equal(table.timestamps, stamps(f"2024-06-01T{hour:02d}:00"))
+        assert any(f"says CET; they are taken in {zone}, as asked for" in note for note in table.notes)
+
+
+def test_days_are_not_moved_by_a_zone_in_the_name_of_their_column(tmp_path):
+    table = read(tmp_path, ["2024-06-01", "2024-06-02"], name="date (EST)")
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-06-01", "2024-06-02"))
+    table = read(tmp_path, ["2.6.2024", "2.6.2024 01:00"], name="date (EST)")  # midnight without its time of day
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-06-02T05:00", "2024-06-02T06:00"))
+
+
 def test_a_frame_may_count_time_from_its_start():
     frame = pd.DataFrame({"A": [1.0, 2.0]}, index=pd.to_timedelta([0, 90], unit="min"))
     np.testing.assert_array_equal(io.readings_from_frame(frame, strict=True).timestamps, [0.0, 5400.0])
