@@ -13,8 +13,11 @@ from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes
 from nareg.io._recipe import Recipe
-from nareg.io._times import joined_date, parse, written
-from nareg.io._vocabulary import OFFSETS, ZONES
+from nareg.io._times import HALF, ORDINAL, date_of_day, joined_date, parse, written
+from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, ZONES, plain
+
+#: Years and days of them, which may have a fraction.
+YEAR, DAY = re.compile(r"(?:19|20)\d{2}(?:\.0*)?", re.ASCII), re.compile(r"\d{1,3}(?:\.\d*)?", re.ASCII)
 
 
 def labels_of(
@@ -25,15 +28,72 @@ def labels_of(
         return _from_start(recipe.start, str(recipe.step), rows, notes), "start"
     if not layout.time:
         return np.array([str(i) for i in range(rows)], dtype=object), ""
-    labels = texts[layout.time[0]]
-    if len(layout.time) > 1:
-        join = joined_date if len(layout.time) > 2 else lambda date, clock: f"{date} {clock}".strip()
-        labels = np.array([join(*parts) for parts in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
+    labels = _joined([table.header[i] for i in layout.time], [texts[i] for i in layout.time], notes, recipe)
     if layout.zone is not None:
         labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
     else:
         labels = _with_zone_of_name([table.header[i] for i in layout.time], labels, notes, recipe.zone)
     return labels, table.column(layout.time[0])
+
+
+def _joined(names: Sequence[str], parts: list[np.ndarray], notes: Notes, recipe: Recipe) -> np.ndarray:
+    """Labels of one column, of a date and a time of day, or of year, month (or day of the year) and so on."""
+    words, half = [plain(name) for name in names], None
+    if len(parts) > 1 and all(map(HALF.fullmatch, parts[-1])):
+        half = parts.pop()
+    days = _days_of_years(words, parts, by_name=bool(recipe.time))
+    if days is not None:
+        dates, used = days
+        notes.fact(f"{', '.join(str(part[0]) for part in parts[:used])} is read as {dates[0]}: a year and a day of it")
+        rest = parts[used:]
+        parts, words = [dates, *rest[:1]], words[used - 1 :]
+        if len(rest) > 1:
+            parts[1] = np.array(
+                [":".join(one.split(".")[0].zfill(2) for one in own) for own in zip(*rest, strict=True)], dtype=object
+            )
+    clock = {2: 1, 4: 3}.get(len(parts))
+    if clock is not None:
+        parts[clock] = _clocks(parts[clock], words[clock])
+        if all(map(str.isdecimal, parts[0])):  # 20240601 needs two digits of the hour
+            parts[clock] = np.array([re.sub(r"^\d(?!\d)", r"0\g<0>", cell) for cell in parts[clock]], dtype=object)
+    if len(parts) == 1 and half is None:
+        return parts[0]
+    join = joined_date if len(parts) > 2 else lambda *own: " ".join(own).strip()
+    ends = [""] * len(parts[0]) if half is None else [f" {end}" for end in half]
+    return np.array([join(*own) + end for *own, end in zip(*parts, ends, strict=True)], dtype=object)
+
+
+def _days_of_years(words: list[str], parts: list[np.ndarray], *, by_name: bool) -> tuple[np.ndarray, int] | None:
+    """Dates of days of the year, and of how many columns; None where the names do not say so, nor the user (``by_name``)."""
+    if (
+        len(parts) > 1
+        and words[1] not in CALENDAR[1]
+        and all(map(YEAR.fullmatch, parts[0]))
+        and all(map(DAY.fullmatch, parts[1]))
+        and (words[1] in DAY_OF_YEAR or len(parts) == 2 or max(float(day) for day in parts[1]) > 12)
+    ):
+        return np.array([date_of_day(*own) for own in zip(parts[0], parts[1], strict=True)], dtype=object), 2
+    if len(parts) > 2 or not ORDINAL.match(parts[0][0]):
+        return None
+    matches = [ORDINAL.match(label) for label in parts[0]]
+    if not all(matches):
+        return None
+    if words[0] not in DAY_OF_YEAR and not by_name and not all("-" in label for label in parts[0]):
+        return None
+    both = zip(matches, parts[0], strict=True)
+    return np.array([date_of_day(*m.groups()) + label[m.end() :] for m, label in both if m is not None], dtype=object), 1
+
+
+def _clocks(cells: np.ndarray, word: str) -> np.ndarray:
+    """Times of day of a column that may write them as 930 or 93000, or has hours alone; others as they are."""
+    digits = [cell.removesuffix(".0") for cell in cells]
+    if not all(digit.isdecimal() for digit in digits):
+        return cells
+    longest = max(map(len, digits))
+    if longest < 3 and word not in ("hhmm", "hrmn", "timehhmm") and max(map(int, digits)) <= 24:
+        return cells
+    padded = [digit.zfill(4 if longest < 5 else 6) for digit in digits]
+    return np.array([":".join(digit[k : k + 2] for k in range(0, len(digit), 2)) for digit in padded], dtype=object)
 
 
 #: An offset from UTC in the name of a column, and UTC itself.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from nareg.errors import InputError
 from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
-from nareg.io._key_columns import counts_rows, more_times, only_words, station_column, time_columns, word_alone
+from nareg.io._key_columns import counts_rows, half_of_day, more_times, only_words, station_column, time_columns, word_alone
 from nareg.io._marks import is_flag
 from nareg.io._notes import Notes, SeveralQuantities, listed
 from nareg.io._numbers import looks_numeric, looks_read
@@ -92,6 +92,7 @@ def _recognized(
             )
     elif not time:
         time = time_columns(table, words, stations, notes)
+        time += half_of_day(table, time, range(len(words)))
     apart = (*time, recipe.column("flag", table))
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line

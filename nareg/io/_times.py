@@ -37,6 +37,10 @@ COMPACT = re.compile(
 )
 DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
 NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})" + CLOCK)
+#: The half of the day in a column beside a clock of twelve hours.
+HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
+#: A year and a day of it, perhaps with a time of day behind.
+ORDINAL = re.compile(r"(?P<year>(?:19|20)\d{2})-?(?P<day>\d{3})(?![^T ])", re.ASCII)
 EPOCH = datetime.datetime(1970, 1, 1)
 #: What 64 bits of nanoseconds hold.
 LIMIT = 2**63 - 1
@@ -115,13 +119,30 @@ def _date(parts: dict[str, str | None]) -> Date | None:
 
 
 def joined_date(*parts: str) -> str:
-    """Year, month, day, and perhaps hour, minute and second, as one label; hours may stand as 900 for 9:00, or as 9:00."""
+    """Year, month, day, and perhaps hour (or a time of day), minute and second, as one label."""
     year, month, day, hour, minute, second = (*(part.split(".")[0] for part in parts), *("0",) * (6 - len(parts)))
     if ":" in hour:
         return f"{year}-{month:0>2}-{day:0>2} {parts[3]}"
-    if len(parts) == 4 and len(hour) > 2:
-        hour, minute = hour[:-2], hour[-2:]
     return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}:{minute:0>2}:{second:0>2}"
+
+
+def date_of_day(year: str, day: str) -> str:
+    """The date of a day of the year, with a time of day where it has a fraction; both as they are where there is none.
+
+    Examples
+    --------
+    >>> date_of_day("2024", "153"), date_of_day("2024", "153.25"), date_of_day("2023", "366")
+    ('2024-06-01', '2024-06-01 06:00:00', '2023-366')
+    """
+    try:
+        number, first = float(day), datetime.datetime(int(float(year)), 1, 1)
+        date = first + datetime.timedelta(days=int(number) - 1)
+    except (ValueError, OverflowError):
+        return f"{year}-{day}"
+    if date.year != first.year:
+        return f"{year}-{day}"
+    moment = date + datetime.timedelta(seconds=round(number % 1 * 86_400))
+    return str(moment if number % 1 else date.date())
 
 
 def _clock(parts: dict[str, str | None]) -> int | None:

@@ -37,7 +37,23 @@ TIME = (
     "tmstamp", "date.utc", "date.local", "timestampstart",
 )  # fmt: skip
 #: Column of the times of day beside one of dates, where hours may stand alone.
-CLOCK = ("time", "timeofday", "hour", "hh", "uhrzeit", "zeit", "stunde", "heure", "hora")
+CLOCK = (
+    "time",
+    "timeofday",
+    "hour",
+    "hh",
+    "uhrzeit",
+    "zeit",
+    "stunde",
+    "heure",
+    "hora",
+    "hhmm",
+    "hrmn",
+    "hhmmss",
+    "timehhmm",
+)
+#: Days of the year beside a column of years, or behind the year.
+DAY_OF_YEAR = ("doy", "dayofyear", "yday", "jday", "julian", "julianday", "julday", "yearday", "yeardoy", "yyyyddd")
 #: Columns of the parts of a time, the largest first; what is not there is 0.
 CALENDAR = (
     ("year", "yyyy", "yy", "yr", "jahr", "année", "annee", "año", "jaar", "anno"),

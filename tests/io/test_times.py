@@ -340,3 +340,74 @@ def test_dates_are_read_rather_than_seconds(tmp_path):
     table = io.read_readings(path, ["A", "B"])
     assert table.times[0] == "2018-09-05T21:00Z"
     assert not any("seconds since 1970" in note for note in table.notes)
+
+
+def table_of(tmp_path, header, rows, **entries):
+    text = [f"{header},A,B,C", *(f"{row},{i},{i + 1},{i + 2}" for i, row in enumerate(rows))]
+    (tmp_path / "r.csv").write_text("\n".join(text))
+    table = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(**entries))
+    assert table.names == ("A", "B", "C")
+    assert table.values[0].tolist() == list(range(len(rows)))
+    return table
+
+
+@pytest.mark.parametrize("header", ["date,time", "Date,hour", "date,hhmm", "DATE,HHMM"])
+@pytest.mark.parametrize("date", ["20240601", "2024-06-01", "01.06.2024"])
+def test_a_time_of_day_without_a_colon_beside_a_date(tmp_path, header, date):
+    for clocks in (("0030", "0930", "2400"), ("30", "930", "2400"), ("003000", "093000", "240000")):
+        table = table_of(tmp_path, header, [f"{date},{clock}" for clock in clocks])
+        np.testing.assert_array_equal(table.timestamps, stamps("2024-06-01T00:30", "2024-06-01T09:30", "2024-06-02"))
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected", "entries"),
+    [
+        ("date,time", ["20240601,1", "20240601,24"], ("2024-06-01T01", "2024-06-02"), {}),
+        ("date,time", ["20240601,9:30", "20240601,10:30"], ("2024-06-01T09:30", "2024-06-01T10:30"), {}),
+        ("d,hm", ["20240601,30", "20240601,1030"], ("2024-06-01T00:30", "2024-06-01T10:30"), {"time": ("d", "hm")}),
+        ("year,month,day,hhmm", ["2024,6,1,30", "2024,6,1,930"], ("2024-06-01T00:30", "2024-06-01T09:30"), {}),
+        ("date,time,ampm", ["2024-06-01,9:30,AM", "2024-06-01,12:30,PM"], ("2024-06-01T09:30", "2024-06-01T12:30"), {}),
+        ("time,AM/PM", ["6/1/2024 12:05,a.m.", "6/13/2024 9:30,p.m."], ("2024-06-01T00:05", "2024-06-13T21:30"), {}),
+        ("d,t,h", ["2024-06-01,9:30,am", "2024-06-01,9:30,pm"], ("2024-06-01T09:30", "2024-06-01T21:30"),
+         {"time": ("d", "t", "h")}),
+    ],
+)  # fmt: skip
+def test_times_in_parts(tmp_path, header, rows, expected, entries):
+    np.testing.assert_array_equal(table_of(tmp_path, header, rows, **entries).timestamps, stamps(*expected))
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected", "entries"),
+    [
+        ("year,doy", ["2024,153", "2024,366"], ("2024-06-01", "2024-12-31"), {}),
+        ("year,doy", ["2024,153.25", "2024,154.5"], ("2024-06-01T06", "2024-06-02T12"), {}),
+        ("year,doy,hour", ["2024,1,0", "2024,1,13"], ("2024-01-01T00", "2024-01-01T13"), {}),
+        ("Year,DOY,HHMM", ["2023,152,30", "2023,152,2400"], ("2023-06-01T00:30", "2023-06-02"), {}),
+        ("yr,jday,hr,mn", ["2024,153,0,5", "2024,153,13,10"], ("2024-06-01T00:05", "2024-06-01T13:10"), {}),
+        ("year,day_of_year,time", ["2024,153,9:30", "2024,153,10:30"], ("2024-06-01T09:30", "2024-06-01T10:30"), {}),
+        ("time", ["2024-153", "2024-154"], ("2024-06-01", "2024-06-02"), {}),
+        ("date", ["2024-153 10:00", "2024-154T11:30"], ("2024-06-01T10", "2024-06-02T11:30"), {}),
+        ("date,hour", ["2024-153,1", "2024-153,2"], ("2024-06-01T01", "2024-06-01T02"), {}),
+        ("doy", ["2024153", "2024154"], ("2024-06-01", "2024-06-02"), {}),
+        ("t", ["2024153", "2024154"], ("2024-06-01", "2024-06-02"), {"time": "t"}),
+        ("yr,jul,hm", ["2024,153,930", "2024,154,1030"], ("2024-06-01T09:30", "2024-06-02T10:30"),
+         {"time": ("yr", "jul", "hm")}),
+    ],
+)  # fmt: skip
+def test_days_of_the_year(tmp_path, header, rows, expected, entries):
+    table = table_of(tmp_path, header, rows, **entries)
+    np.testing.assert_array_equal(table.timestamps, stamps(*expected))
+    assert any("a year and a day of it" in note for note in table.notes)
+
+
+def test_numbers_that_may_be_days_of_the_year_are_no_dates_by_themselves(tmp_path):
+    assert read(tmp_path, ["2024153", "2024154"]).timestamps.tolist() == [2024153, 2024154]
+    with pytest.raises(InputError, match="line 4, column 'year': '2023-366' is not a time like '2023-01-01'"):
+        table_of(tmp_path, "year,doy", ["2023,1", "2023,2", "2023,366"])
+    with pytest.raises(InputError, match="line 4, column 'year': '2023-13-01 00:00:00' is not a time like"):
+        table_of(tmp_path, "year,month,day", ["2023,1,1", "2023,2,1", "2023,13,1"])
+
+
+def test_a_day_of_the_year_beside_dates_is_no_station(tmp_path):
+    table = table_of(tmp_path, "date,doy", ["2024-06-01,153", "2024-06-02,154"])
+    assert any("1 more column of times left out: 'doy'" in note for note in table.notes)
