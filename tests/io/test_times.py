@@ -250,7 +250,7 @@ def test_labels_that_are_no_times(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (["2024-01-01", "2024-01-02", "mean"], "line 4, column 'time': 'mean' is not a time like '2024-01-01'"),
+        (["2024-01-01", "2024-01-02", "noon"], "line 4, column 'time': 'noon' is not a time like '2024-01-01'"),
         (["2024-01-01", "2024-01-02", ""], "line 4, column 'time': the row has no time; correct it or drop the row"),
         (["0", "1", "nan"], "line 4, column 'time': 'nan' is not a time like '0'"),
         (["2024-01-01", "2024-02-30"], "line 3, column 'time': '2024-02-30' is not a date between"),

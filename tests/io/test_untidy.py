@@ -218,3 +218,34 @@ def test_a_folder_with_a_table_of_stations_among_the_readings(tmp_path):
 def test_an_empty_sheet_is_refused_in_one_sentence(tmp_path, text):
     with pytest.raises(InputError, match=r"r\.csv has no cell with content: a header line and at least one row are needed\."):
         io.read_readings(write(tmp_path, "r.csv", text))
+
+
+@pytest.mark.parametrize(
+    ("end", "number"),
+    [("# end\n", 1), ("# end, of, file\n\n", 1), ("Total,,123\n", 1), ("Average,1.5,2.5,3.5\nMin:,1,2,3\n", 2),
+     ("-- end of file --\n", 1), ("EOF", 1), ('"Mean",1,2,3\n\n(c) 2024 the agency\n', 2), ("Mean value 1.5\n", 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("first", ["2024-01-0{}", "{}"])
+def test_lines_below_the_rows_that_are_none(tmp_path, end, number, separator, first):
+    rows = [f"{first.format(k)},{k},{k + 1},{k + 2}" for k in (1, 2, 3)]
+    text = "\n".join(["time,A,B,C", *rows, end]).replace(",", separator)
+    table = io.read_readings(write(tmp_path, "r.csv", text))
+    assert table.values.tolist() == [[1, 2, 3], [2, 3, 4], [3, 4, 5]]
+    said = "1 line below the rows is left out" if number == 1 else "2 lines below the rows are left out"
+    assert any(said in note for note in table.notes)
+    with pytest.raises(InputError):
+        io.read_readings(write(tmp_path, "r.csv", text), strict=True)
+
+
+def test_rows_below_others_are_not_taken_for_an_end(tmp_path):
+    """A station may be called Max; a row that is cut off is refused, not left out."""
+    rows = "A,2024-01-01,1\nMax,2024-01-01,2\n"
+    assert io.read_readings(write(tmp_path, "r.csv", "station,time,value\n" + rows)).names == ("A", "Max")
+    table = io.read_readings(write(tmp_path, "r.csv", "station,time,value\n" + rows + "Total,,3\n"))
+    assert table.names == ("A", "Max")
+    assert any("1 line below the rows is left out ('Total,,3')" in note for note in table.notes)
+    assert io.read_stations(write(tmp_path, "s.csv", "station,lat,lon\nMin,48,11\nMax,49,12\n")).names == ("Min", "Max")
+    for cut in ("2024-01-03,1", "2024-01-0", "2024-01-03T1"):
+        with pytest.raises(InputError, match=r"line 4: . cells, but the header has 3: correct the line"):
+            io.read_readings(write(tmp_path, "r.csv", f"time,A,B\n2024-01-01,1,2\n2024-01-02,1,2\n{cut}"))
