@@ -17,7 +17,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells, looks_numeric
-from nareg.io._text import read_text, rows, unshield
+from nareg.io._text import is_prose, read_text, rows, unshield
 from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, MISSING, SENSOR, STATION, TIME, plain
 
@@ -98,6 +98,10 @@ class FileTable:
         self._quotes, self._apostrophes = '"' in text, "'" in text
         self._lines = text.rstrip("\n").split("\n")
         del text
+        if is_prose(self._lines):
+            raise NoReadings(
+                f"{self.source} is a text of sentences, of which no table can be made: pass the table of readings."
+            )
         start = self._after_comments()
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")

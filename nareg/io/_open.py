@@ -121,7 +121,7 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
                 raise InputError(f"{own.source} cannot be read from the archive ({error}): unzip it.") from None
     if not tables:
-        raise InputError(f"{path} holds no table of readings: {REMEDY}.")
+        raise NoReadings(f"{path} holds no table of readings: {REMEDY}.")
     return tables
 
 

@@ -109,7 +109,7 @@ def test_a_cell_with_a_unit_is_refused_with_its_place(tmp_path, cell, separator)
         )
 
 
-@pytest.mark.parametrize("cell", ["1_5", "0x10", "١", "1 2", "12.3*", "1e5j", "True", "<0.5 mg", "1.2.3"])
+@pytest.mark.parametrize("cell", ["1_5", "0x10", "١", "1 2", "1e5j", "True", "<0.5 mg", "1.2.3"])
 def test_what_is_no_number_is_refused(tmp_path, cell):
     with pytest.raises(InputError, match="line 2, column 'A'"):
         read(tmp_path, f"time,A\n2024-01-01,{cell}\n")
