@@ -202,6 +202,10 @@ class Recipe:
                 raise (NoReadings if role == "value" else InputError)(
                     f"{table.source}: {role} is {name!r}, but there is no such column: it has {listed(table.header, 12)}."
                 )
+            if role == "value" and list(table.header).count(name) > 1:
+                raise InputError(
+                    f"{table.source}: value is {name!r}, but this column appears twice: give each a name of its own."
+                )
         return tuple(table.header.index(name) for name in names)
 
     def column(self, role: str, table: TableHeader) -> int | None:

@@ -249,3 +249,45 @@ def test_rows_below_others_are_not_taken_for_an_end(tmp_path):
     for cut in ("2024-01-03,1", "2024-01-0", "2024-01-03T1"):
         with pytest.raises(InputError, match=r"line 4: . cells, but the header has 3: correct the line"):
             io.read_readings(write(tmp_path, "r.csv", f"time,A,B\n2024-01-01,1,2\n2024-01-02,1,2\n{cut}"))
+
+
+class TestTwoHeaders:
+    """Quantities above the names of the stations, or the other way around."""
+
+    ROWS = "".join(f"2024-06-0{d},{d},{d + 1},{d + 50},{d + 60}\n" for d in range(1, 6))
+
+    @pytest.mark.parametrize(
+        "top",
+        [",Temperature,Temperature,Humidity,Humidity\ntime,A,B,A,B\n", ",Temperature,,Humidity,\ntime,A,B,A,B\n",
+         "time,Temperature,Temperature,Humidity,Humidity\ntime,A,B,A,B\n,C,C,%,%\n"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("separator", [",", ";"])
+    def test_quantities_above_stations(self, tmp_path, top, separator):
+        path = write(tmp_path, "r.csv", (top + self.ROWS).replace(",", separator))
+        for value, first in (("Temperature", 1), ("Humidity", 51)):
+            table = io.read_readings(path, recipe=Recipe(value=value))
+            assert table.names == ("A", "B")
+            assert table.values[:, 0].tolist() == [first, first + (1 if first == 1 else 10)]
+            assert table.unit == ({"Temperature": "C", "Humidity": "%"}[value] if "%" in top else None)
+            assert any("two lines of headers are read as quantities ('Temperature', 'Humidity')" in n for n in table.notes)
+        with pytest.raises(InputError, match=r"not 2 \('Temperature', 'Humidity'\): name the one to read by --value"):
+            io.read_readings(path)
+        assert list(io.inspect(path).quantities.index) == ["Temperature", "Humidity"]
+
+    def test_stations_above_quantities(self, tmp_path):
+        top = ",,North,,South,\ndate,hour,temperature,humidity,temperature,humidity\n"
+        path = write(tmp_path, "r.csv", top + self.ROWS.replace("2024-06-0", "2024-06-01,"))
+        table = io.read_readings(path, recipe=Recipe(value="humidity"))
+        assert table.names == ("North", "South")
+        assert table.values[:, 0].tolist() == [2, 61]
+        assert str(table.timestamps[0])[:13] == "2024-06-01T01"
+
+    @pytest.mark.parametrize(
+        "top",
+        [",North,,South,\ntime,A,B,A,B\n", "time,Temperature,Temperature,Humidity,Humidity\n",
+         ",Temperature,Temperature,Humidity,Humidity\ntime,A,B,A,C\n"],
+    )  # fmt: skip
+    def test_others_are_refused(self, tmp_path, top):
+        """Rather than the first column of a name is read."""
+        with pytest.raises(InputError, match=r"twice|no such column"):
+            io.read_readings(write(tmp_path, "r.csv", top + self.ROWS), recipe=Recipe(value="Temperature"))
