@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -175,9 +175,10 @@ REMARKS = frozenset(("eqp", "ice", "ssn", "bkw", "mnt", "dis", "rat", "fld", "ts
 TRACE = frozenset(("t", "tr", "tr.", "trace", "traces"))
 #: A reading with a mark behind it, such as E for estimated: a letter behind a space, or E behind decimals. Others may be units,
 #: and 1,234* a number with a mark between thousands.
+MARK = r"[*#?!]{1,2}|[eErRpPqQM]"
 MARKED = re.compile(
     r"(?P<number>(?![+-]?\d+(?:,\d{3}(?!\d)|[eE]$))[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+))"
-    r"(?P<mark>\s*[*#?!]{1,2}|\s+[eErRpPqQM]|[eE])",
+    rf"(?:\s+(?P<apart>{MARK})|(?P<mark>[*#?!]{{1,2}}|[eE]))",
     re.ASCII,
 )
 #: Letters behind more than this share of a column are its unit.
@@ -195,9 +196,13 @@ def looks_read(cells: list[str], *, comma: bool) -> bool:
 
 
 class LimitCells:
-    """Reads such cells of a table of readings: as the limit, or as 0 where they are traces of rain; and numbers with a mark."""
+    """Reads such cells of a table of readings: as the limit, or as 0 where they are traces of rain; and numbers with a mark.
 
-    def __init__(self) -> None:
+    Those with a mark that is ``bad`` are ``left_out``: so many.
+    """
+
+    def __init__(self, bad: Sequence[str] = ()) -> None:
+        self._bad, self.left_out = {*bad}, 0
         self._below = self._above = 0
         self._first: dict[str, tuple[str, int, int]] = {}
         self._limits: dict[int, list[float]] = {}
@@ -222,7 +227,7 @@ class LimitCells:
             return float("nan")
         marked = MARKED.fullmatch(cell)
         if marked is not None:
-            self._marks.setdefault(marked["mark"].strip(), []).append((cell, row, column))
+            self._marks.setdefault(marked["mark"] or marked["apart"], []).append((cell, row, column))
             return float(marked["number"].replace(",", "."))
         parsed = _LIMIT.fullmatch(cell)
         if parsed is None:
@@ -249,6 +254,10 @@ class LimitCells:
                 )
         for mark, cells in self._marks.items():
             self._read_marked(mark, cells, values, notes, where)
+        if absent := sorted(self._bad - {*self._marks}):
+            notes.fact(
+                f"no number has the mark {', '.join(map(repr, absent))} behind it; if a column has it, pass --flag-column"
+            )
         if self._remarks:
             cell, row, column = self._first["remark"]
             notes.guess(
@@ -272,9 +281,14 @@ class LimitCells:
         cell, row, column = next(one for one in cells if not most.size or one[2] == most[0])
         if most.size:
             raise InputError(f"{notes.source}, {where(row, column)}: {_refusal(cell)}.")
+        said = f"{count(len(cells), 'reading')} such as {cell!r} {verb(len(cells))}"
+        if mark in self._bad:
+            values[[row for _, row, _ in cells], [column for *_, column in cells]] = np.nan
+            self.left_out += len(cells)
+            notes.guess(f"{said} left out, since {mark!r} marks bad ones", "leave their cells empty", place=where(row, column))
+            return
         notes.guess(
-            f"{count(len(cells), 'reading')} such as {cell!r} {verb(len(cells))} read without the mark {mark!r} behind the "
-            "number; if it marks bad readings, leave them empty",
+            f"{said} read without the mark {mark!r} behind the number; --bad leaves them out",
             "write the marks in a column of their own",
             place=where(row, column),
         )

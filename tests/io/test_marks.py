@@ -150,6 +150,22 @@ def test_marks_behind_numbers(tmp_path, mark, header):
         io.read_readings(path, strict=True)
 
 
+@pytest.mark.parametrize("header", ["time,A", "time,station,value"])
+def test_bad_marks_behind_numbers(tmp_path, header):
+    path = tmp_path / "r.csv"
+    own = "A," if "station" in header else ""
+    cells = ["1.5", "2.5*", "3.5 e", "4.5", "5.5*", "6.5", "", "8.5"]
+    path.write_text("\n".join([header, *(f"2024-01-0{d + 1},{own}{cell}" for d, cell in enumerate(cells))]))
+    out, notes = left_out(path, bad=("*",))
+    assert out == [1, 4, 6]
+    assert "2 readings such as '2.5*' are left out, since '*' marks bad ones" in notes
+    assert "1 reading such as '3.5 e' is read without the mark 'e'" in notes
+    assert dict(io.read_readings(path, recipe=Recipe(bad=("*",))).counts.beside) == {"marked as bad": 2, "empty": 1}
+    assert "no number has the mark '?' behind it" in left_out(path, bad=("?",))[1]
+    with pytest.raises(InputError, match="name it by --flag-column"):
+        left_out(path, bad=("wrong",))
+
+
 @pytest.mark.parametrize(("mark", "every"), [(" C", 5), ("K", 5), (" N", 5), (" m", 5), (" M", 1), (" e", 1), ("e", 1)])
 def test_units_behind_numbers_are_refused(tmp_path, mark, every):
     path = tmp_path / "r.csv"
