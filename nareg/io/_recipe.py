@@ -65,7 +65,8 @@ class Recipe:
     flag : str, optional
         Column that marks the quality of the readings, where its name does not say so.
     bad : tuple of str
-        Marks of bad readings there, such as ``"4"`` or ``"E"``. Default: QARTOD codes, and words such as ``"bad"``, are known.
+        Marks of bad readings there, such as ``"4"`` or ``"E"``; or behind the numbers, such as ``"*"`` of ``12.3*``. Default:
+        QARTOD codes, and words such as ``"bad"``, are known.
     use_flags : bool, optional
         True leaves out all readings with a mark that is not known as good, False none. Default: those whose mark is known
         as bad.

@@ -40,7 +40,7 @@ NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(
 #: The half of the day in a column beside a clock of twelve hours.
 HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
 #: A year and a day of it, perhaps with a time of day behind.
-ORDINAL = re.compile(r"(?P<year>(?:19|20)\d{2})-?(?P<day>\d{3})(?![^T ])", re.ASCII)
+ORDINAL = re.compile(r"(?P<year>(?:19|20)\d{2})-?(?P<day>[0-2]\d{2}|3[0-5]\d|36[0-6])(?![^T ])", re.ASCII)
 EPOCH = datetime.datetime(1970, 1, 1)
 #: What 64 bits of nanoseconds hold.
 LIMIT = 2**63 - 1

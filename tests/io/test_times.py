@@ -402,6 +402,8 @@ def test_days_of_the_year(tmp_path, header, rows, expected, entries):
 
 def test_numbers_that_may_be_days_of_the_year_are_no_dates_by_themselves(tmp_path):
     assert read(tmp_path, ["2024153", "2024154"]).timestamps.tolist() == [2024153, 2024154]
+    read(tmp_path, ["1900800", "1904400"])  # seconds, in a column that a recipe names
+    assert io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(time="time")).timestamps.tolist() == [1900800, 1904400]
     with pytest.raises(InputError, match="line 4, column 'year': '2023-366' is not a time like '2023-01-01'"):
         table_of(tmp_path, "year,doy", ["2023,1", "2023,2", "2023,366"])
     with pytest.raises(InputError, match="line 4, column 'year': '2023-13-01 00:00:00' is not a time like"):
