@@ -78,6 +78,16 @@ def known_zone(zone: str) -> None:
         raise _unknown(zone) from None
 
 
+def is_of_zone(name: str, offset: str, zone: str) -> bool:
+    """Whether a name, as CET, is one of a ``zone``'s own in winter or summer; or the zone has this offset all year."""
+    import pandas as pd
+
+    times = [pd.Timestamp(2024, month, 1).tz_localize(zone) for month in (1, 7)]
+    return name in {time.tzname() for time in times} or {time.utcoffset() for time in times} == {
+        pd.Timestamp(f"2024-01-01 00:00{offset}").utcoffset()
+    }
+
+
 def _unknown(zone: str) -> InputError:
     return InputError(f"zone is {zone!r}, which is not known: pass a name such as 'Europe/Brussels', or '+01:00'.")
 

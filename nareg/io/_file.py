@@ -17,7 +17,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells, looks_numeric
-from nareg.io._text import read_text, rows, unshield
+from nareg.io._text import is_prose, read_text, rows, unshield
 from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, MISSING, SENSOR, STATION, TIME, plain
 
@@ -51,6 +51,13 @@ HEADERS = frozenset((*STATION, *SENSOR, *TIME))
 WITHOUT_TIMES = "A table without times is read with --step and --start."
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
+#: A line of text below the rows, which is none that is cut off; and first words of lines of sums and means.
+TEXT = re.compile(r"(?![\d+]|[-.]\d).*[^\W\d]{2}")
+SUMS = frozenset(
+    ("total", "totals", "sum", "average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "count", "std", "stddev",
+     "summe", "gesamt", "mittel", "mittelwert", "durchschnitt", "totale", "somme", "moyenne", "totaal", "som", "gemiddelde",
+     "media", "promedio", "suma")
+)  # fmt: skip
 #: Lines of titles above a header, at most.
 TITLES = 40
 #: Cells in memory as text at a time.
@@ -91,10 +98,15 @@ class FileTable:
         self._quotes, self._apostrophes = '"' in text, "'" in text
         self._lines = text.rstrip("\n").split("\n")
         del text
+        if is_prose(self._lines):
+            raise NoReadings(
+                f"{self.source} is a text of sentences, of which no table can be made: pass the table of readings."
+            )
         start = self._after_comments()
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
         start = after_preamble(self._lines, start, notes)
+        without_end(self._lines, start, notes)
         stated = {match[1].strip() for line in self._lines[:start] if (match := UNIT_LINE.fullmatch(line))}
         if len(stated) == 1:
             self.units[""] = stated.pop()
@@ -361,6 +373,39 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
             )
             return near[header]
     return start
+
+
+def without_end(lines: list[str], start: int, notes: Notes) -> None:
+    """Leave out, in place, the last lines where they are no rows: comments, a line of text, sums and means of the columns."""
+
+    def cells(k: int) -> list[str]:
+        return [cell.strip(' "') for cell in SPLIT.split(lines[below[k]])]
+
+    def sums(k: int) -> bool:
+        first = next(iter(cells(k)[0].split()), "")
+        return first.strip(":.").casefold() in SUMS and not any(map(parse, cells(k)))
+
+    def no_row(k: int) -> bool:
+        line = lines[below[k]].strip(' "')
+        text = len(cells(k)) == 1 and bool(SPLIT.search(lines[start])) and TEXT.match(line) and parse(line) is None
+        return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
+
+    below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]
+    first = len(below)
+    while first and no_row(first - 1):
+        first -= 1
+    # a station may be called Max: below rows that begin with words, a sum is one that lacks the date
+    above = cells(first - 1) if first else [""]
+    date = next((k for k, cell in enumerate(above) if parse(cell)), None)
+    if not above[0][:1].isdigit():
+        while first < len(below) and sums(first) and (date is None or any(cells(first)[date : date + 1])):
+            first += 1
+    if first < len(below):
+        number, text = len(below) - first, lines[below[first]].strip()[:40]
+        notes.guess(
+            f"{count(number, 'line')} below the rows {verb(number)} left out ({text!r})", "delete the lines below the rows"
+        )
+        del lines[below[first] :]
 
 
 def with_commas(lines: list[str], start: int, notes: Notes) -> list[str]:

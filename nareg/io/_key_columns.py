@@ -11,11 +11,12 @@ from nareg.io._frames import FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._numbers import looks_numeric, looks_read
-from nareg.io._times import parse
+from nareg.io._times import HALF, ORDINAL, parse
 from nareg.io._vocabulary import (
     CALENDAR,
     CLOCK,
     COUNTERS,
+    DAY_OF_YEAR,
     EAST,
     LATITUDE,
     LONGITUDE,
@@ -27,11 +28,12 @@ from nareg.io._vocabulary import (
     TIME,
     UNNAMED,
     loose,
+    plain,
 )
 
 #: A time of day, and what is one in a column of that name.
 CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?", re.ASCII)
-HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
+HOUR = re.compile(r"\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern, re.ASCII)
 
 
 def more_times(table: Table, rest: list[int], stations: Sequence[str] | None, notes: Notes) -> set[int]:
@@ -40,10 +42,19 @@ def more_times(table: Table, rest: list[int], stations: Sequence[str] | None, no
     def dated(cells: list[str]) -> bool:
         return not looks_numeric(cells, comma=table.comma) and all(parse(cell) or CLOCK_TIME.fullmatch(cell) for cell in cells)
 
-    more = set() if stations is not None else {i for i in rest if dated(table.head(i))}
+    more = set() if stations is not None else {i for i in rest if dated(table.head(i)) or plain(table.header[i]) in DAY_OF_YEAR}
     if more:
         notes.fact(f"{count(len(more), 'more column')} of times left out: {listed([table.header[i] for i in sorted(more)])}")
     return more
+
+
+def half_of_day(table: Table, time: tuple[int, ...], rest: Sequence[int]) -> tuple[int, ...]:
+    """The column of a.m. and p.m. beside times of a clock of twelve hours, if there is one."""
+    halves = [i for i in rest if i not in time and all(map(HALF.fullmatch, table.head(i)))]
+    if len(halves) != 1 or not time:
+        return ()
+    hours = [re.search(r"(\d{1,2}):\d\d", cell) for cell in table.head(time[-1])]
+    return (halves[0],) if all(hour is not None and 1 <= int(hour[1]) <= 12 for hour in hours) else ()
 
 
 def time_columns(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
@@ -62,6 +73,9 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return (0,)
     others = [i for i in range(len(words)) if table.header[i] not in known]
+    days = next((i for i in others if words[i] in DAY_OF_YEAR and all(map(ORDINAL.match, table.head(i)))), None)
+    if days is not None:
+        return _with_clock(table, words, days, known, notes)
     dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
     if dated is not None:
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
@@ -96,22 +110,30 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
 
 
 def _calendar(table: Table, words: list[str]) -> tuple[int, ...]:
-    """Columns of year, month, day, and what follows of hour (or time of day), minute, second; none without all three."""
+    """Columns of year, month, day (or day of the year), then of hour (or time of day), minute, second; none without a day."""
     parts: list[int] = []
     for names in CALENDAR:
         part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
         if part is None:
             break
         parts.append(part)
-    if len(parts) == 3:
+    day, date = next((i for i, word in enumerate(words) if word in DAY_OF_YEAR), None), 3
+    if parts and len(parts) < 3 and day is not None:  # no month: mm is the minute
+        parts, date = [parts[0], day], 2
+        for names in CALENDAR[3:]:
+            part = next((i for i, word in enumerate(words) if word in names), None)
+            if part is None:
+                break
+            parts.append(part)
+    if len(parts) == date:
         clocks = [i for i, word in enumerate(words) if word in CLOCK and all(map(HOUR.fullmatch, table.head(i)))]
         parts += clocks[:1]
-    return tuple(parts) if len(parts) > 2 else ()
+    return tuple(parts) if len(parts) >= date else ()
 
 
 def _with_clock(table: Table, words: list[str], date: int, known: set[str], notes: Notes) -> tuple[int, ...]:
     """The column of times and, where it has dates alone, the one of the times of day."""
-    if not all(parse(cell) and ":" not in cell for cell in table.head(date)):
+    if not all((parse(cell) or ORDINAL.match(cell)) and ":" not in cell for cell in table.head(date)):
         return (date,)
     others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
     clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._clock_change import is_of_zone
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes
 from nareg.io._recipe import Recipe
-from nareg.io._times import joined_date, parse
-from nareg.io._vocabulary import ZONES
+from nareg.io._times import HALF, ORDINAL, date_of_day, joined_date, parse, written
+from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, ZONES, plain
+
+#: Years and days of them, which may have a fraction.
+YEAR, DAY = re.compile(r"(?:19|20)\d{2}(?:\.0*)?", re.ASCII), re.compile(r"\d{1,3}(?:\.\d*)?", re.ASCII)
 
 
 def labels_of(
@@ -24,19 +28,77 @@ def labels_of(
         return _from_start(recipe.start, str(recipe.step), rows, notes), "start"
     if not layout.time:
         return np.array([str(i) for i in range(rows)], dtype=object), ""
-    labels = texts[layout.time[0]]
-    if len(layout.time) > 1:
-        join = joined_date if len(layout.time) > 2 else lambda date, clock: f"{date} {clock}".strip()
-        labels = np.array([join(*parts) for parts in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
+    labels = _joined([table.header[i] for i in layout.time], [texts[i] for i in layout.time], notes, recipe)
     if layout.zone is not None:
         labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
-    elif recipe.zone is None:
-        labels = _with_zone_of_name([table.header[i] for i in layout.time], labels, notes)
+    else:
+        labels = _with_zone_of_name([table.header[i] for i in layout.time], labels, notes, recipe.zone)
     return labels, table.column(layout.time[0])
 
 
-#: An offset from UTC in the name of a column.
-FROM_UTC = re.compile(r"(?:GMT|UTC) ?([+-]\d\d:\d\d)")
+def _joined(names: Sequence[str], parts: list[np.ndarray], notes: Notes, recipe: Recipe) -> np.ndarray:
+    """Labels of one column, of a date and a time of day, or of year, month (or day of the year) and so on."""
+    words, half = [plain(name) for name in names], None
+    if len(parts) > 1 and all(map(HALF.fullmatch, parts[-1])):
+        half = parts.pop()
+    days = _days_of_years(words, parts, by_name=bool(recipe.time))
+    if days is not None:
+        dates, used = days
+        notes.fact(f"{', '.join(str(part[0]) for part in parts[:used])} is read as {dates[0]}: a year and a day of it")
+        rest = parts[used:]
+        parts, words = [dates, *rest[:1]], words[used - 1 :]
+        if len(rest) > 1:
+            parts[1] = np.array(
+                [":".join(one.split(".")[0].zfill(2) for one in own) for own in zip(*rest, strict=True)], dtype=object
+            )
+    clock = {2: 1, 4: 3}.get(len(parts))
+    if clock is not None:
+        parts[clock] = _clocks(parts[clock], words[clock])
+        if all(map(str.isdecimal, parts[0])):  # 20240601 needs two digits of the hour
+            parts[clock] = np.array([re.sub(r"^\d(?!\d)", r"0\g<0>", cell) for cell in parts[clock]], dtype=object)
+    if len(parts) == 1 and half is None:
+        return parts[0]
+    join = joined_date if len(parts) > 2 else lambda *own: " ".join(own).strip()
+    ends = [""] * len(parts[0]) if half is None else [f" {end}" for end in half]
+    return np.array([join(*own) + end for *own, end in zip(*parts, ends, strict=True)], dtype=object)
+
+
+def _days_of_years(words: list[str], parts: list[np.ndarray], *, by_name: bool) -> tuple[np.ndarray, int] | None:
+    """Dates of days of the year, and of how many columns; None where the names do not say so, nor the user (``by_name``)."""
+    if (
+        len(parts) > 1
+        and words[1] not in CALENDAR[1]
+        and all(map(YEAR.fullmatch, parts[0]))
+        and all(map(DAY.fullmatch, parts[1]))
+        and (words[1] in DAY_OF_YEAR or len(parts) == 2 or max(float(day) for day in parts[1]) > 12)
+    ):
+        return np.array([date_of_day(*own) for own in zip(parts[0], parts[1], strict=True)], dtype=object), 2
+    if len(parts) > 2 or not ORDINAL.match(parts[0][0]):
+        return None
+    matches = [ORDINAL.match(label) for label in parts[0]]
+    if not all(matches):
+        return None
+    if words[0] not in DAY_OF_YEAR and not by_name and not all("-" in label for label in parts[0]):
+        return None
+    both = zip(matches, parts[0], strict=True)
+    return np.array([date_of_day(*m.groups()) + label[m.end() :] for m, label in both if m is not None], dtype=object), 1
+
+
+def _clocks(cells: np.ndarray, word: str) -> np.ndarray:
+    """Times of day of a column that may write them as 930 or 93000, or has hours alone; others as they are."""
+    digits = [cell.removesuffix(".0") for cell in cells]
+    if not all(digit.isdecimal() for digit in digits):
+        return cells
+    longest = max(map(len, digits))
+    if longest < 3 and word not in ("hhmm", "hrmn", "timehhmm") and max(map(int, digits)) <= 24:
+        return cells
+    padded = [digit.zfill(4 if longest < 5 else 6) for digit in digits]
+    return np.array([":".join(digit[k : k + 2] for k in range(0, len(digit), 2)) for digit in padded], dtype=object)
+
+
+#: An offset from UTC in the name of a column, and UTC itself.
+FROM_UTC = re.compile(r"(?:GMT|UTC) ?([+-])(\d{1,2}):?(\d\d)?(?!\d)", re.IGNORECASE)
+UTC = re.compile(r"(?<![A-Za-z])(?:UTC|GMT)(?![A-Za-z])|(?:UTC|Utc)$", re.IGNORECASE)
 
 
 def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
@@ -55,17 +117,47 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
     return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
-def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes) -> np.ndarray:
-    """Labels with the offset of the zone that the name of their column has, as in ``time PST``; others as they are."""
-    zones = {word: f"{ZONES[word]:+03d}:00" for name in names for word in re.findall(r"[A-Za-z]+", name) if ZONES.get(word)}
-    zones |= {match[0]: match[1] for name in names for match in FROM_UTC.finditer(name)}
+def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes, asked: str | None) -> np.ndarray:
+    """Labels with the offset of the zone that the name of their column has, as in ``time PST``; others as they are.
+
+    A zone that is ``asked`` goes before one of its own names, as Europe/Berlin before CET; any other is refused.
+    """
+    hours = {zone: 60 * number for zone, number in ZONES.items() if number} | OFFSETS
+    zones = {word: written(hours[word]) for name in names for word in re.findall(r"[A-Za-z]+", name) if hours.get(word)}
+    for name in names:
+        from_utc = FROM_UTC.search(name)
+        if from_utc is not None:
+            sign, hour, minute = from_utc.groups()
+            zones[from_utc[0]] = f"{sign}{hour:0>2}:{minute or '00'}"
+        elif utc := UTC.search(name):
+            zones[utc[0].upper()] = "+00:00"
     first = parse(str(labels[0])) if len(zones) == 1 and len(labels) else None
     if first is None or first.offset is not None or first.zone is not None:
         return labels
     ((zone, offset),) = zones.items()
-    shown = "" if offset in zone else f" ({offset})"
-    notes.guess(f"times are in {zone}{shown}, as the name of their column says", "write the offset behind the times")
-    return np.array([f"{label}{offset}" if label else label for label in labels], dtype=object)
+    if asked is not None:
+        if not is_of_zone(zone, offset, asked):
+            raise InputError(
+                f"zone is {asked!r}, but the name of the column of times in {notes.source} says {zone}: omit zone, or rename "
+                "the column."
+            )
+        notes.fact(f"the name of the column of times says {zone}; they are taken in {asked}, as asked for")
+        return labels
+    if not any(":" in label or parse(label + offset) for label in labels):  # days, which begin nowhere else for that
+        return labels
+    said = f"times are in {zone}{{}}, as the name of their column says"
+    if "UTC" in zone.upper() or "GMT" in zone.upper():
+        notes.fact(said.format(""))
+    else:
+        notes.guess(said.format(f" ({offset})"), "write the offset behind the times")
+    return np.array([_with_offset(label, offset) for label in labels], dtype=object)
+
+
+def _with_offset(label: str, offset: str) -> str:
+    """A label with an offset behind its time of day, which is midnight where it has none."""
+    if ":" in label or parse(label) is None or parse(label + offset) is not None:
+        return label and label + offset
+    return f"{label} 00:00{offset}"
 
 
 def _from_start(start: str, step: str, rows: int, notes: Notes) -> np.ndarray:

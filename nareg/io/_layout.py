@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from nareg.errors import InputError
 from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
-from nareg.io._key_columns import counts_rows, more_times, only_words, station_column, time_columns, word_alone
+from nareg.io._key_columns import counts_rows, half_of_day, more_times, only_words, station_column, time_columns, word_alone
 from nareg.io._marks import is_flag
 from nareg.io._notes import Notes, SeveralQuantities, listed
-from nareg.io._numbers import looks_numeric, looks_read
+from nareg.io._numbers import MARK, looks_numeric, looks_read
 from nareg.io._recipe import Recipe
 from nareg.io._text import stem
 from nareg.io._times import parse
@@ -69,7 +69,8 @@ def recognize(
     flag = recipe.column("flag", table)
     if flag is not None:
         layout = replace(layout, flags=tuple((flag, value) for value in layout.values))
-    if (recipe.use_flags or recipe.bad) and not layout.flags and not several:
+    behind = not recipe.use_flags and all(re.fullmatch(MARK, mark) for mark in recipe.bad)  # the numbers themselves, as in 3.5*
+    if (recipe.use_flags or recipe.bad) and not (layout.flags or several or behind):
         raise InputError(
             f"use_flags or bad is given, but {notes.source} has no column that marks the quality of the readings by its name: "
             "name it by --flag-column (flag= of a recipe)."
@@ -92,6 +93,7 @@ def _recognized(
             )
     elif not time:
         time = time_columns(table, words, stations, notes)
+        time += half_of_day(table, time, range(len(words)))
     apart = (*time, recipe.column("flag", table))
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -173,24 +173,42 @@ UNDETECTED = frozenset(
 REMARKS = frozenset(("eqp", "ice", "ssn", "bkw", "mnt", "dis", "rat", "fld", "tst", "pmp", "zfl", "***"))
 #: Too little to measure: below half of the smallest step of a rain gauge.
 TRACE = frozenset(("t", "tr", "tr.", "trace", "traces"))
+#: A reading with a mark behind it, such as E for estimated: a letter behind a space, or E behind decimals. Others may be units,
+#: and 1,234* a number with a mark between thousands.
+MARK = r"[*#?!]{1,2}|[eErRpPqQM]"
+MARKED = re.compile(
+    r"(?P<number>(?![+-]?\d+(?:,\d{3}(?!\d)|[eE]$))[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+))"
+    rf"(?:\s+(?P<apart>{MARK})|(?P<mark>[*#?!]{{1,2}}|[eE]))",
+    re.ASCII,
+)
+#: Letters behind more than this share of a column are its unit.
+MOST = 0.5
 
 
 def looks_read(cells: list[str], *, comma: bool) -> bool:
     """Whether all of these cells are numbers, missing, or of the kinds that :class:`LimitCells` reads; not words alone."""
     words = TRACE | UNDETECTED | REMARKS
-    others = [cell for cell in cells if cell.strip().lower() not in words and not _LIMIT.fullmatch(cell.strip())]
+    others = [
+        cell for cell in map(str.strip, cells)
+        if cell.lower() not in words and not _LIMIT.fullmatch(cell) and not MARKED.fullmatch(cell)
+    ]  # fmt: skip
     return looks_numeric(others, comma=comma) and (not cells or len(others) > 0 or any(map(_LIMIT.fullmatch, cells)))
 
 
 class LimitCells:
-    """Reads such cells of a table of readings: as the limit, or as 0 where they are traces of rain."""
+    """Reads such cells of a table of readings: as the limit, or as 0 where they are traces of rain; and numbers with a mark.
 
-    def __init__(self) -> None:
+    Those with a mark that is ``bad`` are ``left_out``: so many.
+    """
+
+    def __init__(self, bad: Sequence[str] = ()) -> None:
+        self._bad, self.left_out = {*bad}, 0
         self._below = self._above = 0
         self._first: dict[str, tuple[str, int, int]] = {}
         self._limits: dict[int, list[float]] = {}
         self._undetected: list[tuple[int, int]] = []
         self._traces = self._remarks = 0
+        self._marks: dict[str, list[tuple[str, int, int]]] = {}
 
     def read(self, cell: str, row: int, column: int) -> float | None:
         """The limit, 0 for a trace, NaN for a remark or for a limit without a number (until :meth:`finish`); else None."""
@@ -207,6 +225,10 @@ class LimitCells:
             self._remarks += 1
             self._first.setdefault("remark", (cell, row, column))
             return float("nan")
+        marked = MARKED.fullmatch(cell)
+        if marked is not None:
+            self._marks.setdefault(marked["mark"] or marked["apart"], []).append((cell, row, column))
+            return float(marked["number"].replace(",", "."))
         parsed = _LIMIT.fullmatch(cell)
         if parsed is None:
             return None
@@ -230,6 +252,12 @@ class LimitCells:
                     "write the limit",
                     place=where(row, column),
                 )
+        for mark, cells in self._marks.items():
+            self._read_marked(mark, cells, values, notes, where)
+        if absent := sorted(self._bad - {*self._marks}):
+            notes.fact(
+                f"no number has the mark {', '.join(map(repr, absent))} behind it; if a column has it, pass --flag-column"
+            )
         if self._remarks:
             cell, row, column = self._first["remark"]
             notes.guess(
@@ -242,6 +270,28 @@ class LimitCells:
             self._complete(values, notes, where)
         if self._traces:
             self._refuse_other_than_rain(values, notes, where)
+
+    def _read_marked(
+        self, mark: str, cells: list[tuple[str, int, int]], values: np.ndarray, notes: Notes, where: Callable[[int, int], str]
+    ) -> None:
+        """Note how many numbers have a mark; refuse letters behind most numbers of a column, which are a unit."""
+        readings = np.isfinite(values).sum(axis=0)
+        number = np.bincount([column for *_, column in cells], minlength=len(readings))
+        most = np.flatnonzero(mark.isalpha() & (number > MOST * readings))
+        cell, row, column = next(one for one in cells if not most.size or one[2] == most[0])
+        if most.size:
+            raise InputError(f"{notes.source}, {where(row, column)}: {_refusal(cell)}.")
+        said = f"{count(len(cells), 'reading')} such as {cell!r} {verb(len(cells))}"
+        if mark in self._bad:
+            values[[row for _, row, _ in cells], [column for *_, column in cells]] = np.nan
+            self.left_out += len(cells)
+            notes.guess(f"{said} left out, since {mark!r} marks bad ones", "leave their cells empty", place=where(row, column))
+            return
+        notes.guess(
+            f"{said} read without the mark {mark!r} behind the number; --bad leaves them out",
+            "write the marks in a column of their own",
+            place=where(row, column),
+        )
 
     def _complete(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
         cell, row, column = self._first["undetected"]

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
 from nareg.io._database import is_database, read_database
-from nareg.io._file import FileTable
+from nareg.io._file import SEPARATORS, FileTable, without_end
 from nareg.io._formats import named_format
 from nareg.io._frames import FrameTable, Table
+from nareg.io._layout import kinds_of
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import looks_numeric
 from nareg.io._recipe import Recipe
-from nareg.io._text import BINARY, GZIP, REMEDY, decoded, read_text
+from nareg.io._text import BINARY, GZIP, REMEDY, decoded, read_text, rows
+from nareg.io._times import parse
+from nareg.io._vocabulary import CALENDAR, TIME, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +71,9 @@ def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
         numbers = None if recipe.start is None else _only_numbers(text)
         if numbers is not None:
             return FrameTable(numbers, notes, recipe.words)
+        grouped = _two_headers(source, text, notes) if recipe.decimal is None else None
+        if grouped is not None:
+            return FrameTable(grouped, notes, recipe.words)
         return FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal)
     try:
         frame = form.read(text, Path(source).stem)
@@ -84,6 +90,52 @@ def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
     if frame.empty:
         raise NoReadings(f"{source}: the {form.name} file has no readings: leave it out.")
     return FrameTable(frame, notes, recipe.words)
+
+
+def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
+    """A long table of one with quantities above the names of the stations, or below; None of others.
+
+    Every station has every quantity, and the names tell which are the quantities.
+    """
+    import pandas as pd
+
+    lines = text.rstrip("\n").split("\n")
+    separator = next((mark for mark in SEPARATORS if mark in lines[0]), ",")
+    if len(lines) < 3 or lines[1].count(separator) != lines[0].count(separator) or '"' in lines[0] + lines[1]:
+        return None
+    above, below = ([cell.strip() for cell in line.split(separator)] for line in lines[:2])
+    apart = next((k for k, (top, name) in enumerate(zip(above, below, strict=True)) if top not in ("", name)), len(above))
+    groups: list[str] = []
+    for top in above[apart:]:
+        groups.append(top or (groups[-1] if groups else ""))  # of joined cells the first has the text
+    pairs = list(zip(groups, below[apart:], strict=True))
+    tops, names = list(dict.fromkeys(groups)), list(dict.fromkeys(below[apart:]))
+    known = apart and plain(below[0]) in (*TIME, *CALENDAR[0]) and "" not in names
+    if not known or len(tops) < 2 or len({*pairs}) < len(pairs) or len(pairs) != len(tops) * len(names):
+        return None
+    if (len(kinds_of(tops)) > 1) == (len(kinds_of(names)) > 1):
+        return None
+    stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 else (tops, names)
+    place = {pair if stations is tops else pair[::-1]: apart + k for k, pair in enumerate(pairs)}
+    without_end(lines, 1, notes)
+    body = [cells for _, cells in rows(source, lines[2:], separator, first=3)]
+    if any(len(cells) != len(below) for cells in body):
+        return None  # which is refused with its line
+    notes.guess(
+        f"two lines of headers are read as quantities ({listed(quantities)}) and stations ({listed(stations)})",
+        "write the columns time, station and one per quantity",
+    )
+    units: dict[str, str] = {}
+    if body and not any(parse(cell) or looks_numeric([cell], comma=False) for cell in body[0] if cell):
+        under = body.pop(0)
+        notes.guess(f"the row of units below the headers ({listed(list(filter(None, under)))}) is left out", "delete the row")
+        units = {one: under[place[stations[0], one]] for one in quantities}
+    table = {name: [cells[k] for cells in body for _ in stations] for k, name in enumerate(below[:apart])}
+    table["station"] = stations * len(body)
+    values = {one: [cells[place[station, one]] for cells in body for station in stations] for one in quantities}
+    frame = pd.DataFrame(table | values)
+    frame.attrs["units"] = {one: unit for one, unit in units.items() if unit}
+    return frame
 
 
 def _only_numbers(text: str) -> pd.DataFrame | None:
@@ -121,7 +173,7 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
                 raise InputError(f"{own.source} cannot be read from the archive ({error}): unzip it.") from None
     if not tables:
-        raise InputError(f"{path} holds no table of readings: {REMEDY}.")
+        raise NoReadings(f"{path} holds no table of readings: {REMEDY}.")
     return tables
 
 

@@ -65,11 +65,11 @@ class QuantityRows:
         notes = table.notes
         kinds = _kinds(table, layout)
         wanted = [*layout.time, *(i for i in (layout.station, kinds) if i is not None)]
-        loaded, values = table.load(wanted, layout.values, odd=LimitCells())
+        loaded, values = table.load(wanted, layout.values, odd=LimitCells(() if layout.flags else recipe.bad))
         texts = dict(zip(wanted, loaded, strict=True))
         recipe.remove_codes(values)
         labels, column = labels_of(table, replace(layout, zone=None), texts, len(values), notes, recipe)
-        times = understand(labels, column, table.line, notes) if column else None
+        times = understand(labels, column, table.line, notes, recipe.zone) if column else None
         stamps, zone = (None, None) if times is None else (times.stamps, times.zone)
         if layout.station is None and not layout.single:
             series = values.T.copy()

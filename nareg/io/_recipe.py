@@ -65,7 +65,8 @@ class Recipe:
     flag : str, optional
         Column that marks the quality of the readings, where its name does not say so.
     bad : tuple of str
-        Marks of bad readings there, such as ``"4"`` or ``"E"``. Default: QARTOD codes, and words such as ``"bad"``, are known.
+        Marks of bad readings there, such as ``"4"`` or ``"E"``; or behind the numbers, such as ``"*"`` of ``12.3*``. Default:
+        QARTOD codes, and words such as ``"bad"``, are known.
     use_flags : bool, optional
         True leaves out all readings with a mark that is not known as good, False none. Default: those whose mark is known
         as bad.
@@ -201,6 +202,10 @@ class Recipe:
             if name not in table.header:
                 raise (NoReadings if role == "value" else InputError)(
                     f"{table.source}: {role} is {name!r}, but there is no such column: it has {listed(table.header, 12)}."
+                )
+            if role == "value" and list(table.header).count(name) > 1:
+                raise InputError(
+                    f"{table.source}: value is {name!r}, but this column appears twice: give each a name of its own."
                 )
         return tuple(table.header.index(name) for name in names)
 

@@ -40,8 +40,9 @@ def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
     refuse_repeated(notes.source, names)
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
     wanted = [*layout.time, *(flag for flag, _ in flags)]
-    loaded, values = table.load(wanted, columns, odd=LimitCells())
-    count_cells(len(values) * len(layout.values), values, request)
+    odd = LimitCells(() if layout.flags else request.recipe.bad)
+    loaded, values = table.load(wanted, columns, odd=odd)
+    count_cells(len(values) * len(layout.values), values, request, marked=odd.left_out)
     if flags:
         _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
@@ -49,10 +50,10 @@ def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
     return replace(read, unit=one_unit(table, layout, notes))
 
 
-def count_cells(every: int, values: np.ndarray, request: Wanted, *, failed: int = 0) -> None:
+def count_cells(every: int, values: np.ndarray, request: Wanted, *, failed: int = 0, marked: int = 0) -> None:
     """Count the cells of a table, of which these are of known stations; those with a code of the recipe become NaN.
 
-    Of ``failed`` readings the reader of the format has left the cells empty.
+    Of ``failed`` readings the reader of the format has left the cells empty; ``marked`` ones have a bad mark behind the number.
     """
     notes = request.notes
     notes.cells += every
@@ -60,7 +61,9 @@ def count_cells(every: int, values: np.ndarray, request: Wanted, *, failed: int 
     empty = int(np.isnan(values).sum())
     failed = min(failed, empty)
     notes.beside[FAILED] += failed
-    notes.beside[EMPTY] += empty - failed
+    marked = min(marked, empty - failed)
+    notes.beside[MARKED] += marked
+    notes.beside[EMPTY] += empty - failed - marked
     notes.beside[CODED] += request.recipe.remove_codes(values)
 
 
@@ -69,8 +72,10 @@ def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     notes = request.notes
     name = station_in(notes.source, request.stations)
     wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
-    loaded, values = table.load(wanted, layout.values, odd=LimitCells())
-    count_cells(values.size, values, request, failed=table.failed.get(table.header[layout.values[0]], 0))
+    odd = LimitCells(() if layout.flags else request.recipe.bad)
+    loaded, values = table.load(wanted, layout.values, odd=odd)
+    failed = table.failed.get(table.header[layout.values[0]], 0)
+    count_cells(values.size, values, request, failed=failed, marked=odd.left_out)
     for flag, _ in layout.flags:
         _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
@@ -119,7 +124,8 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     unit = one_unit(table, layout, notes)
     others = [i for i in (layout.zone, layout.kind and layout.kind[0]) if i is not None]
     wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *others]
-    loaded, numbers = table.load(wanted, layout.values, odd=LimitCells())
+    odd = LimitCells(() if layout.flags else request.recipe.bad)
+    loaded, numbers = table.load(wanted, layout.values, odd=odd)
     texts = dict(zip(wanted, loaded, strict=True))
     labels, column = labels_of(table, layout, texts, len(numbers), notes, request.recipe)
     sites, rows = texts[station], np.arange(len(numbers))
@@ -144,16 +150,17 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
         site, index = pd.factorize(np.array([matched.get(name) for name in names], dtype=object)[site])
         names = index
     numbers = numbers[rows]
-    count_cells(len(sites), numbers, request, failed=table.failed.get(table.header[layout.values[0]], 0))
+    failed = table.failed.get(table.header[layout.values[0]], 0)
+    count_cells(len(sites), numbers, request, failed=failed, marked=odd.left_out)
     for flag, _ in layout.flags:
         _honor(table, [flag], [texts[flag][rows]], numbers, [0], request)
     values = numbers[:, 0]
     row, unique = pd.factorize(labels)
     first = rows[np.unique(row, return_index=True)[1]]
     remove_sentinels(values, site, notes)
-    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
-    unique, stamps = np.asarray(unique, dtype=object), times.stamps
     zone = request.recipe.zone
+    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes, zone)
+    unique, stamps = np.asarray(unique, dtype=object), times.stamps
     if stamps is not None or zone is not None:
         own = None if stamps is None else stamps[row]
         moved = replace(times, stamps=own).moved(site, values[:, None], unique[row], notes, zone)

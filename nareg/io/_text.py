@@ -8,13 +8,13 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
 from nareg._storage.array_files import EXPANSION, FREE, refuse_expanding
 from nareg.errors import InputError, brief
-from nareg.io._notes import Notes, count, verb
+from nareg.io._notes import NoReadings, Notes, count, verb
 from nareg.io._numbers import NUMBER
 
 #: First bytes of files that are no text, and what they are. A zip archive may be a workbook.
@@ -29,7 +29,12 @@ BINARY = (
     (b"\xfd7zXZ", "compressed"),
 )
 #: First bytes of files that hold no table at all.
-PICTURES = ((b"\x89PNG", "a picture"), (b"\xff\xd8\xff", "a picture"), (b"GIF8", "a picture"), (b"%PDF", "a PDF document"))
+PICTURES = (
+    *((start, "a picture") for start in (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"<svg")),
+    (b"%PDF", "a PDF document"),
+)
+#: Shares of letters and digits by which a text is told from a table, and lines that are looked at; words of a sentence.
+LETTERS, FIGURES, LOOKED_AT, SENTENCE = 0.75, 0.1, 200, 4
 GZIP = b"\x1f\x8b"
 #: Lines of nothing but zero bytes and spaces.
 ZEROS = re.compile(r"(?m)^[\0 ]*\0[\0 ]*\n")
@@ -65,7 +70,7 @@ def decoded(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
     """The bytes of a file as text whose lines end as in Unix."""
     picture = next((what for start, what in PICTURES if data.startswith(start)), None)
     if picture is not None:
-        raise InputError(f"{path} is {picture}, of which no table can be made: export the readings as CSV.")
+        raise NoReadings(f"{path} is {picture}, of which no table can be made: export the readings as CSV.")
     kind = next((what for start, what in BINARY if data.startswith(start)), None)
     if kind is None and Path(path).suffix.lower() in ENDINGS:
         kind = f"a {Path(path).suffix.lower()} file by its name"
@@ -107,6 +112,22 @@ def _decode(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
         return data.decode("cp1252")
     except UnicodeDecodeError:
         return data.decode("latin-1")
+
+
+def is_prose(lines: Sequence[str]) -> bool:
+    """Whether lines are sentences, as of a readme or a license: many letters, few figures, and no equal number of cells."""
+    text = [line for line in lines[:LOOKED_AT] if line.strip()]
+    letters = "".join("".join(text).split())
+    cells = [re.split(r"[,;\t|]", line) for line in text]
+    widths = {*map(len, cells)}
+    return (
+        len(text) > 1
+        and sum(map(str.isalpha, letters)) > LETTERS * len(letters)
+        and sum(map(str.isdigit, letters)) < FIGURES * len(letters)
+        and (len(widths) > 1 or widths == {1})
+        and 2 * sum(len(line.split()) >= SENTENCE for line in text) >= len(text)
+        and all(sum(bool(re.fullmatch(r"[\W\d]*\d[\W\d]*", cell)) for cell in row) < 2 for row in cells)
+    )
 
 
 def stem(source: str) -> str:

@@ -6,7 +6,7 @@ import datetime
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._clock_change import in_standard_time, in_utc
 from nareg.io._notes import Notes, count, verb
+from nareg.io._vocabulary import OFFSETS
 
 MONTHS = {
     name: number
@@ -30,10 +31,16 @@ CLOCK = (
 YEAR_FIRST = re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
 YEAR_LAST = re.compile(r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
 COMPACT = re.compile(
-    r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})(?:[T ]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z)?)?", re.ASCII
+    r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
+    r"(?:[T ]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
+    re.ASCII,
 )
 DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
 NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})" + CLOCK)
+#: The half of the day in a column beside a clock of twelve hours.
+HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
+#: A year and a day of it, perhaps with a time of day behind.
+ORDINAL = re.compile(r"(?P<year>(?:19|20)\d{2})-?(?P<day>[0-2]\d{2}|3[0-5]\d|36[0-6])(?![^T ])", re.ASCII)
 EPOCH = datetime.datetime(1970, 1, 1)
 #: What 64 bits of nanoseconds hold.
 LIMIT = 2**63 - 1
@@ -50,7 +57,7 @@ class Date:
     second: int
     clock: int  # nanoseconds since midnight
     offset: int | None  # minutes east of Greenwich
-    zone: str | None = None  # a zone by its name, which says no offset: CST is one in China, another in America
+    zone: str | None = None  # a zone by its name, which may say no offset: CST is one in China, another in America
 
     @property
     def ordered(self) -> bool:
@@ -112,13 +119,30 @@ def _date(parts: dict[str, str | None]) -> Date | None:
 
 
 def joined_date(*parts: str) -> str:
-    """Year, month, day, and perhaps hour, minute and second, as one label; hours may stand as 900 for 9:00, or as 9:00."""
+    """Year, month, day, and perhaps hour (or a time of day), minute and second, as one label."""
     year, month, day, hour, minute, second = (*(part.split(".")[0] for part in parts), *("0",) * (6 - len(parts)))
     if ":" in hour:
         return f"{year}-{month:0>2}-{day:0>2} {parts[3]}"
-    if len(parts) == 4 and len(hour) > 2:
-        hour, minute = hour[:-2], hour[-2:]
     return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}:{minute:0>2}:{second:0>2}"
+
+
+def date_of_day(year: str, day: str) -> str:
+    """The date of a day of the year, with a time of day where it has a fraction; both as they are where there is none.
+
+    Examples
+    --------
+    >>> date_of_day("2024", "153"), date_of_day("2024", "153.25"), date_of_day("2023", "366")
+    ('2024-06-01', '2024-06-01 06:00:00', '2023-366')
+    """
+    try:
+        number, first = float(day), datetime.datetime(int(float(year)), 1, 1)
+        date = first + datetime.timedelta(days=int(number) - 1)
+    except (ValueError, OverflowError):
+        return f"{year}-{day}"
+    if date.year != first.year:
+        return f"{year}-{day}"
+    moment = date + datetime.timedelta(seconds=round(number % 1 * 86_400))
+    return str(moment if number % 1 else date.date())
 
 
 def _clock(parts: dict[str, str | None]) -> int | None:
@@ -159,15 +183,21 @@ ISO_REMEDY = "write times as 2024-01-31 10:00"
 
 @dataclass(frozen=True)
 class Times:
-    """What the labels mean: timestamps (R,), or None; ``zone`` is "UTC" where the labels have offsets."""
+    """What the labels mean: timestamps (R,), or None; ``zone`` is "UTC" where the labels have offsets.
+
+    ``agreed`` are those whose labels name zones that agree with the one that is given.
+    """
 
     stamps: np.ndarray | None
     zone: str | None = None
+    agreed: bool = False
 
     def moved(
         self, series: np.ndarray, values: np.ndarray, labels: np.ndarray, notes: Notes, zone: str | None
     ) -> np.ndarray | None:
         """UTC of the local times of a zone; or standard time where the hour repeats in which daylight saving ends; or None."""
+        if self.agreed:
+            return None
         if zone is not None:
             if self.stamps is None or self.stamps.dtype.kind != "M":
                 raise InputError(f"zone is {zone!r}, but {notes.source} has no dates: omit it.")
@@ -179,8 +209,8 @@ class Times:
         return in_standard_time(self.stamps, series, values, labels, notes)
 
 
-def understand(labels: np.ndarray, column: str, line: Callable[[int], str], notes: Notes) -> Times:
-    """The times of texts (R,); ``line(r)`` names the place of the r-th."""
+def understand(labels: np.ndarray, column: str, line: Callable[[int], str], notes: Notes, asked: str | None = None) -> Times:
+    """The times of texts (R,); ``line(r)`` names the place of the r-th. Zones by name agree with the one that is ``asked``."""
     import pandas as pd
 
     quick = _iso(labels)
@@ -205,13 +235,7 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
     if not like.all():
         row, model = int(np.flatnonzero(~like)[0]), labels[np.flatnonzero(like)[0]]
         _refuse(notes, line(row), column, labels[row], model)
-    named = next((r for r, date in enumerate(dates) if date is not None and date.zone is not None), None)
-    if named is not None:
-        raise InputError(
-            f"{notes.source}, {line(named)}, {column}: {labels[named]!r} has a time zone by its name, which may mean several "
-            "offsets: write the offset, as in 2024-01-31 10:00+01:00, or UTC."
-        )
-    return _dated(labels, [date for date in dates if date is not None], column, line, notes)
+    return _dated(labels, [date for date in dates if date is not None], column, line, notes, asked)
 
 
 def _refuse(notes: Notes, place: str, column: str, label: str, model: str) -> None:
@@ -277,8 +301,20 @@ def _spreadsheet(labels: np.ndarray, numbers: np.ndarray, column: str, notes: No
     return Times((since * 60 * 10**9).view("datetime64[ns]"))
 
 
-def _dated(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes) -> Times:
+def _dated(
+    labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes, asked: str | None
+) -> Times:
     day_first = _day_first(labels, dates, column, line, notes)
+    named = any(date.zone is not None for date in dates)
+    if named:
+        offsets_of = _offsets(dates, day_first, asked)
+        row = next((r for r, offset in enumerate(offsets_of) if offset is None), None)
+        if row is not None:
+            raise InputError(f"{notes.source}, {line(row)}, {column}: {labels[row]!r} {_why_no_offset(dates[row], asked)}.")
+        both = list(zip(dates, offsets_of, strict=True))
+        shown = dict.fromkeys(f"{date.zone} {written(offset or 0)}" for date, offset in both if date.zone is not None)
+        notes.guess(f"times in {column} name their zones ({', '.join(shown)})", "write the offset behind the times")
+        dates = [replace(date, offset=offset) for date, offset in both]
     stamps = [date.nanoseconds(day_first=day_first) for date in dates]
     if None in stamps:
         row = stamps.index(None)
@@ -294,7 +330,49 @@ def _dated(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[i
         )
     elif len(offsets) > 1:
         notes.fact(f"{column} holds {len(offsets)} time zones; all times are converted to UTC")
-    return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"), None if offsets == {None} else "UTC")
+    utc = None if offsets == {None} else "UTC"
+    return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"), utc, named and asked is not None)
+
+
+def _offsets(dates: list[Date], day_first: bool, asked: str | None) -> list[int | None]:
+    """The offset of each date by the zone that it names, which agrees with the one that is ``asked``; None where none does."""
+    import pandas as pd
+
+    own = [date.offset if date.zone is None else OFFSETS.get(date.zone) for date in dates]
+    if asked is None:
+        return own
+    local = [replace(date, offset=None).nanoseconds(day_first=day_first) for date in dates]
+    index = pd.DatetimeIndex(np.array([0 if ns is None else ns for ns in local], dtype=np.int64).view("datetime64[ns]"))
+    # in the hour that repeats in autumn, the first pass is summer time
+    passes = [
+        index.tz_localize(asked, ambiguous=np.full(len(index), summer), nonexistent="shift_forward") for summer in (True, False)
+    ]
+    chosen: list[int | None] = []
+    for date, offset, *times in zip(dates, own, *passes, strict=True):
+        choices = [(time.tzname(), int(time.utcoffset().total_seconds() // 60)) for time in times]
+        unnamed = not any(word.isalpha() for word, _ in choices)  # zones such as Asia/Riyadh have no names, but +03
+        agreeing = (
+            number for word, number in choices
+            if number == offset or (offset is None and date.zone is not None and (unnamed or date.zone in (word, asked)))
+        )  # fmt: skip
+        chosen.append(next(agreeing, None))
+    return chosen
+
+
+def _why_no_offset(date: Date, asked: str | None) -> str:
+    if date.zone is None and date.offset is None:
+        return "has no time zone, among others with one: write the zone everywhere"
+    if asked is not None:
+        return f"is no time of the zone {asked!r}, which is given: omit zone, or pass the zone of the times"
+    return (
+        "has a time zone by its name, which may mean several offsets: pass it as --zone, such as Asia/Kolkata (zone= of a "
+        "recipe), or write the offset, as in 2024-01-31 10:00+01:00"
+    )
+
+
+def written(minutes: int) -> str:
+    """An offset as in ``+05:30``."""
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
 def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes) -> bool:

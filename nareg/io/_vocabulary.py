@@ -37,7 +37,23 @@ TIME = (
     "tmstamp", "date.utc", "date.local", "timestampstart",
 )  # fmt: skip
 #: Column of the times of day beside one of dates, where hours may stand alone.
-CLOCK = ("time", "timeofday", "hour", "hh", "uhrzeit", "zeit", "stunde", "heure", "hora")
+CLOCK = (
+    "time",
+    "timeofday",
+    "hour",
+    "hh",
+    "uhrzeit",
+    "zeit",
+    "stunde",
+    "heure",
+    "hora",
+    "hhmm",
+    "hrmn",
+    "hhmmss",
+    "timehhmm",
+)
+#: Days of the year beside a column of years, or behind the year.
+DAY_OF_YEAR = ("doy", "dayofyear", "yday", "jday", "julian", "julianday", "julday", "yearday", "yeardoy", "yyyyddd")
 #: Columns of the parts of a time, the largest first; what is not there is 0.
 CALENDAR = (
     ("year", "yyyy", "yy", "yr", "jahr", "année", "annee", "año", "jaar", "anno"),
@@ -67,6 +83,16 @@ ZONE = ("tzcd",)
 ZONES = {
     "UTC": 0, "GMT": 0, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8,
     "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10, "HDT": -9, "SST": -11, "ChST": 10,
+}  # fmt: skip
+#: Zones behind times that mean one offset without doubt, in minutes. IST, BST, AST and CST are several.
+OFFSETS = {
+    zone: 60 * hours
+    for hours, zones in (
+        (0, "UTC GMT WET"), (1, "CET MEZ WEST"), (2, "CEST MESZ EET"), (3, "EEST"), (-4, "EDT"), (-5, "EST CDT"), (-6, "MDT"),
+        (-7, "MST PDT"), (-8, "PST AKDT"), (-9, "AKST"), (-10, "HST"), (9, "JST"), (10, "AEST"), (11, "AEDT"), (12, "NZST"),
+        (13, "NZDT"),
+    )
+    for zone in zones.split()
 }  # fmt: skip
 #: Columns that only count rows: what spreadsheets do not name, and loggers do.
 COUNTERS = (*UNNAMED, "record", "recnbr")

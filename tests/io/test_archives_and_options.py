@@ -280,3 +280,43 @@ def test_a_line_of_text_beside_tables_is_left_out(tmp_path):
         read = io.read_readings(source)
         assert read.values.shape == (2, 4)
         assert any("left out" in note and "readme.txt" in note for note in read.notes)
+
+
+PROSE = """This folder holds the readings of the network.
+They were taken in June 2024, by A. Smith, B. Jones and others.
+
+Please cite the paper, which describes the sensors.
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("map.png", b"\x89PNG\r\n\x1a\n" + bytes(90)), ("photo.jpeg", b"\xff\xd8\xff\xe0" + bytes(90)), ("x.svg", b"<svg></svg>"),
+     ("paper.pdf", b"%PDF-1.4\n" + bytes(90)), ("readme.txt", PROSE.encode()), ("LICENSE", b"MIT License\n\n" + PROSE.encode()),
+     ("about", b"These are the readings of a network.\nAsk us before you use them.\n")],
+)  # fmt: skip
+def test_pictures_and_texts_beside_tables_are_left_out(tmp_path, name, data):
+    (tmp_path / "folder").mkdir()
+    rows = "time,A,B\n" + "".join(f"2024-01-01 {h:02}:00,{h},{h + 1}\n" for h in range(4))
+    (tmp_path / "folder" / "readings.csv").write_text(rows)
+    (tmp_path / "folder" / name).write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in (tmp_path / "folder").iterdir():
+            archive.write(path, path.name)
+    for source in (tmp_path / "all.zip", sorted((tmp_path / "folder").iterdir())):
+        read = io.read_readings(source)
+        assert read.values.shape == (2, 4)
+        assert any("left out" in note and name in note for note in read.notes)
+    assert any("left out" in note and name in note for note in io.inspect(tmp_path / "folder").notes)
+    with pytest.raises(InputError, match="of which no table can be made"):
+        io.read_readings(tmp_path / "folder" / name)
+
+
+def test_tables_with_many_words_are_no_texts(tmp_path):
+    """Titles above a header, and stations with long names."""
+    names = ["Upper meadow by the old mill", "Bridge over the little river", "Garden of the primary school"]
+    rows = "time,station,value\n" + "".join(f"2024-01-0{d},{name},{d}\n" for d in (1, 2) for name in names)
+    for title in ("", "Readings of the network of the town\n"):
+        assert io.read_readings(write(tmp_path, "r.csv", title + rows)).names == tuple(names)
+    with pytest.raises(InputError, match="has one column"):
+        io.read_readings(write(tmp_path, "s.csv", "station\nMeadow\nBridge\n"))

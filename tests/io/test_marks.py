@@ -132,3 +132,53 @@ def test_recipe_and_command_line(tmp_path):
     assert (loaded.flag, loaded.bad, loaded.use_flags) == ("state", ("step", "gap"), None)
     Recipe(use_flags=False).save(recipe)
     assert Recipe.load(recipe).use_flags is False
+
+
+@pytest.mark.parametrize("mark", ["*", " *", "?", " e", "E", " E", " M", " r"])
+@pytest.mark.parametrize("header", ["time,A,B", "time,station,value"])
+def test_marks_behind_numbers(tmp_path, mark, header):
+    """12.3E is no exponent but an estimated reading."""
+    path = tmp_path / "r.csv"
+    rows = [f"2024-01-{d:02d},{{}},{d}.25{mark if d % 5 == 3 else ''}" for d in range(1, 21)]
+    cells = "A" if "station" in header else "1"
+    path.write_text("\n".join([header, *(row.format(cells) for row in rows)]))
+    table = io.read_readings(path)
+    assert table.values[-1].tolist() == [d + 0.25 for d in range(1, 21)]
+    shown = repr(f"3.25{mark}")
+    assert any(f"4 readings such as {shown} are read without the mark {mark.strip()!r}" in note for note in table.notes)
+    with pytest.raises(InputError, match="write the marks in a column of their own"):
+        io.read_readings(path, strict=True)
+
+
+@pytest.mark.parametrize("header", ["time,A", "time,station,value"])
+def test_bad_marks_behind_numbers(tmp_path, header):
+    path = tmp_path / "r.csv"
+    own = "A," if "station" in header else ""
+    cells = ["1.5", "2.5*", "3.5 e", "4.5", "5.5*", "6.5", "", "8.5"]
+    path.write_text("\n".join([header, *(f"2024-01-0{d + 1},{own}{cell}" for d, cell in enumerate(cells))]))
+    out, notes = left_out(path, bad=("*",))
+    assert out == [1, 4, 6]
+    assert "2 readings such as '2.5*' are left out, since '*' marks bad ones" in notes
+    assert "1 reading such as '3.5 e' is read without the mark 'e'" in notes
+    assert dict(io.read_readings(path, recipe=Recipe(bad=("*",))).counts.beside) == {"marked as bad": 2, "empty": 1}
+    assert "no number has the mark '?' behind it" in left_out(path, bad=("?",))[1]
+    with pytest.raises(InputError, match="name it by --flag-column"):
+        left_out(path, bad=("wrong",))
+
+
+@pytest.mark.parametrize(("mark", "every"), [(" C", 5), ("K", 5), (" N", 5), (" m", 5), (" M", 1), (" e", 1), ("e", 1)])
+def test_units_behind_numbers_are_refused(tmp_path, mark, every):
+    path = tmp_path / "r.csv"
+    rows = [f"2024-01-{d:02d},1,{d}.5{mark if d % every == 0 else ''}" for d in range(1, 21)]
+    path.write_text("\n".join(["time,A,B", *rows]))
+    with pytest.raises(InputError, match="is a number with a"):
+        io.read_readings(path)
+
+
+def test_names_of_stations_are_no_numbers_with_marks(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("time,station,value\n" + "".join(f"2024-01-0{d},{s},{d}\n" for d in (1, 2) for s in ("101", "102E", "3 e")))
+    assert io.read_readings(path).names == ("101", "102E", "3 e")
+    path.write_text('time,A\n2024-01-01,"1,234*"\n2024-01-02,5\n2024-01-03,6\n')
+    with pytest.raises(InputError, match="line 2, column 'A'"):
+        io.read_readings(path)

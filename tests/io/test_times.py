@@ -133,20 +133,103 @@ def test_names_of_utc(tmp_path, zone):
     assert table.zone == "UTC"
 
 
-@pytest.mark.parametrize("zone", [" CEST", "CET", " EST", " IST", " PDT", " Europe/Berlin", " America/Port_of_Spain"])
-@pytest.mark.parametrize("date", ["2024-07-0{} 10:00", "1.7.2024 1{}:00:00", "Jul {} 2024 10:00 AM", "2024-07-01T1{}:00"])
-def test_zones_by_other_names_are_refused(tmp_path, zone, date):
+DATES = ["2024-07-0{} 10:00", "1.7.2024 1{}:00:00", "Jul {} 2024 10:00 AM", "2024-07-01T1{}:00"]
+
+
+@pytest.mark.parametrize("zone", [" CST", " IST", "BST", " AST", " Europe/Berlin", " America/Port_of_Spain"])
+@pytest.mark.parametrize("date", DATES)
+def test_zones_of_several_meanings_are_refused(tmp_path, zone, date):
     """Never read without their offset, nor as evenly spaced rows."""
     labels = [date.format(k) + zone for k in range(1, 6)]
-    for mixed in (labels, [labels[0].removesuffix(zone), labels[1].removesuffix(zone) + "Z", *labels[2:]]):
+    for mixed in (labels, [labels[0].removesuffix(zone) + "Z", labels[1].removesuffix(zone) + "Z", *labels[2:]]):
         with pytest.raises(
-            InputError, match=r"line [24], column 'time': .* has a time zone by its name.*write the offset"
+            InputError, match=r"line [24], column 'time': .* has a time zone by its name.*pass it as --zone.*write the offset"
         ) as said:
             read(tmp_path, mixed)
         assert zone.strip() in str(said.value)
     frame = pd.DataFrame({"A": range(5)}, index=pd.Index(labels, name="time"))
     with pytest.raises(InputError, match="has a time zone by its name"):
         io.readings_from_frame(frame)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"), [(" CEST", 2), ("CET", 1), (" MESZ", 2), (" EEST", 3), (" WET", 0), (" EST", -5), (" PDT", -7)]
+)
+@pytest.mark.parametrize("date", DATES)
+def test_zones_of_one_meaning_are_read(tmp_path, zone, hours, date):
+    labels = [date.format(k) for k in range(1, 6)]
+    local = read(tmp_path, [f'"{label}"' for label in labels]).timestamps
+    table = read(tmp_path, [label + zone for label in labels])
+    np.testing.assert_array_equal(table.timestamps, local - np.timedelta64(hours, "h"))
+    assert table.zone == "UTC"
+    assert any(f"{zone.strip()} {hours:+03d}:00" in note for note in table.notes)
+    with pytest.raises(InputError, match=r"line 3, column 'time': .* has no time zone, among others with one"):
+        read(tmp_path, [labels[0] + zone, labels[1]])
+
+
+@pytest.mark.parametrize("asked", [None, "Europe/Berlin"])
+def test_names_of_zones_tell_the_repeated_hour(tmp_path, asked):
+    labels = [f"2024-10-27 02:{minute:02d} {zone}" for zone in ("CEST", "CET") for minute in (0, 30)]
+    expected = stamps("2024-10-27T00", "2024-10-27T00:30", "2024-10-27T01", "2024-10-27T01:30")
+    rows = "".join(f"{label},{i}\n" for i, label in enumerate(labels))
+    (tmp_path / "wide.csv").write_text("time,A\n" + rows)
+    (tmp_path / "long.csv").write_text("time,station,value\n" + rows.replace(",", ",A,"))
+    for name in ("wide.csv", "long.csv"):
+        table = io.read_readings(tmp_path / name, recipe=io.Recipe(zone=asked))
+        np.testing.assert_array_equal(table.timestamps, expected)
+        np.testing.assert_array_equal(table.values, [[0, 1, 2, 3]])
+    with pytest.raises(InputError, match="is no time of the zone 'Europe/London', which is given"):
+        io.read_readings(tmp_path / "wide.csv", recipe=io.Recipe(zone="Europe/London"))
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "hours"),
+    [("IST", "Asia/Kolkata", 5.5), ("IST", "Europe/Dublin", 1), ("CST", "America/Chicago", None), ("CST", "Asia/Shanghai", 8),
+     ("BST", "Asia/Dhaka", 6), ("BST", "Europe/London", 1), ("Europe/Berlin", "Europe/Berlin", 2), ("EST", "America/Lima", -5)],
+)  # fmt: skip
+def test_a_zone_that_is_given_says_what_a_name_means(tmp_path, name, asked, hours):
+    (tmp_path / "r.csv").write_text(f"time,A\n2024-07-01 10:00 {name},1\n2024-07-02 10:00 {name},2\n")
+    recipe = io.Recipe(zone=asked)
+    if hours is None:  # in July Chicago has CDT
+        with pytest.raises(InputError, match="is no time of the zone 'America/Chicago'"):
+            io.read_readings(tmp_path / "r.csv", recipe=recipe)
+        return
+    table = io.read_readings(tmp_path / "r.csv", recipe=recipe)
+    np.testing.assert_array_equal(
+        table.timestamps, stamps("2024-07-01T10", "2024-07-02T10") - np.timedelta64(int(60 * hours), "m")
+    )
+    assert table.zone == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("name", "minutes"),
+    [("Tijd (UTC)", 0), ("Time [UTC]", 0), ("time_utc", 0), ("TimestampUTC", 0), ('"Date Time, GMT+02:00"', 120),
+     ("TIMESTAMP (EST)", -300), ("Zeit (MEZ)", 60), ("time (UTC-5)", -300), ("Date/Time (UTC +5:30)", 330)],
+)  # fmt: skip
+@pytest.mark.parametrize("label", ["2024-06-01 10:00", "01.06.2024 10:00", "20240601 1000", "20240601T10"])
+def test_a_zone_in_the_name_of_the_column(tmp_path, name, minutes, label):
+    table = read(tmp_path, [label], name=name)
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-06-01T10:00") - np.timedelta64(minutes, "m"))
+    assert table.zone == "UTC"
+    assert any("as the name of their column says" in note for note in table.notes)
+    with pytest.raises(InputError, match=r"zone is 'Asia/Tokyo', but the name of the column of times in .* says"):
+        io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(zone="Asia/Tokyo"))
+
+
+def test_a_zone_that_is_given_goes_before_its_own_name_in_the_column(tmp_path):
+    """CET in a name may mean the time of the clocks of Berlin, in summer too."""
+    read(tmp_path, ["2024-06-01 10:00"], name="time (CET)")
+    for zone, hour in (("Europe/Berlin", 8), ("+01:00", 9)):
+        table = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(zone=zone))
+        np.testing.assert_array_equal(table.timestamps, stamps(f"2024-06-01T{hour:02d}:00"))
+        assert any(f"says CET; they are taken in {zone}, as asked for" in note for note in table.notes)
+
+
+def test_days_are_not_moved_by_a_zone_in_the_name_of_their_column(tmp_path):
+    table = read(tmp_path, ["2024-06-01", "2024-06-02"], name="date (EST)")
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-06-01", "2024-06-02"))
+    table = read(tmp_path, ["2.6.2024", "2.6.2024 01:00"], name="date (EST)")  # midnight without its time of day
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-06-02T05:00", "2024-06-02T06:00"))
 
 
 def test_a_frame_may_count_time_from_its_start():
@@ -167,7 +250,7 @@ def test_labels_that_are_no_times(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (["2024-01-01", "2024-01-02", "mean"], "line 4, column 'time': 'mean' is not a time like '2024-01-01'"),
+        (["2024-01-01", "2024-01-02", "noon"], "line 4, column 'time': 'noon' is not a time like '2024-01-01'"),
         (["2024-01-01", "2024-01-02", ""], "line 4, column 'time': the row has no time; correct it or drop the row"),
         (["0", "1", "nan"], "line 4, column 'time': 'nan' is not a time like '0'"),
         (["2024-01-01", "2024-02-30"], "line 3, column 'time': '2024-02-30' is not a date between"),
@@ -257,3 +340,76 @@ def test_dates_are_read_rather_than_seconds(tmp_path):
     table = io.read_readings(path, ["A", "B"])
     assert table.times[0] == "2018-09-05T21:00Z"
     assert not any("seconds since 1970" in note for note in table.notes)
+
+
+def table_of(tmp_path, header, rows, **entries):
+    text = [f"{header},A,B,C", *(f"{row},{i},{i + 1},{i + 2}" for i, row in enumerate(rows))]
+    (tmp_path / "r.csv").write_text("\n".join(text))
+    table = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(**entries))
+    assert table.names == ("A", "B", "C")
+    assert table.values[0].tolist() == list(range(len(rows)))
+    return table
+
+
+@pytest.mark.parametrize("header", ["date,time", "Date,hour", "date,hhmm", "DATE,HHMM"])
+@pytest.mark.parametrize("date", ["20240601", "2024-06-01", "01.06.2024"])
+def test_a_time_of_day_without_a_colon_beside_a_date(tmp_path, header, date):
+    for clocks in (("0030", "0930", "2400"), ("30", "930", "2400"), ("003000", "093000", "240000")):
+        table = table_of(tmp_path, header, [f"{date},{clock}" for clock in clocks])
+        np.testing.assert_array_equal(table.timestamps, stamps("2024-06-01T00:30", "2024-06-01T09:30", "2024-06-02"))
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected", "entries"),
+    [
+        ("date,time", ["20240601,1", "20240601,24"], ("2024-06-01T01", "2024-06-02"), {}),
+        ("date,time", ["20240601,9:30", "20240601,10:30"], ("2024-06-01T09:30", "2024-06-01T10:30"), {}),
+        ("d,hm", ["20240601,30", "20240601,1030"], ("2024-06-01T00:30", "2024-06-01T10:30"), {"time": ("d", "hm")}),
+        ("year,month,day,hhmm", ["2024,6,1,30", "2024,6,1,930"], ("2024-06-01T00:30", "2024-06-01T09:30"), {}),
+        ("date,time,ampm", ["2024-06-01,9:30,AM", "2024-06-01,12:30,PM"], ("2024-06-01T09:30", "2024-06-01T12:30"), {}),
+        ("time,AM/PM", ["6/1/2024 12:05,a.m.", "6/13/2024 9:30,p.m."], ("2024-06-01T00:05", "2024-06-13T21:30"), {}),
+        ("d,t,h", ["2024-06-01,9:30,am", "2024-06-01,9:30,pm"], ("2024-06-01T09:30", "2024-06-01T21:30"),
+         {"time": ("d", "t", "h")}),
+    ],
+)  # fmt: skip
+def test_times_in_parts(tmp_path, header, rows, expected, entries):
+    np.testing.assert_array_equal(table_of(tmp_path, header, rows, **entries).timestamps, stamps(*expected))
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected", "entries"),
+    [
+        ("year,doy", ["2024,153", "2024,366"], ("2024-06-01", "2024-12-31"), {}),
+        ("year,doy", ["2024,153.25", "2024,154.5"], ("2024-06-01T06", "2024-06-02T12"), {}),
+        ("year,doy,hour", ["2024,1,0", "2024,1,13"], ("2024-01-01T00", "2024-01-01T13"), {}),
+        ("Year,DOY,HHMM", ["2023,152,30", "2023,152,2400"], ("2023-06-01T00:30", "2023-06-02"), {}),
+        ("yr,jday,hr,mn", ["2024,153,0,5", "2024,153,13,10"], ("2024-06-01T00:05", "2024-06-01T13:10"), {}),
+        ("year,day_of_year,time", ["2024,153,9:30", "2024,153,10:30"], ("2024-06-01T09:30", "2024-06-01T10:30"), {}),
+        ("time", ["2024-153", "2024-154"], ("2024-06-01", "2024-06-02"), {}),
+        ("date", ["2024-153 10:00", "2024-154T11:30"], ("2024-06-01T10", "2024-06-02T11:30"), {}),
+        ("date,hour", ["2024-153,1", "2024-153,2"], ("2024-06-01T01", "2024-06-01T02"), {}),
+        ("doy", ["2024153", "2024154"], ("2024-06-01", "2024-06-02"), {}),
+        ("t", ["2024153", "2024154"], ("2024-06-01", "2024-06-02"), {"time": "t"}),
+        ("yr,jul,hm", ["2024,153,930", "2024,154,1030"], ("2024-06-01T09:30", "2024-06-02T10:30"),
+         {"time": ("yr", "jul", "hm")}),
+    ],
+)  # fmt: skip
+def test_days_of_the_year(tmp_path, header, rows, expected, entries):
+    table = table_of(tmp_path, header, rows, **entries)
+    np.testing.assert_array_equal(table.timestamps, stamps(*expected))
+    assert any("a year and a day of it" in note for note in table.notes)
+
+
+def test_numbers_that_may_be_days_of_the_year_are_no_dates_by_themselves(tmp_path):
+    assert read(tmp_path, ["2024153", "2024154"]).timestamps.tolist() == [2024153, 2024154]
+    read(tmp_path, ["1900800", "1904400"])  # seconds, in a column that a recipe names
+    assert io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(time="time")).timestamps.tolist() == [1900800, 1904400]
+    with pytest.raises(InputError, match="line 4, column 'year': '2023-366' is not a time like '2023-01-01'"):
+        table_of(tmp_path, "year,doy", ["2023,1", "2023,2", "2023,366"])
+    with pytest.raises(InputError, match="line 4, column 'year': '2023-13-01 00:00:00' is not a time like"):
+        table_of(tmp_path, "year,month,day", ["2023,1,1", "2023,2,1", "2023,13,1"])
+
+
+def test_a_day_of_the_year_beside_dates_is_no_station(tmp_path):
+    table = table_of(tmp_path, "date,doy", ["2024-06-01,153", "2024-06-02,154"])
+    assert any("1 more column of times left out: 'doy'" in note for note in table.notes)

@@ -232,3 +232,76 @@ def test_quantities_of_every_file_are_named(tmp_path):
     assert set(several.value.names) == set(io.inspect(files).quantities.index) == {"temp", "humid", "wind", "rain"}
     for value, stations in (("temp", ("S0", "S1")), ("wind", ("S1",)), ("rain", ("S2",))):
         assert io.read_readings(files, recipe=Recipe(value=value)).names == stations
+
+
+@pytest.mark.parametrize(
+    ("end", "number"),
+    [("# end\n", 1), ("# end, of, file\n\n", 1), ("Total,,123\n", 1), ("Average,1.5,2.5,3.5\nMin:,1,2,3\n", 2),
+     ("-- end of file --\n", 1), ("EOF", 1), ('"Mean",1,2,3\n\n(c) 2024 the agency\n', 2), ("Mean value 1.5\n", 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("first", ["2024-01-0{}", "{}"])
+def test_lines_below_the_rows_that_are_none(tmp_path, end, number, separator, first):
+    rows = [f"{first.format(k)},{k},{k + 1},{k + 2}" for k in (1, 2, 3)]
+    text = "\n".join(["time,A,B,C", *rows, end]).replace(",", separator)
+    table = io.read_readings(write(tmp_path, "r.csv", text))
+    assert table.values.tolist() == [[1, 2, 3], [2, 3, 4], [3, 4, 5]]
+    said = "1 line below the rows is left out" if number == 1 else "2 lines below the rows are left out"
+    assert any(said in note for note in table.notes)
+    with pytest.raises(InputError):
+        io.read_readings(write(tmp_path, "r.csv", text), strict=True)
+
+
+def test_rows_below_others_are_not_taken_for_an_end(tmp_path):
+    """A station may be called Max; a row that is cut off is refused, not left out."""
+    rows = "A,2024-01-01,1\nMax,2024-01-01,2\n"
+    assert io.read_readings(write(tmp_path, "r.csv", "station,time,value\n" + rows)).names == ("A", "Max")
+    table = io.read_readings(write(tmp_path, "r.csv", "station,time,value\n" + rows + "Total,,3\n"))
+    assert table.names == ("A", "Max")
+    assert any("1 line below the rows is left out ('Total,,3')" in note for note in table.notes)
+    assert io.read_stations(write(tmp_path, "s.csv", "station,lat,lon\nMin,48,11\nMax,49,12\n")).names == ("Min", "Max")
+    for cut in ("2024-01-03,1", "2024-01-0", "2024-01-03T1"):
+        with pytest.raises(InputError, match=r"line 4: . cells, but the header has 3: correct the line"):
+            io.read_readings(write(tmp_path, "r.csv", f"time,A,B\n2024-01-01,1,2\n2024-01-02,1,2\n{cut}"))
+
+
+class TestTwoHeaders:
+    """Quantities above the names of the stations, or the other way around."""
+
+    ROWS = "".join(f"2024-06-0{d},{d},{d + 1},{d + 50},{d + 60}\n" for d in range(1, 6))
+
+    @pytest.mark.parametrize(
+        "top",
+        [",Temperature,Temperature,Humidity,Humidity\ntime,A,B,A,B\n", ",Temperature,,Humidity,\ntime,A,B,A,B\n",
+         "time,Temperature,Temperature,Humidity,Humidity\ntime,A,B,A,B\n,C,C,%,%\n"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("separator", [",", ";"])
+    def test_quantities_above_stations(self, tmp_path, top, separator):
+        path = write(tmp_path, "r.csv", (top + self.ROWS).replace(",", separator))
+        for value, first in (("Temperature", 1), ("Humidity", 51)):
+            table = io.read_readings(path, recipe=Recipe(value=value))
+            assert table.names == ("A", "B")
+            assert table.values[:, 0].tolist() == [first, first + (1 if first == 1 else 10)]
+            assert table.unit == ({"Temperature": "C", "Humidity": "%"}[value] if "%" in top else None)
+            assert any("two lines of headers are read as quantities ('Temperature', 'Humidity')" in n for n in table.notes)
+        with pytest.raises(InputError, match=r"not 2 \('Temperature', 'Humidity'\): name the one to read by --value"):
+            io.read_readings(path)
+        assert list(io.inspect(path).quantities.index) == ["Temperature", "Humidity"]
+
+    def test_stations_above_quantities(self, tmp_path):
+        top = ",,North,,South,\ndate,hour,temperature,humidity,temperature,humidity\n"
+        path = write(tmp_path, "r.csv", top + self.ROWS.replace("2024-06-0", "2024-06-01,"))
+        table = io.read_readings(path, recipe=Recipe(value="humidity"))
+        assert table.names == ("North", "South")
+        assert table.values[:, 0].tolist() == [2, 61]
+        assert str(table.timestamps[0])[:13] == "2024-06-01T01"
+
+    @pytest.mark.parametrize(
+        "top",
+        [",North,,South,\ntime,A,B,A,B\n", "time,Temperature,Temperature,Humidity,Humidity\n",
+         ",Temperature,Temperature,Humidity,Humidity\ntime,A,B,A,C\n"],
+    )  # fmt: skip
+    def test_others_are_refused(self, tmp_path, top):
+        """Rather than the first column of a name is read."""
+        with pytest.raises(InputError, match=r"twice|no such column"):
+            io.read_readings(write(tmp_path, "r.csv", top + self.ROWS), recipe=Recipe(value="Temperature"))

@@ -47,11 +47,12 @@ def test_separators_and_names_of_the_time_column(tmp_path, separator, header):
     table = read(tmp_path, text)
     np.testing.assert_array_equal(table.values, VALUES)
     assert table.names == ("A", "B")
-    assert table.times == ("2024-01-01 00:00", "2024-01-01 00:10")
+    offset = "+00:00" if "UTC" in header else ""
+    assert table.times == (f"2024-01-01 00:00{offset}", f"2024-01-01 00:10{offset}")
     np.testing.assert_array_equal(table.timestamps, np.array(["2024-01-01T00:00", "2024-01-01T00:10"], "datetime64[ns]"))
-    assert len(table.notes) == (separator != ",")
+    assert len(table.notes) == (separator != ",") + ("UTC" in header)
     if separator == ",":
-        assert read(tmp_path, text, strict=True).notes == ()
+        assert len(read(tmp_path, text, strict=True).notes) == ("UTC" in header)
     else:
         with pytest.raises(InputError, match=r"the separator must be a comma .*the header is"):
             read(tmp_path, text, strict=True)
@@ -108,7 +109,7 @@ def test_a_cell_with_a_unit_is_refused_with_its_place(tmp_path, cell, separator)
         )
 
 
-@pytest.mark.parametrize("cell", ["1_5", "0x10", "١", "1 2", "12.3*", "1e5j", "True", "<0.5 mg", "1.2.3"])
+@pytest.mark.parametrize("cell", ["1_5", "0x10", "١", "1 2", "1e5j", "True", "<0.5 mg", "1.2.3"])
 def test_what_is_no_number_is_refused(tmp_path, cell):
     with pytest.raises(InputError, match="line 2, column 'A'"):
         read(tmp_path, f"time,A\n2024-01-01,{cell}\n")
