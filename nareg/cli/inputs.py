@@ -143,8 +143,12 @@ def in_folders(paths: list[Path]) -> list[Path]:
         inside = (
             sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")) if path.is_dir() else [path]
         )
+        recipes = [one for one in inside if path.is_dir() and one.suffix.lower() == ".toml"]
+        print_notes(f"{one} is a recipe or settings, not a table, and is left out." for one in recipes)
+        inside = [one for one in inside if one not in recipes]
         if not inside:
-            raise InputError(f"{path} is an empty folder: name the files of readings.")
+            what = "has recipes alone" if recipes else "is an empty folder"
+            raise InputError(f"{path} {what}: name the files of readings.")
         files += inside
     return files
 

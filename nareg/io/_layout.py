@@ -26,10 +26,10 @@ from nareg.io._vocabulary import (
     LONGITUDE,
     MISSING,
     POSITION,
-    QUANTITIES,
     TIME,
     VALUE,
     ZONE,
+    kinds_in,
     loose,
     plain,
 )
@@ -161,16 +161,9 @@ def kinds_of(names: Sequence[str]) -> set[str]:
     """What columns read: kinds by words in the names, where these have them, or units in brackets."""
     stated = {brackets.group().strip(" ()[]").casefold() for brackets in map(BRACKETS.search, names) if brackets}
     units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
-    known = {word: kind for kind, words in QUANTITIES.items() for word in words.split()}
-    kinds: set[str] = set()
-    number = 0
-    for name in names:
-        spelled = f"{name} " + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-        words = re.split(r"[\s_\-]+", spelled.casefold())
-        own = {known[word] for word in (*words, *(w.rstrip("0123456789") for w in words)) if word in known}
-        kinds |= own
-        number += bool(own)
-    return kinds if len(kinds) > 1 and number >= NAMED * len(names) else units
+    each = [kinds_in(name) for name in names]
+    kinds: set[str] = set().union(*each)
+    return kinds if len(kinds) > 1 and sum(map(bool, each)) >= NAMED * len(names) else units
 
 
 def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:

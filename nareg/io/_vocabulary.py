@@ -121,6 +121,14 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_\-]+", "", re.sub(r"[(\[][^)\]]*[)\]]\s*$", "", name)).lower()
 
 
+def kinds_in(name: str) -> set[str]:
+    """Kinds of quantities, of :data:`QUANTITIES`, that words of a name say."""
+    known = {word: kind for kind, words in QUANTITIES.items() for word in words.split()}
+    spelled = f"{name} " + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    words = re.split(r"[\s_\-]+", spelled.casefold())
+    return {known[word] for word in (*words, *(w.rstrip("0123456789") for w in words)) if word in known}
+
+
 BRACKETS = re.compile(r"\s*[(\[][^)\]]*[)\]]\s*$")
 WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
 
