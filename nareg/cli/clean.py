@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 import typer
@@ -17,10 +17,10 @@ from nareg.cli import inputs
 from nareg.cli.apply_model import remember
 from nareg.cli.inputs import MAX_SUSPECTS, Columns, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
 from nareg.cli.judging import Judging, own_dismissals
-from nareg.errors import NaregError
+from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:
-    from nareg.cleaning import Cleaned, CleanSettings, StationNetwork
+    from nareg.cleaning import Cleaned, CleanSettings, Kind, StationNetwork
     from nareg.io import Recipe
 
 #: What has the readings, and the table of stations or None.
@@ -37,10 +37,6 @@ class CleanOptions:
         typer.Option(help="Lower bound of the quantity, which estimates keep. Default: from the readings."),
     ] = None
     upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity.")] = None
-    kind: Annotated[
-        Literal["auto", "number", "direction"],
-        typer.Option(help="What the quantity is; directions, in degrees, are cleaned around the circle."),
-    ] = "auto"
     speed: Annotated[
         str | None, typer.Option(help="Column of the wind's speed: directions are cleaned as vectors of that length.")
     ] = None
@@ -94,7 +90,7 @@ class CleanOptions:
             hidden=self.hidden,
             unit=network.readings.unit if self.unit is None else self.unit,
             bounds=(self.lower, self.upper),
-            kind=self.kind,
+            kind=cast("Kind", recipe.kind_of([recipe.value, *network.quantity]) or "auto"),
             rng=np.random.default_rng(self.seed),
             quality=replace(rules, correct=rules.correct if self.correct is None else self.correct),
             effort=self.effort,
@@ -177,6 +173,7 @@ def _clean_each(
     """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned."""
     from nareg import cleaning
 
+    recipes = _own_kinds(recipes)
     folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
     for name in cleaning.several_files(form):
@@ -196,6 +193,19 @@ def _clean_each(
     return len(recipes) - len(done)
 
 
+def _own_kinds(recipes: list[Recipe]) -> list[Recipe]:
+    """Recipes of several quantities, each with what is said of its own kind."""
+    from nareg.cleaning import unused_kinds
+
+    names, entries = [str(recipe.value) for recipe in recipes], recipes[0].kind
+    inputs.print_notes(unused_kinds(entries, names))
+    one = replace(recipes[0], kind=entries).kind_of([])
+    if one is not None:
+        raise InputError(f"kind is {one!r}, and there are {len(names)} quantities: name it, such as '{names[0]}: {one}'.")
+    kinds = [recipe.kind_of([recipe.value]) for recipe in recipes]
+    return [replace(recipe, kind=() if kind is None else (kind,)) for recipe, kind in zip(recipes, kinds, strict=True)]
+
+
 def _clean_one(
     tables: Tables, read: Callable[[], StationNetwork], recipe: Recipe, out: Path, form: str, options: CleanOptions,
     given: tuple[Path, ...], strict: bool,
@@ -209,9 +219,12 @@ def _clean_one(
     try:
         network = read()
         inputs.print_notes(network.notes)
+        inputs.print_notes(cleaning.unused_kinds(recipe.kind, [recipe.value or "", *network.quantity]))
         settings = options.settings(network, recipe)
         if options.speed is not None and cleaning.directions(network, settings.kind, settings.unit):
-            speeds = cleaning.read_known(tables[0], network.readings.names, strict, replace(recipe, value=options.speed))
+            speeds = cleaning.read_known(
+                tables[0], network.readings.names, strict, replace(recipe, value=options.speed, kind=())
+            )
             settings = replace(settings, kind=cleaning.Wind(speeds))
         inputs.folder(out)
         with stage_bar() as progress:

@@ -327,6 +327,13 @@ class Columns:
             help="Table of what all stations share over time, or of a series at each, as of a reanalysis; again for more.",
         ),
     ] = None
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the quantity is: number, nonnegative, bounded (0 to 100) or direction; or 'wind direction: direction' "
+            "of one of several, again for more. Default: directions are recognized."
+        ),
+    ] = None
     missing: Annotated[
         list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")
     ] = None
@@ -374,7 +381,7 @@ class Columns:
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "covariates": tuple(self.covariate or ()), "series": tuple(map(str, self.series or ())),
-            "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
+            "kind": tuple(self.kind or ()), "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
             "start": self.start, "decimal": self.decimal, "flag": self.flag_column, "bad": tuple(self.bad or ()),
             "use_flags": self.use_flags, "query": self.query, "crs": self.crs,
         }  # fmt: skip

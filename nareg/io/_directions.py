@@ -134,11 +134,17 @@ def _wraps(values: np.ndarray) -> bool:
 
 
 def merged(
-    values: np.ndarray, cells: np.ndarray, shape: tuple[int, int], unit: str | None, names: Iterable[str | None]
+    values: np.ndarray,
+    cells: np.ndarray,
+    shape: tuple[int, int],
+    unit: str | None,
+    names: Iterable[str | None],
+    kind: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The mean of the values in each cell of a table (N, T), NaN where there is none, and their number.
 
-    That of directions, as :func:`is_direction` recognizes them, is around the circle. Directions that cancel each other, such
+    That of directions, which a ``kind`` says or :func:`is_direction` recognizes, is around the circle.
+    Directions that cancel each other, such
     as north and south, have none.
     """
     size = shape[0] * shape[1]
@@ -152,7 +158,8 @@ def merged(
     if several.any():
         first, last = np.full((2, size), np.nan)
         last[cells], first[cells[::-1]] = values, values[::-1]
-        if is_direction(np.concatenate([first, last]).reshape(-1, shape[1]), unit, [name for name in names if name]):
+        ends = np.concatenate([first, last]).reshape(-1, shape[1])
+        if kind == "direction" or (kind is None and is_direction(ends, unit, [name for name in names if name])):
             angle = np.deg2rad(values)
             east, north = mean(np.sin(angle)), mean(np.cos(angle))
             degrees = np.where(np.hypot(east, north) > CANCEL, np.rad2deg(np.arctan2(east, north)), np.nan)

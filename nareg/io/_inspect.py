@@ -47,7 +47,8 @@ class Inspection:
         The columns, as they would be read.
     quantities : pandas.DataFrame
         A row per quantity: ``unit``, ``kind`` (number, nonnegative, bounded from 0 to 100, or direction), by what it is
-        ``shown_by`` (unit, name or values), ``stations`` and ``readings`` that it has, share ``missing`` of the table's rows,
+        ``shown_by`` (recipe, unit, name or values), ``stations`` and ``readings`` that it has, share ``missing`` of the table's
+        rows,
         ``low``, ``median`` and ``high``, and the ``resolution``, the step in which it is written.
     stations : tuple of str
         Names in the readings.
@@ -239,7 +240,7 @@ def inspect(
     ]
     return Inspection(
         understood,
-        seen.quantities(unit, units, name),
+        seen.quantities(unit, units, name, recipe),
         seen.names,
         placed,
         order,
@@ -263,7 +264,7 @@ def _counted(
         one = replace(recipe, value=name) if len(names) > 1 else recipe
         try:
             table = read(readings, placed, strict=strict, own_order=True, recipe=one)
-            table = on_grid(table, "none" if strict and recipe.step is None else recipe.step)
+            table = on_grid(table, "none" if strict and recipe.step is None else recipe.step, (), recipe.kind_of([name]))
         except InputError as error:
             said.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
             continue

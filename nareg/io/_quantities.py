@@ -186,7 +186,7 @@ class QuantityRows:
                 )
         return pd.DataFrame.from_dict(rows, orient="index", columns=["step", "jitter", "offset"])
 
-    def quantities(self, unit: str | None, units: dict[str, str], source: str) -> pd.DataFrame:
+    def quantities(self, unit: str | None, units: dict[str, str], source: str, recipe: Recipe) -> pd.DataFrame:
         """A row per quantity; ``unit`` is that of the only one, and the name of the ``source`` may say what it is."""
         import pandas as pd
 
@@ -200,7 +200,10 @@ class QuantityRows:
             own = values[known]
             sites = known.any(axis=0).sum() if self.site is None else len(np.unique(self.site[known[:, 0]]))
             unit_of = stated or unit_in(title)
-            kind, shown = kind_of(values.T if self.site is None else self._by_station(values), unit_of or None, (title, source))
+            kind, shown = recipe.kind_of([title, source]), "recipe"
+            if kind is None:
+                by_station = values.T if self.site is None else self._by_station(values)
+                kind, shown = kind_of(by_station, unit_of or None, (title, source))
             rows[title] = {
                 "unit": unit_of,
                 "kind": kind,

@@ -75,8 +75,9 @@ def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
         _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
-    read = from_columns([name], labels, values.T, column, table.line, own, "column")
-    return replace(read, quantity=table.header[layout.values[0]], unit=one_unit(table, layout, notes))
+    quantity = table.header[layout.values[0]]
+    read = from_columns([name], labels, values.T, column, table.line, own, "column", quantity)
+    return replace(read, quantity=quantity, unit=one_unit(table, layout, notes))
 
 
 def station_in(source: str, stations: Sequence[str] | None) -> str:
@@ -182,6 +183,7 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
             "keep one row per station and time",
         )
     quantity = layout.kind[1] if layout.kind else table.header[layout.values[0]]
-    values, _ = merged(values[seen], flat, (n, t), unit, [quantity, stem(notes.source)])
+    called = [quantity, stem(notes.source)]
+    values, _ = merged(values[seen], flat, (n, t), unit, called, request.recipe.kind_of(called))
     table_of = in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
     return replace(table_of, unit=unit, quantity=quantity)
