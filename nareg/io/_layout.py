@@ -99,7 +99,8 @@ def _recognized(
         rest = _without_words(table, rest, notes)
     # the column named may be that of the table of stations alone, where a column per station needs none
     wide = not {*recipe.station} & {*table.header} and bool({*map(loose, stations or ())} & {*map(loose, table.header)})
-    station = None if wide else recipe.station_column(table)
+    unnamed = shared and not ({*recipe.station} & {*table.header} and _times_repeat(table, time))
+    station = None if wide or unnamed else recipe.station_column(table)
     kind = _kind(table, rest, recipe)
     chosen = recipe.column("value", table) if kind is None else None
     if station is None:
