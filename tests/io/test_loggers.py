@@ -291,3 +291,47 @@ def test_marks_that_may_mean_anything_are_named_and_not_used(tmp_path, marks):
 def test_the_unit_that_a_column_states(tmp_path):
     table = read(tmp_path, "time,station,value,unit\n2024-01-01,A,5,degC\n2024-01-02,A,6,degC\n")
     assert (table.unit, table.quantity) == ("degC", "value")
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split"])
+@pytest.mark.parametrize("iso", [True, False])
+def test_frames_that_pandas_writes_as_json(tmp_path, orient, iso):
+    index = pd.date_range("2024-01-01", periods=12, freq="h", name="time")
+    written = index if iso else index.astype("datetime64[ms]").astype("int64").rename("time")
+    wide = pd.DataFrame(np.arange(24.0).reshape(12, 2), written, ["A", "101"])
+    wide.iloc[3, 1] = np.nan
+    long = wide.rename_axis(columns="station").stack(future_stack=True).rename("temperature").reset_index()
+    for number, frame in enumerate((wide, wide.reset_index(), long)):
+        path = tmp_path / f"{number}.json"
+        path.write_text(frame.to_json(orient=orient, date_format="iso"))
+        read = io.read_readings(path)
+        assert read.names == ("A", "101")
+        np.testing.assert_array_equal(read.values, wide.to_numpy().T)
+        np.testing.assert_array_equal(read.timestamps, index.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"1": {"0": 1.5, "1": 2}, "2": {"0": 3, "1": 4}}', "columns and rows have names of one kind"),
+        ('{"a": {"0": 1.5, "1": 2}, "b": {"0": 3}}', "is JSON, but no frame as pandas writes it"),
+        ('{"a": {"0": 1.5}, "b": 3}', "is JSON, but no frame as pandas writes it"),
+        ('{"columns": ["time", "A"], "data": [["2024-01-01", {"x": 1}]]}', "tables in cells"),
+    ],
+)
+def test_json_that_is_no_frame_is_refused(tmp_path, text, message):
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        io.read_readings(tmp_path / "r.json")
+
+
+def test_row_names_of_a_frame_in_json_are_not_lost(tmp_path):
+    places = pd.DataFrame({"latitude": [50.0, 51], "longitude": [8.0, 9]}, ["A", "B"])
+    (tmp_path / "s.json").write_text(places.to_json())
+    recipe = io.Recipe(station="index")
+    with pytest.raises(InputError, match="one kind"):
+        io.read_stations(tmp_path / "s.json", recipe=recipe)
+    (tmp_path / "s.json").write_text(places.to_json(orient="split"))
+    assert io.read_stations(tmp_path / "s.json", recipe=recipe).names == ("A", "B")
+    (tmp_path / "s.json").write_text(places.rename_axis("station").reset_index().to_json())
+    assert io.read_stations(tmp_path / "s.json").names == ("A", "B")
