@@ -414,3 +414,20 @@ def test_kinds_of_several_quantities_and_of_one(tmp_path):
     one = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "one"), "--value", "flow", "--kind", "direction"])
     assert one.exit_code == 0, one.output
     assert "kind: directions" in one.output
+
+
+def test_a_quantity_without_a_reading_is_left_out_with_a_note(tmp_path):
+    rows = [f"2024-01-{1 + t // 24:02} {t % 24:02}:00,{s},{t % 7}.5,,{t}" for t in range(48) for s in "ABC"]
+    (tmp_path / "r.csv").write_text("\n".join(["time,station,temperature,humidity,level", *rows]))
+    out = tmp_path / "c"
+    command = ("clean", tmp_path / "r.csv", "--effort", "fast", "--out", out)
+    for chosen in ((), ("--value", "humidity", "--value", "level")):
+        done = run(*command, *chosen)
+        assert done.exit_code == 0, done.output
+        assert "note: humidity has no reading and is left out." in done.output
+        assert "error:" not in done.output
+    assert f"1 of 2 quantities: {out / 'clean.csv'}" in done.output
+    (tmp_path / "r.csv").write_text("time,station,temperature,humidity\n2024-01-01,A,,\n2024-01-02,A,,\n2024-01-03,A,,\n")
+    none = run(*command, "--value", "temperature", "--value", "humidity")
+    assert none.exit_code == 2
+    assert "readings contains no reading of any quantity" in none.output

@@ -154,7 +154,7 @@ def _covariates(
 
 def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:
     if not network.readings.observed.any():
-        raise InputError("readings contains no reading: check the table and its marks for missing readings.")
+        raise io.NeverRead("readings contains no reading: check the table and its marks for missing readings.")
     table, file = network.readings, _file(source)
     counts = table.counts
     said = () if counts is None or counts.all_used else (counts.sentence(),)

@@ -170,8 +170,12 @@ def clean(
 def _clean_each(
     recipes: list[Recipe], out: Path, form: str, clean_one: Callable[[Recipe, Path], Cleaned], given: tuple[Path, ...]
 ) -> int:
-    """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned."""
+    """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned.
+
+    Those without any reading are left out, unless all are.
+    """
     from nareg import cleaning
+    from nareg.io import NeverRead
 
     recipes = _own_kinds(recipes)
     folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
@@ -179,18 +183,25 @@ def _clean_each(
     for name in cleaning.several_files(form):
         inputs.output(out / name, (".csv", ".parquet", ".html"), *given)
     done: dict[str, Cleaned] = {}
+    empty = 0
     for recipe, folder in zip(recipes, folders, strict=True):
         console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)
         try:
             done[str(recipe.value)] = clean_one(recipe, folder)
+        except NeverRead:
+            empty += 1
+            inputs.print_notes([f"{recipe.value} has no reading and is left out."])
         except NaregError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
     if done:
         places = {str(recipe.value): folder.name for recipe, folder in zip(recipes, folders, strict=True)}
         for name, write in cleaning.several_parts(done, places, form).items():
             write(out / name)
-        print_line(f"all {len(done)} quantities: {', '.join(str(out / name) for name in cleaning.several_files(form))}")
-    return len(recipes) - len(done)
+        share = "all" if len(done) == len(recipes) else f"{len(done)} of"
+        print_line(f"{share} {len(recipes)} quantities: {', '.join(str(out / name) for name in cleaning.several_files(form))}")
+    if empty == len(recipes):
+        raise InputError("readings contains no reading of any quantity: check the table and its marks for missing readings.")
+    return len(recipes) - len(done) - (empty if done else 0)
 
 
 def _own_kinds(recipes: list[Recipe]) -> list[Recipe]:

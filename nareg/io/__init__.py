@@ -36,6 +36,7 @@ from nareg.io._grid import on_grid
 from nareg.io._inspect import Inspection, inspect
 from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
+from nareg.io._notes import NeverRead as NeverRead
 from nareg.io._notes import SeveralQuantities as SeveralQuantities
 from nareg.io._notes import count as count
 from nareg.io._notes import listed as listed
