@@ -302,7 +302,8 @@ def _files(paths: Any) -> list[Any]:
 def _places_in(tables: Sequence[Table], files: Sequence[Any], strict: bool, recipe: Recipe, notes: Notes) -> Stations | None:
     """Positions in the rows of readings; None where the tables have no columns of them, or nothing in these."""
     words = {plain(name) for table in tables for name in table.header}
-    if not (words & {*LATITUDE} and words & {*LONGITUDE}) and not words >= {"x", "y"}:
+    stated = any("latitude" in table.stated for table in tables)
+    if not stated and not (words & {*LATITUDE} and words & {*LONGITUDE}) and not words >= {"x", "y"}:
         return None
     try:
         return read_stations(files if len(files) > 1 else files[0], strict=strict, recipe=recipe)

@@ -152,6 +152,7 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     title = loose(stem(table.source))
     placed |= len(rest) == 1 and any(loose(name) and loose(name) in title for name in stations or ())  # the file is a station's
+    placed |= len(rest) == 1 and bool(table.stated)
     if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]

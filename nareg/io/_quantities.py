@@ -82,7 +82,7 @@ class QuantityRows:
             names = tuple(_as_placed([table.header[i] for i in layout.values], placed))
             return cls(series.T, (name,), stamps, None, names, zone, (series.size,))
         if layout.station is None:
-            own = np.full(len(values), station_in(table.source, None if placed is None else placed.names), dtype=object)
+            own = np.full(len(values), station_in(table, None if placed is None else placed.names), dtype=object)
         else:
             own = texts[layout.station]
         names_of = tuple(table.header[i] for i in layout.values)

@@ -67,7 +67,7 @@ def count_cells(every: int, values: np.ndarray, request: Wanted, *, failed: int 
 def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     """One column of a table of one station, which has the file's name."""
     notes = request.notes
-    name = station_in(notes.source, request.stations)
+    name = station_in(table, request.stations)
     wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
     loaded, values = table.load(wanted, layout.values, odd=LimitCells())
     count_cells(values.size, values, request, failed=table.failed.get(table.header[layout.values[0]], 0))
@@ -80,9 +80,15 @@ def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     return replace(read, quantity=quantity, unit=one_unit(table, layout, notes))
 
 
-def station_in(source: str, stations: Sequence[str] | None) -> str:
-    """The station that a file is named after."""
-    title = stem(source)
+def station_in(table: Table, stations: Sequence[str] | None) -> str:
+    """The station that a table of one states, or that its file is named after."""
+    source, title = table.source, stem(table.source)
+    stated = table.stated.get("station")
+    if stated is not None:
+        own = [stated] if stations is None else [name for name in stations if loose(name) == loose(stated)]
+        if len(own) == 1:
+            table.notes.fact("the name of the station is read from the lines above its rows")
+            return own[0]
     if stations is None:
         return title
     inside = sorted((name for name in stations if loose(name) and loose(name) in loose(title)), key=len)

@@ -29,6 +29,12 @@ ALTITUDE = (
     "altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe", "altva", "stationshoehe",
     "stationshöhe",
 )  # fmt: skip
+#: What comments above a header say of the one station of a table.
+STATED = {
+    "station": ("station", "stationname", "stationid", "stationcode", "stationnumber", "messstelle", "estación", "estacion"),
+    "site": ("site", "sitename", "siteid", "sitecode", "sitenumber", "gauge", "gaugeid", "standort", "poste"),
+    "latitude": LATITUDE, "longitude": LONGITUDE, "altitude": (*ALTITUDE, "height"),
+}  # fmt: skip
 #: Coordinates in the plane, in one unit.
 EAST = ("x", "easting", "eastings", "rechtswert", "utmx", "utmeasting", "utme", "xutm")
 NORTH = ("y", "northing", "northings", "hochwert", "utmy", "utmnorthing", "utmn", "yutm")
