@@ -87,7 +87,9 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     counts = reduce(CellCounts.__add__, [part.counts for part in parts if part.counts is not None], CellCounts(0, 0, {}))
     counts = counts.less(int((number - 1).clip(0).sum()), MERGED)
     said = condensed([note for part in parts for note in part.notes if not ABSENT.search(note)])  # each may lack stations
-    return replace(table, notes=(*said, *table.notes), unit=unit, quantity=quantity, counts=counts)
+    return replace(
+        table, notes=(*said, *table.notes), unit=unit, quantity=quantity, counts=counts, tidy=all(part.tidy for part in parts)
+    )
 
 
 def named_by_files(

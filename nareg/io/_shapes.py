@@ -192,4 +192,4 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     called = [quantity, stem(notes.source)]
     values, _ = merged(values[seen], flat, (n, t), unit, called, request.recipe.kind_of(called))
     table_of = in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
-    return replace(table_of, unit=unit, quantity=quantity)
+    return replace(table_of, unit=unit, quantity=quantity, tidy=True)

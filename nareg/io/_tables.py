@@ -62,6 +62,8 @@ class Readings:
         What is read, by the name of a long table's column of readings or of a variable.
     counts : CellCounts, optional
         What became of the cells of the table, where these are from a file or a frame.
+    tidy : bool
+        Whether the table had a row per time and station, not a column per station.
     """
 
     names: tuple[str, ...]
@@ -73,6 +75,7 @@ class Readings:
     unit: str | None = None
     quantity: str | None = None
     counts: CellCounts | None = None
+    tidy: bool = False
 
     @property
     def observed(self) -> np.ndarray:
