@@ -37,7 +37,7 @@ LABEL = re.compile(r"\(LGR S/N: [^)]*LBL: ([^),]+)\)$")
 #: Further names and values in a comment; a longitude that is west; an altitude in meters.
 APART = re.compile(r"[,;|\t]\s*(?=[^,;|\t:=]+[:=])")
 HEMISPHERE = re.compile(r"[(\[](?:.*\b)?([WS])(?:est|outh)?[)\]]\s*$")
-HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|meters?|metres?|m ?a\.?s\.?l\.?)?", re.IGNORECASE)
+HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|met(?:er|re)s?|m ?a\.?s\.?l\.?)?", re.IGNORECASE)
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
 LINES, CELLS = 6, 4
 
