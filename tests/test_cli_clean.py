@@ -406,3 +406,47 @@ def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(t
     refused = run("apply", tmp_path / "temp_alone" / "model.npz", tmp_path / "tomorrow.csv")
     assert refused.exit_code != 0
     assert "name the one to read by --value" in refused.output + str(refused.exception)
+
+
+def test_kinds_of_several_quantities_and_of_one(tmp_path):
+    rng = np.random.default_rng(3)
+    rows = [
+        f"2024-01-{1 + t // 24:02} {t % 24:02}:00:00,{s},{rng.uniform(40, 300):.1f},{rng.uniform():.2f},{rng.normal():.2f}"
+        for t in range(48)
+        for s in "AABBCC"
+    ]
+    rows[0], rows[1] = "2024-01-01 00:00:00,A,350,0.1,0.1", "2024-01-01 00:00:00,A,20,0.2,0.2"
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join(["time,station,flow,rainfall,level", *rows]))
+    command = ["clean", str(path), "--effort", "fast", "--out", str(tmp_path / "c")]
+    kinds = ["--kind", "flow: direction", "--kind", "Rainfall=nonnegative", "--kind", "snow: nonnegative"]
+    done = CliRunner().invoke(app, [*command, *kinds])
+    assert done.exit_code == 0, done.output
+    assert "kind has 'snow: nonnegative', but the quantity is 'flow' or 'rainfall' or 'level': it is not used." in done.output
+    assert done.output.count("is not used") == 1
+    assert done.output.count("kind: directions, cleaned as unit vectors") == 1
+    read = io.read_readings(tmp_path / "c" / "clean.csv", recipe=io.Recipe(value="flow"))
+    assert read.values[read.names.index("A"), 0] == pytest.approx(5)
+    bare = CliRunner().invoke(app, [*command, "--kind", "direction"])
+    assert bare.exit_code == 2
+    assert "there are 3 quantities: name it, such as 'flow: direction'" in bare.output
+    one = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "one"), "--value", "flow", "--kind", "direction"])
+    assert one.exit_code == 0, one.output
+    assert "kind: directions" in one.output
+
+
+def test_a_quantity_without_a_reading_is_left_out_with_a_note(tmp_path):
+    rows = [f"2024-01-{1 + t // 24:02} {t % 24:02}:00,{s},{t % 7}.5,,{t}" for t in range(48) for s in "ABC"]
+    (tmp_path / "r.csv").write_text("\n".join(["time,station,temperature,humidity,level", *rows]))
+    out = tmp_path / "c"
+    command = ("clean", tmp_path / "r.csv", "--effort", "fast", "--out", out)
+    for chosen in ((), ("--value", "humidity", "--value", "level")):
+        done = run(*command, *chosen)
+        assert done.exit_code == 0, done.output
+        assert "note: humidity has no reading and is left out." in done.output
+        assert "error:" not in done.output
+    assert f"1 of 2 quantities: {out / 'clean.csv'}" in done.output
+    (tmp_path / "r.csv").write_text("time,station,temperature,humidity\n2024-01-01,A,,\n2024-01-02,A,,\n2024-01-03,A,,\n")
+    none = run(*command, "--value", "temperature", "--value", "humidity")
+    assert none.exit_code == 2
+    assert "readings contains no reading of any quantity" in none.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -9,6 +11,12 @@ from typer.testing import CliRunner
 import nareg
 from nareg.cli import app
 from nareg.io import Recipe
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    """Where ``nareg inspect`` writes its recipe."""
+    monkeypatch.chdir(tmp_path)
 
 
 def run(*arguments: object):
@@ -76,6 +84,45 @@ def test_a_recipe_loses_no_quantity_that_is_named(files, tmp_path):
     assert refused.exit_code == 2
     assert "a recipe has one: omit it here" in refused.output
     assert not (tmp_path / "r.toml").exists()
+
+
+def test_a_recipe_is_written_to_the_current_folder_and_over_no_other(files, tmp_path):
+    tables = (files / "meta.csv", files / "data.csv", "--missing", "n.b.", "--value", "Temperatuur")
+    assert "recipe, for nareg clean --recipe: recipe.toml" in run("inspect", *tables).output
+    first = Recipe(station="Meetpunt", time=("Datum", "Tijd"), value="Temperatuur", missing="n.b.")
+    assert Recipe.load("recipe.toml") == first
+    with open("recipe.toml", "a") as handle:
+        handle.write("# mine\n")
+    again = run("inspect", *tables)
+    assert "recipe, for nareg clean --recipe: recipe.toml" in again.output
+    other = run("inspect", *tables[:-1], "Vochtigheid")
+    assert other.exit_code == 0
+    assert "recipe.toml says something else and is not overwritten: name another file by --out." in other.output
+    assert Recipe.load("recipe.toml") == first
+    assert "# mine" in Path("recipe.toml").read_text()
+
+
+def test_a_recipe_in_a_folder_of_readings_is_no_table(tmp_path):
+    Path("readings.csv").write_text("time,A,B\n2024-01-01,1,2\n2024-01-02,2,3\n2024-01-03,2,4\n")
+    assert run("inspect", ".").exit_code == 0
+    again = run("inspect", ".")
+    assert again.exit_code == 0
+    assert "note: recipe.toml is a recipe or settings, not a table, and is left out." in again.output
+
+
+def test_the_table_of_quantities_says_kinds_and_what_shows_them(tmp_path):
+    rows = [f"2024-01-01 {t:02}:00,A,{t},{50 + t},{(350 + 7 * t) % 360},{t % 5},{t - 9}" for t in range(24)]
+    header = "time,station,temperature,humidity (%),wind direction,x1 (mm),y1"
+    Path("readings.csv").write_text("\n".join([header, *rows]))
+    seen = run("inspect", "readings.csv").output
+    for kind in (
+        "number (by name)",
+        "0 to 100 (by name)",
+        "direction (by name)",
+        "nonnegative (by unit)",
+        "number (by values)",
+    ):
+        assert kind in seen
 
 
 def test_a_recipe_is_not_written_over_a_table(files):

@@ -32,7 +32,7 @@ BARE = re.compile(r"nareg( [a-z]+)?( prove| renew| fetch)?")
 ON_STATIONS = (
     """python -c "import numpy as np, nareg; nareg.datasets.simulated(rng=np.random.default_rng(3)).to_csv('.')\"""",
     "nareg clean stations.csv readings.csv --unit °C --out clean/",
-    "nareg inspect stations.csv readings.csv --out recipe.toml",
+    "nareg inspect stations.csv readings.csv",
     "nareg design stations.csv readings.csv --noise 0.25 --out design.npz",
     "nareg interpolate stations.csv readings.csv --weights design.npz --out clean.csv",
     "nareg explore stations.csv readings.csv --unit °C --out explore.html",

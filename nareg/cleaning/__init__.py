@@ -8,8 +8,10 @@ from nareg.cleaning._apply import Applied, apply
 from nareg.cleaning._clean import clean
 from nareg.cleaning._clean import run as run
 from nareg.cleaning._cleaned import Cleaned
+from nareg.cleaning._kinds import Kind as Kind
 from nareg.cleaning._kinds import Wind
 from nareg.cleaning._kinds import directions as directions
+from nareg.cleaning._kinds import unused_kinds as unused_kinds
 from nareg.cleaning._learn import CleanSettings as CleanSettings
 from nareg.cleaning._learn import portion as portion
 from nareg.cleaning._methods import MODEL as MODEL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from nareg import io
 from nareg.cleaning._kinds import UNKNOWN, components, looked_for, to_degrees, turn_std
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
-from nareg.cleaning._report import TABLES, decimals
+from nareg.cleaning._report import TABLES, TIDY, decimals, laid_out
 from nareg.cleaning._results import in_scheme, written_in
 from nareg.cleaning._series import read_series
 from nareg.cleaning._steps import screen, sensor_errors
@@ -76,29 +77,45 @@ class Applied:
         InputError
             If a file there has other columns, or flags of another scheme.
         """
-        header = ["time", *self.readings.names]
         paths = [folder / f"{name}.csv" for name in TABLES]
-        before = [_rows(path, header, set(self.readings.times)) for path in paths]
-        if not written_in({cell for row in before[-1] for cell in row[1:]}, self.rules.flags):
+        readings = _shaped(self.readings, paths[0])
+        header, _ = laid_out(readings, self.x.to_numpy())
+        keys = len(TIDY) if readings.tidy else 1
+        before = [_rows(path, header, keys, set(readings.times)) for path in paths]
+        if not written_in({cell for row in before[-1] for cell in row[keys:]}, self.rules.flags):
             raise InputError(
                 f"{paths[-1]} has other flags than {self.rules.flags!r}: pass those of its first run, as --flags or in the "
                 "recipe, or name another folder with --out."
             )
         for path, rows, new in zip(paths, before, self.written, strict=True):
-            added = [[time, *row] for time, row in zip(self.readings.times, new.tolist(), strict=True)]
-            io.write_rows(path, header, [*rows, *added])
+            io.write_rows(path, header, [*rows, *laid_out(readings, new)[1]])
         return paths
 
 
-def _rows(path: Path, header: list[str], times: set[str]) -> list[list[object]]:
-    """The rows of a table that was written before, without those of ``times``."""
+def _shaped(readings: Readings, path: Path) -> Readings:
+    """Readings in the shape of a table that was written before; in their own where there is none."""
+    if not path.exists():
+        return readings
+    header = next(_lines(path), [])
+    tidy = header[:-1] == list(TIDY) and header[1:] != list(readings.names)
+    return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The rows of a table that was written before, as they were before a spreadsheet's formulas were made texts."""
+    with path.open(newline="", encoding="utf-8") as handle:
+        for row in csv.reader(handle):
+            yield list(map(io.unshield, row))
+
+
+def _rows(path: Path, header: list[str], keys: int, times: set[str]) -> list[list[object]]:
+    """The rows of a table that was written before, without those of ``times``; ``keys`` cells of each are no values."""
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as handle:
-        lines = csv.reader(handle)
-        if list(map(io.unshield, next(lines, []))) != header:
-            raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-        return [[row[0], *map(cell, row[1:])] for row in lines if row[0] not in times]
+    lines = _lines(path)
+    if next(lines, None) != header:
+        raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
+    return [[*row[:keys], *map(cell, row[keys:])] for row in lines if row[0] not in times]
 
 
 def cell(text: str) -> int | float | str:

@@ -13,7 +13,7 @@ import numpy as np
 from nareg._core.interrupts import interrupts_remembered
 from nareg.cleaning import _compare, _directions
 from nareg.cleaning._cleaned import Cleaned
-from nareg.cleaning._kinds import Kind, directions
+from nareg.cleaning._kinds import Kind, bounds_of, directions, kind_entries, kind_in, unused_kinds
 from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, corrections, learn
 from nareg.cleaning._limits import own_estimates
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, SpaceTimeMethod
@@ -70,8 +70,9 @@ def clean(
         Lower and upper bound of the quantity, in the unit of the readings, such as (0, 100) of humidity. Estimates and bands
         stay inside.
         Default: the smallest and the largest reading, where many readings of several stations are exactly that.
-    kind : {"auto", "number", "direction"} or Wind
-        What the quantity is. Directions, in degrees, are cleaned as unit vectors, and errors and bands go around the circle.
+    kind : {"auto", "number", "nonnegative", "bounded", "direction"}, Wind, or mapping from names of quantities to these
+        What the quantity is. Bounded is from 0 to 100.
+        Directions, in degrees, are cleaned as unit vectors, and errors and bands go around the circle.
         "auto" recognizes them by their name, their unit, or how they cross north, with a note. With
         :class:`nareg.cleaning.Wind` the vectors are as long as the speed.
     covariates : name, table, or sequence of names and tables
@@ -134,7 +135,9 @@ def clean(
     each = list(covariates) if isinstance(covariates, (list, tuple)) else [covariates]
     named = tuple(one for one in each if isinstance(one, str))
     series = [one for one in each if not isinstance(one, str)]
-    network = assemble(readings, stations, strict=strict, recipe=Recipe(covariates=named), series=series)
+    network = assemble(
+        readings, stations, strict=strict, recipe=Recipe(covariates=named, kind=kind_entries(kind)), series=series
+    )
     unit = network.readings.unit if unit is None else unit
     settings = CleanSettings(noise, transform, dynamics, hidden, unit, bounds, kind, rng, quality, effort)
     return run(network, settings, progress)
@@ -149,7 +152,11 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
             if progress is not None:
                 progress(step)
 
+        others = unused_kinds(kind_entries(settings.kind), network.quantity)
+        kind = kind_in(settings.kind, network.quantity)
+        settings = replace(settings, kind=kind, bounds=bounds_of(kind, settings.bounds))
         job = Job.of(network, settings, report)
+        job.notes.extend(others)
         job.note(LEFT_OUT if settings.effort == "fast" else None)
         parts = 2 if directions(network, settings.kind, settings.unit) else 1
         logging.getLogger("nareg").info(plan(job.y.shape[0], job.y.shape[1], settings.effort, parts))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from nareg import io
 from nareg._core import checks
 from nareg.cleaning._network import ReadingsLike, StationNetwork, read_known
 from nareg.cleaning._words import of_temperature
 from nareg.errors import InputError
-from nareg.io import is_direction
 from nareg.quality import KINDS as FAULTS
 from nareg.quality import USUAL, Rules
 
@@ -62,10 +63,46 @@ class Wind:
 
 
 #: What readings are; "auto" recognizes it.
-Kind: TypeAlias = Literal["auto", "number", "direction"] | Wind
-KINDS = ("auto", "number", "direction")
+OneKind: TypeAlias = Literal["auto", "number", "nonnegative", "bounded", "direction"] | Wind
+#: And by the name of a quantity.
+Kind: TypeAlias = OneKind | Mapping[str, OneKind]
+KINDS = ("auto", *io.KINDS)
+#: Bounds of kinds, where no other are given.
+BOUNDS: dict[str, tuple[float | None, float | None]] = {"nonnegative": (0.0, None), "bounded": (0.0, 100.0)}
 #: Standard deviation of a direction that may be any.
 UNKNOWN = 360 / np.sqrt(12)
+
+
+def kind_entries(kind: Kind) -> tuple[str, ...]:
+    """What is said of kinds, as the entry of a recipe."""
+    each = kind if isinstance(kind, Mapping) else {"": kind}
+    if not isinstance(kind, Mapping) and not isinstance(kind, Wind):
+        checks.choice("kind", kind, KINDS)
+    words = {name: "direction" if isinstance(one, Wind) else one for name, one in each.items()}
+    return tuple(f"{name}: {word}" if name else str(word) for name, word in words.items())
+
+
+def kind_in(kind: Kind, quantity: Sequence[str]) -> OneKind:
+    """The kind of a quantity with some names."""
+    if not isinstance(kind, Mapping):
+        return kind
+    own = [one for name, one in kind.items() if not io.Recipe(kind=kind_entries({name: one})).other_kinds(quantity)]
+    return own[-1] if own else "auto"
+
+
+def unused_kinds(entries: Sequence[str], quantities: Sequence[str]) -> list[str]:
+    """Notes about entries of kinds that are of none of the quantities."""
+    others = io.Recipe(kind=tuple(entries)).other_kinds(quantities)
+    names = " or ".join(dict.fromkeys(repr(name) for name in quantities if name)) or "without a name"
+    return [f"kind has {text!r}, but the quantity is {names}: it is not used." for text in others]
+
+
+def bounds_of(kind: Kind, given: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    """Bounds that are given; else those of the kind."""
+    usual = BOUNDS.get(kind) if isinstance(kind, str) else None
+    if usual is None or not isinstance(given, (tuple, list)) or len(given) != 2:
+        return given  # refused where they are used
+    return (usual[0] if given[0] is None else given[0], usual[1] if given[1] is None else given[1])
 
 
 def directions(network: StationNetwork, kind: Kind, unit: str | None) -> bool:
@@ -80,7 +117,7 @@ def directions(network: StationNetwork, kind: Kind, unit: str | None) -> bool:
             )
         return True
     stated = network.readings.unit if unit is None else unit
-    return named == "auto" and is_direction(values, stated, network.quantity)
+    return named == "auto" and io.is_direction(values, stated, network.quantity)
 
 
 def components(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

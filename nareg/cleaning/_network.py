@@ -154,7 +154,7 @@ def _covariates(
 
 def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:
     if not network.readings.observed.any():
-        raise InputError("readings contains no reading: check the table and its marks for missing readings.")
+        raise io.NeverRead("readings contains no reading: check the table and its marks for missing readings.")
     table, file = network.readings, _file(source)
     counts = table.counts
     said = () if counts is None or counts.all_used else (counts.sentence(),)
@@ -249,8 +249,9 @@ def _gridded(
     readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe | None, step: str | None
 ) -> Readings:
     """The readings on a common step; a file's name may say that they are directions."""
-    file = _file(readings)
-    return io.on_grid(_readings(readings, names, strict, recipe), step, () if file is None else (file,))
+    file, table = _file(readings), _readings(readings, names, strict, recipe)
+    kind = None if recipe is None else recipe.kind_of([table.quantity, file])
+    return io.on_grid(table, step, () if file is None else (file,), kind)
 
 
 def _file(readings: ReadingsLike) -> str | None:

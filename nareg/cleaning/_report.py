@@ -20,7 +20,7 @@ from nareg import __version__
 from nareg.cleaning._results import CleanedTables
 from nareg.cleaning._station_table import silence, station_table
 from nareg.cleaning._words import number, plural
-from nareg.io import write_bytes, write_rows
+from nareg.io import Readings, write_bytes, write_rows
 from nareg.quality import Flag, events
 from nareg.results import atomic_write
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
@@ -38,6 +38,8 @@ MAX_STATIONS = 200
 #: Digits that a standard deviation has in CSV files; the estimate has as many decimals.
 DIGITS = 4
 TABLES = ("clean", "std", "flags")
+#: Columns of a tidy table before its values.
+TIDY = ("time", "station")
 REPORT = "report.html"
 MODEL = "model.npz"
 CORRECTIONS, OWN_TIMES = "corrections.csv", "own_times.csv"
@@ -166,7 +168,7 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
         return {"clean.nc": partial(write_dataset, make=cleaned.to_xarray)}
     if form == "parquet":
         frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.written_flags), strict=False)
-        return {name: partial(write_frame, frame=frame) for name, frame in frames}
+        return {name: partial(write_frame, frame=_tidy(cleaned.network.readings, frame)) for name, frame in frames}
     places = decimals(cleaned.std.to_numpy())
     return {
         "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
@@ -211,9 +213,22 @@ def decimals(std: np.ndarray) -> int:
 
 def table(path: Path, cleaned: CleanedTables, values: np.ndarray) -> None:
     """One table of numbers (T, N), NaN as an empty cell."""
-    readings = cleaned.network.readings
-    rows: Any = (
-        [time, *("" if value != value else value for value in row)]
-        for time, row in zip(readings.times, values.tolist(), strict=True)
-    )
-    write_rows(path, ["time", *readings.names], rows)
+    write_rows(path, *laid_out(cleaned.network.readings, values))
+
+
+def laid_out(readings: Readings, values: np.ndarray) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows of a table of values (T, N), in the shape that the readings had: NaN is an empty cell."""
+    cells = [["" if value != value else value for value in row] for row in values.tolist()]
+    timed = list(zip(readings.times, cells, strict=True))
+    if not readings.tidy:
+        return ["time", *readings.names], [[time, *row] for time, row in timed]
+    rows = [[time, name, cell] for time, row in timed for name, cell in zip(readings.names, row, strict=True)]
+    return [*TIDY, readings.quantity or "value"], rows
+
+
+def _tidy(readings: Readings, frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame of results in the shape that the readings had."""
+    if not readings.tidy:
+        return frame
+    series = frame.rename_axis(index=TIDY[0], columns=TIDY[1]).stack(future_stack=True)
+    return series.rename(readings.quantity or "value").reset_index()

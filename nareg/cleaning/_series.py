@@ -156,7 +156,9 @@ def _too_short(what: str, ends: list[str], readings: Readings, there: np.ndarray
 
 def _tables(source: Any, recipe: Recipe | None, stations: Sequence[str]) -> list[Readings]:
     """A table, or one per quantity where stations of the readings have several."""
-    own = Recipe() if recipe is None else Recipe(missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
+    own = (
+        Recipe() if recipe is None else Recipe(recipe.station, missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
+    )
 
     def of(zone: str | None) -> list[Readings]:
         wanted = replace(own, zone=zone)
@@ -172,7 +174,7 @@ def _tables(source: Any, recipe: Recipe | None, stations: Sequence[str]) -> list
                     f"{_named(source)} has {', '.join(several.names)} at {len(places)} places, such as {places[0]!r}, none of "
                     f"them a station of the readings: name them like the stations, such as {stations[0]!r}."
                 ) from None
-            return [io.read_shared(source, several.names, wanted)]
+            return [io.read_shared(source, several.names, replace(wanted, station=()))]
 
     tables = of(None)  # times may have offsets of their own, such as a reanalysis in UTC beside local readings
     return tables if own.zone is None or tables[0].zone is not None else of(own.zone)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 import typer
@@ -17,10 +17,10 @@ from nareg.cli import inputs
 from nareg.cli.apply_model import remember
 from nareg.cli.inputs import MAX_SUSPECTS, Columns, Strict, console, errors, grouped, print_line, print_suspects, stage_bar
 from nareg.cli.judging import Judging, own_dismissals
-from nareg.errors import NaregError
+from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:
-    from nareg.cleaning import Cleaned, CleanSettings, StationNetwork
+    from nareg.cleaning import Cleaned, CleanSettings, Kind, StationNetwork
     from nareg.io import Recipe
 
 #: What has the readings, and the table of stations or None.
@@ -37,10 +37,6 @@ class CleanOptions:
         typer.Option(help="Lower bound of the quantity, which estimates keep. Default: from the readings."),
     ] = None
     upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity.")] = None
-    kind: Annotated[
-        Literal["auto", "number", "direction"],
-        typer.Option(help="What the quantity is; directions, in degrees, are cleaned around the circle."),
-    ] = "auto"
     speed: Annotated[
         str | None, typer.Option(help="Column of the wind's speed: directions are cleaned as vectors of that length.")
     ] = None
@@ -94,7 +90,7 @@ class CleanOptions:
             hidden=self.hidden,
             unit=network.readings.unit if self.unit is None else self.unit,
             bounds=(self.lower, self.upper),
-            kind=self.kind,
+            kind=cast("Kind", recipe.kind_of([recipe.value, *network.quantity]) or "auto"),
             rng=np.random.default_rng(self.seed),
             quality=replace(rules, correct=rules.correct if self.correct is None else self.correct),
             effort=self.effort,
@@ -174,26 +170,51 @@ def clean(
 def _clean_each(
     recipes: list[Recipe], out: Path, form: str, clean_one: Callable[[Recipe, Path], Cleaned], given: tuple[Path, ...]
 ) -> int:
-    """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned."""
-    from nareg import cleaning
+    """Clean several quantities, each into a folder of its own, and all into one table; how many could not be cleaned.
 
+    Those without any reading are left out, unless all are.
+    """
+    from nareg import cleaning
+    from nareg.io import NeverRead
+
+    recipes = _own_kinds(recipes)
     folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
     inputs.distinct_folders(folders)
     for name in cleaning.several_files(form):
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     done: dict[str, Cleaned] = {}
+    empty = 0
     for recipe, folder in zip(recipes, folders, strict=True):
         console.print(f"[bold]{escape(str(recipe.value))}[/]", soft_wrap=True, highlight=False)
         try:
             done[str(recipe.value)] = clean_one(recipe, folder)
+        except NeverRead:
+            empty += 1
+            inputs.print_notes([f"{recipe.value} has no reading and is left out."])
         except NaregError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
     if done:
         places = {str(recipe.value): folder.name for recipe, folder in zip(recipes, folders, strict=True)}
         for name, write in cleaning.several_parts(done, places, form).items():
             write(out / name)
-        print_line(f"all {len(done)} quantities: {', '.join(str(out / name) for name in cleaning.several_files(form))}")
-    return len(recipes) - len(done)
+        share = "all" if len(done) == len(recipes) else f"{len(done)} of"
+        print_line(f"{share} {len(recipes)} quantities: {', '.join(str(out / name) for name in cleaning.several_files(form))}")
+    if empty == len(recipes):
+        raise InputError("readings contains no reading of any quantity: check the table and its marks for missing readings.")
+    return len(recipes) - len(done) - (empty if done else 0)
+
+
+def _own_kinds(recipes: list[Recipe]) -> list[Recipe]:
+    """Recipes of several quantities, each with what is said of its own kind."""
+    from nareg.cleaning import unused_kinds
+
+    names, entries = [str(recipe.value) for recipe in recipes], recipes[0].kind
+    inputs.print_notes(unused_kinds(entries, names))
+    one = replace(recipes[0], kind=entries).kind_of([])
+    if one is not None:
+        raise InputError(f"kind is {one!r}, and there are {len(names)} quantities: name it, such as '{names[0]}: {one}'.")
+    kinds = [recipe.kind_of([recipe.value]) for recipe in recipes]
+    return [replace(recipe, kind=() if kind is None else (kind,)) for recipe, kind in zip(recipes, kinds, strict=True)]
 
 
 def _clean_one(
@@ -209,9 +230,12 @@ def _clean_one(
     try:
         network = read()
         inputs.print_notes(network.notes)
+        inputs.print_notes(cleaning.unused_kinds(recipe.kind, [recipe.value or "", *network.quantity]))
         settings = options.settings(network, recipe)
         if options.speed is not None and cleaning.directions(network, settings.kind, settings.unit):
-            speeds = cleaning.read_known(tables[0], network.readings.names, strict, replace(recipe, value=options.speed))
+            speeds = cleaning.read_known(
+                tables[0], network.readings.names, strict, replace(recipe, value=options.speed, kind=())
+            )
             settings = replace(settings, kind=cleaning.Wind(speeds))
         inputs.folder(out)
         with stage_bar() as progress:

@@ -143,8 +143,12 @@ def in_folders(paths: list[Path]) -> list[Path]:
         inside = (
             sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")) if path.is_dir() else [path]
         )
+        recipes = [one for one in inside if path.is_dir() and one.suffix.lower() == ".toml"]
+        print_notes(f"{one} is a recipe or settings, not a table, and is left out." for one in recipes)
+        inside = [one for one in inside if one not in recipes]
         if not inside:
-            raise InputError(f"{path} is an empty folder: name the files of readings.")
+            what = "has recipes alone" if recipes else "is an empty folder"
+            raise InputError(f"{path} {what}: name the files of readings.")
         files += inside
     return files
 
@@ -323,6 +327,13 @@ class Columns:
             help="Table of what all stations share over time, or of a series at each, as of a reanalysis; again for more.",
         ),
     ] = None
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the quantity is: number, nonnegative, bounded (0 to 100) or direction; or 'wind direction: direction' "
+            "of one of several, again for more. Default: directions are recognized."
+        ),
+    ] = None
     missing: Annotated[
         list[str] | None, typer.Option(help="A cell that means that there is no reading, such as -99 or M; again for more.")
     ] = None
@@ -370,7 +381,7 @@ class Columns:
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "covariates": tuple(self.covariate or ()), "series": tuple(map(str, self.series or ())),
-            "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
+            "kind": tuple(self.kind or ()), "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
             "start": self.start, "decimal": self.decimal, "flag": self.flag_column, "bad": tuple(self.bad or ()),
             "use_flags": self.use_flags, "query": self.query, "crs": self.crs,
         }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,6 +11,15 @@ from rich.table import Table
 
 from nareg.cli import inputs
 from nareg.cli.inputs import Columns, Strict, console, grouped, print_line, print_notes
+from nareg.errors import InputError
+
+if TYPE_CHECKING:
+    from nareg.io import Recipe
+
+#: The recipe, where no other file is named.
+DEFAULT = Path("recipe.toml")
+#: How a table shows kinds of quantities.
+KINDS = {"number": "number", "nonnegative": "nonnegative", "bounded": "0 to 100", "direction": "direction"}
 
 
 @grouped
@@ -24,7 +33,10 @@ def inspect(
             help="CSV of readings, wide or long, of one quantity or several. Several files, or a folder, are joined."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the recipe, such as recipe.toml, for nareg clean --recipe.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Recipe to write, for nareg clean --recipe. Default: recipe.toml, unless there is another."),
+    ] = None,
     *,
     columns: Columns,
     strict: Strict = False,
@@ -41,12 +53,13 @@ def inspect(
     for line in seen.lines():
         print_line(line)
     shown = Table("quantity")
-    for heading in ("unit", "stations", "readings", "missing", "lowest", "median", "highest", "in steps of"):
-        shown.add_column(heading, justify="left" if heading == "unit" else "right")
+    for heading in ("unit", "kind", "stations", "readings", "missing", "lowest", "median", "highest", "in steps of"):
+        shown.add_column(heading, justify="left" if heading in ("unit", "kind") else "right")
     for name, row in seen.quantities.iterrows():
         range_ = (f"{row[key]:.6g}" for key in ("low", "median", "high", "resolution"))
         cells = (f"{row['stations']:,}", f"{row['readings']:,}", f"{100 * row['missing']:.1f} %", *range_)
-        shown.add_row(escape(str(name)), escape(str(row["unit"])), *cells)
+        kind = f"{KINDS[row['kind']]} (by {row['shown_by']})"
+        shown.add_row(escape(str(name)), escape(str(row["unit"])), kind, *cells)
     console.print(shown)
     for name, counts in seen.counts.items():
         if len(seen.counts) == 1 or not counts.all_used:
@@ -56,3 +69,26 @@ def inspect(
     if out is not None:
         seen.recipe.save(out)
         print_line(f"written: {out}")
+    else:
+        _write_by_default(seen.recipe)
+
+
+def _write_by_default(recipe: Recipe) -> None:
+    """Write recipe.toml to the current folder, unless one is there that says something else."""
+    from nareg.io import Recipe
+
+    if DEFAULT.exists():
+        try:
+            same = Recipe.load(DEFAULT) == recipe
+        except InputError:
+            same = False
+        if not same:
+            print_notes([f"{DEFAULT} says something else and is not overwritten: name another file by --out."])
+            return
+    else:
+        try:
+            recipe.save(DEFAULT)
+        except InputError as error:  # a folder of others' files: what was said above is worth it
+            print_notes([f"The recipe is not written ({str(error).rstrip('.')}): name a file by --out."])
+            return
+    print_line(f"recipe, for nareg clean --recipe: {DEFAULT}")

@@ -28,6 +28,7 @@ from nareg.io._convert import convert
 from nareg.io._counts import KNOWN_TIME as KNOWN_TIME
 from nareg.io._counts import UNKNOWN as UNKNOWN
 from nareg.io._counts import CellCounts
+from nareg.io._directions import KINDS as KINDS
 from nareg.io._directions import is_direction as is_direction
 from nareg.io._frames import is_xarray as is_xarray
 from nareg.io._graphs import read_adjacency
@@ -35,6 +36,7 @@ from nareg.io._grid import on_grid
 from nareg.io._inspect import Inspection, inspect
 from nareg.io._labeled import as_series as as_series
 from nareg.io._labeled import takes_tables as takes_tables
+from nareg.io._notes import NeverRead as NeverRead
 from nareg.io._notes import SeveralQuantities as SeveralQuantities
 from nareg.io._notes import count as count
 from nareg.io._notes import listed as listed

@@ -1,11 +1,13 @@
-"""Directions in degrees: how they are recognized, and averaged around the circle."""
+"""Kinds of quantities: how they are recognized; and directions in degrees, averaged around the circle."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+
+from nareg.io._vocabulary import BRACKETS, kinds_in, unit_in
 
 #: Names of directions.
 NAMES = frozenset(
@@ -13,6 +15,13 @@ NAMES = frozenset(
      "wdir", "wd", "dir", "mwd", "azimuth", "heading", "bearing")
 )  # fmt: skip
 UNITS = frozenset(("°", "deg", "degree", "degrees", "degt", "degtrue", "degreestrue", "degreetrue", "°true", "degrees_true"))
+#: What a quantity is: any number, one from 0 on, one from 0 to 100, or a direction.
+KINDS = ("number", "nonnegative", "bounded", "direction")
+#: Words and units of quantities that are never below 0.
+NONNEGATIVE = frozenset(("rain", "wind", "gases", "fine particles", "particles"))
+NONNEGATIVE_UNITS = frozenset(
+    ("mm", "mm/h", "m/s", "ms-1", "km/h", "mph", "kt", "kts", "knots", "µg/m³", "μg/m³", "ug/m3", "ppb", "ppm", "lux")
+)
 #: Readings alone tell directions by so many steps across the seam, this share of all, and of the steps beyond half a turn.
 CROSSINGS, SHARE, MOST = 5, 0.002, 0.8
 #: Such a step is short around the circle: its median, in degrees, as near to north as the readings on both sides reach.
@@ -37,18 +46,58 @@ def is_direction(values: np.ndarray, unit: str | None, names: Iterable[str]) -> 
     names : iterable of str
         Names of the quantity: of its column, its variable, its file.
     """
+    return _shown_by(values, unit, names) is not None
+
+
+def _shown_by(values: np.ndarray, unit: str | None, names: Iterable[str]) -> str | None:
+    """What shows that readings are directions, ``"unit"``, ``"name"`` or ``"values"``; None where they are none."""
     known = np.isfinite(values)
     if not known.any():
-        return False
+        return None
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if low < -180 or high > 360 or (low < 0 and high > 180):
-        return False
+        return None
     in_degrees = unit is not None and re.sub(r"[\s.]+", "", unit).casefold() in UNITS
     if unit is not None and not in_degrees:
-        return False
+        return None
     from_seam = values if low >= 0 else values + 180  # -180 to 180 wraps there
-    named = in_degrees or any(map(_named, names))
-    return _both_sides(from_seam) if named else _wraps(from_seam)
+    if in_degrees or any(map(_named, names)):
+        return ("unit" if in_degrees else "name") if _both_sides(from_seam) else None
+    return "values" if _wraps(from_seam) else None
+
+
+def kind_of(values: np.ndarray, unit: str | None, names: Sequence[str]) -> tuple[str, str]:
+    """What readings (N, T) are, one of :data:`KINDS`, and what shows it: ``"unit"``, ``"name"`` or ``"values"``.
+
+    Parameters
+    ----------
+    values : (N, T) array
+        NaN where missing.
+    unit : str or None
+        What the table states, or a name in brackets.
+    names : sequence of str
+        As in :func:`is_direction`; the first is the quantity's own.
+
+    Examples
+    --------
+    >>> kind_of(np.array([[10.0, 350.0]]), None, ["wind direction"]), kind_of(np.array([[40.0, 90.0]]), "%", ["RH"])
+    (('direction', 'name'), ('bounded', 'name'))
+    """
+    around = _shown_by(values, unit, names)
+    if around is not None:
+        return "direction", around
+    own = kinds_in(BRACKETS.sub("", names[0]))
+    spelled = re.sub(r"[\s^.]+", "", unit or unit_in(names[0])).casefold()
+    low, high = (float(end(values, initial=0.0, where=np.isfinite(values))) for end in (np.min, np.max))
+    shares = 1 < high <= 100  # a share of 1 is in another unit
+    for shown, bounded, nonnegative in (
+        ("name", "humidity" in own, bool(own & NONNEGATIVE) and "direction" not in own),
+        ("unit", spelled == "%" and not own, spelled in NONNEGATIVE_UNITS and not own),
+    ):
+        if bounded or nonnegative:
+            possible = low >= 0 and (nonnegative or shares)
+            return ("bounded" if bounded else "nonnegative", shown) if possible else ("number", "values")
+    return "number", "name" if own else "unit" if spelled else "values"
 
 
 def _named(name: str) -> bool:
@@ -85,11 +134,17 @@ def _wraps(values: np.ndarray) -> bool:
 
 
 def merged(
-    values: np.ndarray, cells: np.ndarray, shape: tuple[int, int], unit: str | None, names: Iterable[str | None]
+    values: np.ndarray,
+    cells: np.ndarray,
+    shape: tuple[int, int],
+    unit: str | None,
+    names: Iterable[str | None],
+    kind: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The mean of the values in each cell of a table (N, T), NaN where there is none, and their number.
 
-    That of directions, as :func:`is_direction` recognizes them, is around the circle. Directions that cancel each other, such
+    That of directions, which a ``kind`` says or :func:`is_direction` recognizes, is around the circle.
+    Directions that cancel each other, such
     as north and south, have none.
     """
     size = shape[0] * shape[1]
@@ -103,7 +158,8 @@ def merged(
     if several.any():
         first, last = np.full((2, size), np.nan)
         last[cells], first[cells[::-1]] = values, values[::-1]
-        if is_direction(np.concatenate([first, last]).reshape(-1, shape[1]), unit, [name for name in names if name]):
+        ends = np.concatenate([first, last]).reshape(-1, shape[1])
+        if kind == "direction" or (kind is None and is_direction(ends, unit, [name for name in names if name])):
             angle = np.deg2rad(values)
             east, north = mean(np.sin(angle)), mean(np.cos(angle))
             degrees = np.where(np.hypot(east, north) > CANCEL, np.rad2deg(np.arctan2(east, north)), np.nan)

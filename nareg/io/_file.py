@@ -19,7 +19,7 @@ from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells, looks_numeric
 from nareg.io._text import is_prose, read_text, rows, unshield
 from nareg.io._times import parse
-from nareg.io._vocabulary import CALENDAR, MISSING, SENSOR, STATION, TIME, plain
+from nareg.io._vocabulary import CALENDAR, MISSING, SENSOR, STATED, STATION, TIME, kinds_in, plain, unit_in
 
 #: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.
 CAMPBELL = {"TOA5": (1, 2), "TOACI1": (1, 0)}
@@ -33,6 +33,11 @@ UNIT_LINE = re.compile(r'\W*(?:units?|einheit)\W*[:=;,\t|]\W*?([^;,\t|"\s][^;,\t
 SPLIT = re.compile(r"[,;\t|]")
 #: Headings of HOBOware: name, unit, serial numbers of logger and sensor.
 SERIAL = re.compile(r"^([^,]+?)(?:, ([^,]+?))? \(LGR S/N: [^)]*\)$")
+LABEL = re.compile(r"\(LGR S/N: [^)]*LBL: ([^),]+)\)$")
+#: Further names and values in a comment; a longitude that is west; an altitude in meters.
+APART = re.compile(r"[,;|\t]\s*(?=[^,;|\t:=]+[:=])")
+HEMISPHERE = re.compile(r"[(\[](?:.*\b)?([WS])(?:est|outh)?[)\]]\s*$")
+HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|met(?:er|re)s?|m ?a\.?s\.?l\.?)?", re.IGNORECASE)
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
 LINES, CELLS = 6, 4
 
@@ -92,6 +97,8 @@ class FileTable:
     ) -> None:
         self.source, self.notes, self.missing = str(path), notes, MISSING | missing
         self.units: dict[str, str] = {}
+        #: The station of the table and its place, where comments or headings state them.
+        self.stated: dict[str, str] = {}
         self.failed: dict[str, int] = {}
         self._decimal = decimal
         text = read_text(path, notes) if text is None else text
@@ -119,7 +126,7 @@ class FileTable:
         self._start = start
         self._separator = self._choose_separator(declared)
         header, *self._sample = self._first(self._separator, checked=True)
-        self.header = [SERIAL.sub(_named, unshield(name)) for name in header]
+        self.header = self._without_serial_numbers([unshield(name) for name in header])
         if not self._sample:
             raise NoReadings(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
@@ -135,11 +142,26 @@ class FileTable:
             if marked and (buoy or plain(re.split(r"[,;\t|]", text[1:])[0].strip(' "')) in HEADERS):
                 self._lines[i], marked = text[1:].lstrip(), False
             if text and not marked:
+                self.stated = stated_in(self._lines[:i])
                 if comments:
                     self.notes.fact(f"{count(comments, 'line')} of comments before the header {verb(comments)} left out")
                 return i
             comments += marked
         return None
+
+    def _without_serial_numbers(self, headings: list[str]) -> list[str]:
+        """Names of columns. Labels of HOBOware's sensors name the station, or columns that nothing else tells apart."""
+        names = [SERIAL.sub(_named, heading) for heading in headings]
+        labels = [label[1].strip() if (label := LABEL.search(heading)) else "" for heading in headings]
+        every = {label for label in labels if label}
+        if len(every) == 1 and not kinds_in(*every):  # a label such as "Air Temp" is of what is read
+            self.stated.setdefault("station", *every)
+        twice = {name for name in names if names.count(name) > 1}
+        if len(every) > 1 and twice == {name for name, label in zip(names, labels, strict=True) if label} and len(twice) == 1:
+            self.units.setdefault("", unit_in(*twice))
+            self.notes.fact(f"the columns {next(iter(twice))!r} are named by the labels of their sensors")
+            return [label or name for name, label in zip(names, labels, strict=True)]
+        return names
 
     @property
     def comma(self) -> bool:
@@ -318,6 +340,30 @@ class FileTable:
 
 def _named(heading: re.Match[str]) -> str:
     return heading[1] + (f" ({heading[2]})" if heading[2] else "")
+
+
+def stated_in(comments: list[str]) -> dict[str, str]:
+    """Station, latitude, longitude and altitude that comments state as ``# Name: value``, those alone that are unmistakable."""
+    stated: dict[str, list[str]] = {}
+    for line in comments:
+        for part in APART.split(line.lstrip("# \t")):
+            name, mark, value = (text.strip(" \t\"',;") for text in re.split("([:=])", part + "::", maxsplit=1))
+            value = value.removesuffix("::").strip(" \t\"',;")
+            role = next((role for role, words in STATED.items() if plain(name) in words), None)
+            if mark and value and role is not None:
+                west = HEMISPHERE.search(name)
+                stated.setdefault(role, []).append(
+                    f"{value} {west[1]}" if west and looks_numeric([value], comma=False) else value
+                )
+    heights = [number[1] for text in stated.pop("altitude", []) if (number := HEIGHT.fullmatch(text))]
+    known = {role: values[0] for role, values in stated.items() if len({*values}) == 1}
+    placed = "latitude" in known and "longitude" in known
+    name = known.get("station", known.get("site") if placed else None)  # a site alone may be another name than the file's
+    return {
+        **({"station": name} if name is not None else {}),
+        **({"latitude": known["latitude"], "longitude": known["longitude"]} if placed else {}),
+        **({"altitude": heights[0]} if placed and len({*heights}) == 1 else {}),
+    }
 
 
 def after_preamble(lines: list[str], start: int, notes: Notes) -> int:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from nareg.errors import InputError
 from nareg.io._notes import count, verb
+from nareg.io._times import parse
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Milliseconds since 1970, as pandas writes times.
+SINCE = re.compile(r"-?\d{11,13}")
 
 
 def read_water_services(text: str, stem: str) -> pd.DataFrame:
@@ -53,6 +58,44 @@ def read_records(text: str, stem: str) -> pd.DataFrame:
         raise InputError("the file is JSON, whose records need a time and a reading: export the readings as a table of commas.")
     frame.attrs = {"units": {}, "notes": []}
     return frame
+
+
+def read_data_frame(text: str, stem: str) -> pd.DataFrame:
+    """A frame as ``pandas.DataFrame.to_json`` writes it: by columns, by rows, or split into names and rows."""
+    import pandas as pd
+
+    table = json.loads(text)
+    if isinstance(table.get("data"), list) and isinstance(table.get("columns"), list):
+        keys = [str(key) for key in table.get("index", range(len(table["data"])))]
+        frame = pd.DataFrame(table["data"], keys, [str(name) for name in table["columns"]])
+    else:
+        inner = list(next(iter(table.values()), {}))
+        if not all(isinstance(one, dict) and list(one) == inner for one in table.values()):
+            raise InputError("the file is JSON, but no frame as pandas writes it: export the readings as a table of commas.")
+        likely = _like_rows(inner) - _like_rows(list(table))
+        if not likely:
+            raise InputError(
+                "the file is JSON in which columns and rows have names of one kind: write it by to_json(orient='records')."
+            )
+        frame = pd.DataFrame.from_dict(table, orient="columns" if likely > 0 else "index")
+    if frame.map(lambda cell: isinstance(cell, (dict, list))).to_numpy().any():
+        raise InputError("the file is JSON with tables in cells: export the readings as a table of commas.")
+    keys = [str(key) for key in frame.index]
+    frame = frame.reset_index(drop=True)
+    if keys != [str(row) for row in range(len(keys))]:  # else they count the rows
+        frame.insert(0, "time" if _like_rows(keys) == DATED else "index", keys)
+    frame.attrs = {"units": {}, "notes": []}
+    return frame
+
+
+#: How sure keys are those of rows: as whole numbers, or as dates and times since 1970.
+NUMBERED, DATED = 1, 2
+
+
+def _like_rows(keys: list[str]) -> int:
+    if all(SINCE.fullmatch(key) or parse(key) for key in keys):
+        return DATED
+    return NUMBERED if all(map(str.isdecimal, keys)) else 0
 
 
 def _of_xml(text: str) -> list[dict[str, Any]]:

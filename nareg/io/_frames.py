@@ -239,6 +239,7 @@ class FrameTable:
         self.units: dict[str, str] = dict(frame.attrs.get("units", {}))
         #: Readings of columns that failed the checks of who made the file, and that are left empty.
         self.failed: dict[str, int] = dict(frame.attrs.get("failed", {}))
+        self.stated: dict[str, str] = {}
         self._frame, self._levels = frame, [pd.Series(level) for level in levels]
         self.header = names + [str(name).strip() for name in frame.columns]
 

@@ -27,7 +27,7 @@ WHOLE = 0.25
 TOGETHER = 0.5
 
 
-def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = ()) -> Readings:
+def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = (), kind: str | None = None) -> Readings:
     """Readings on a common step of time.
 
     Parameters
@@ -39,6 +39,8 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         their times jitter around it so that the table has many more times than steps.
     names : iterable of str
         Of what is read, beside the table's own, such as the file's: they may say that readings are directions.
+    kind : str, optional
+        What the readings are, such as ``"direction"``. Default: as unit, names and readings say.
 
     Returns
     -------
@@ -82,7 +84,7 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     if step in (None, "auto") and (len(stamps) < FEWER * (last - first + 1) or shared > SHARED * len(cells)):
         return readings
     shape = (len(readings.names), last - first + 1)
-    values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity])
+    values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity], kind)
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
     labels = tuple(str(t).removesuffix(".000000000") for t in grid)
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())

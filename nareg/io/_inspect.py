@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: Stations whose times are their own that are named, at most; they differ by more than this share of a step.
+LINES, NOTICED = 10, 0.01
+
+
 @dataclass(frozen=True, eq=False)
 class Inspection:
     """How a table of readings is understood.
@@ -42,7 +46,9 @@ class Inspection:
     recipe : Recipe
         The columns, as they would be read.
     quantities : pandas.DataFrame
-        A row per quantity: ``unit``, ``stations`` and ``readings`` that it has, share ``missing`` of the table's rows,
+        A row per quantity: ``unit``, ``kind`` (number, nonnegative, bounded from 0 to 100, or direction), by what it is
+        ``shown_by`` (recipe, unit, name or values), ``stations`` and ``readings`` that it has, share ``missing`` of the table's
+        rows,
         ``low``, ``median`` and ``high``, and the ``resolution``, the step in which it is written.
     stations : tuple of str
         Names in the readings.
@@ -54,6 +60,9 @@ class Inspection:
         Usual time from one reading of a station to its next, seconds (or the unit of plain numbers).
     regular : float or None
         Share of such times that are the step.
+    cadences : pandas.DataFrame
+        A row per station with three readings or more at known times: its own ``step``, the ``offset`` of its times from whole
+        steps, and their ``jitter``, how far 95 % are at most from that; seconds.
     zone : str or None
         "UTC" where the times have offsets.
     notes : tuple of str
@@ -69,6 +78,7 @@ class Inspection:
     times: np.ndarray | None
     step: float | None
     regular: float | None
+    cadences: pd.DataFrame
     zone: str | None
     notes: tuple[str, ...]
     counts: Mapping[str, CellCounts]
@@ -96,7 +106,31 @@ class Inspection:
         if self.step is not None and self.regular is not None:
             step = in_words(self.step) if dated else f"{self.step:g}"
             text += f"; a reading every {step} ({100 * self.regular:.0f} % of steps)"
-        return [*sentences, text]
+        return [*sentences, text, *self._own_cadences(dated)]
+
+    def _own_cadences(self, dated: bool) -> list[str]:
+        """Sentences about stations whose step, offset or jitter is not the network's."""
+        table = self.cadences
+        if len(table) < 2 or self.step is None:
+            return []
+        step, jitter = table["step"], table["jitter"]
+        common = step.mode()[0]
+        grid = (table["offset"][step == common] / (NOTICED * common)).round()
+        usual = table.loc[grid.index[grid == grid.mode()[0]]].median()
+        apart = (table["offset"] - usual["offset"] + step / 2) % step - step / 2
+        slack = jitter.clip(lower=max(usual["jitter"], NOTICED * common))
+        other = (step != common) | (apart.abs() > slack) | (jitter > 2 * max(usual["jitter"], NOTICED * common))
+
+        def words(value: float) -> str:
+            return (in_words(value) if value else "0 seconds") if dated else f"{value:g}"
+
+        lines = [
+            f"station {name!r}: a reading every {words(own['step'])}, {words(own['offset'])} after whole steps, with a jitter "
+            f"of {words(own['jitter'])}"
+            for name, own in table[other].round(3).head(LINES).iterrows()
+        ]
+        more = int(other.sum()) - len(lines)
+        return lines + ([f"{count(more, 'more station differs', 'more stations differ')} from the usual times"] if more else [])
 
 
 def inspect(
@@ -206,12 +240,13 @@ def inspect(
     ]
     return Inspection(
         understood,
-        seen.quantities(unit, units),
+        seen.quantities(unit, units, name, recipe),
         seen.names,
         placed,
         order,
         step,
         regular,
+        seen.cadences(),
         seen.zone,
         tuple(dict.fromkeys(said)),
         counted,
@@ -229,7 +264,7 @@ def _counted(
         one = replace(recipe, value=name) if len(names) > 1 else recipe
         try:
             table = read(readings, placed, strict=strict, own_order=True, recipe=one)
-            table = on_grid(table, "none" if strict and recipe.step is None else recipe.step)
+            table = on_grid(table, "none" if strict and recipe.step is None else recipe.step, (), recipe.kind_of([name]))
         except InputError as error:
             said.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
             continue
@@ -267,7 +302,8 @@ def _files(paths: Any) -> list[Any]:
 def _places_in(tables: Sequence[Table], files: Sequence[Any], strict: bool, recipe: Recipe, notes: Notes) -> Stations | None:
     """Positions in the rows of readings; None where the tables have no columns of them, or nothing in these."""
     words = {plain(name) for table in tables for name in table.header}
-    if not (words & {*LATITUDE} and words & {*LONGITUDE}) and not words >= {"x", "y"}:
+    stated = any("latitude" in table.stated for table in tables)
+    if not stated and not (words & {*LATITUDE} and words & {*LONGITUDE}) and not words >= {"x", "y"}:
         return None
     try:
         return read_stations(files if len(files) > 1 else files[0], strict=strict, recipe=recipe)

@@ -78,7 +78,8 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
         cells.append(np.array([place[name] for name in part.names])[i] * len(stamps) + np.searchsorted(stamps, times)[t])
     every = np.concatenate([part.values[part.observed] for part in parts])
     unit, quantity = next(iter(units), None), parts[0].quantity
-    values, number = merged(every, np.concatenate(cells), (len(names), len(stamps)), unit, [quantity])
+    kind = request.recipe.kind_of([quantity])
+    values, number = merged(every, np.concatenate(cells), (len(names), len(stamps)), unit, [quantity], kind)
     twice = int((number > 1).sum())
     if twice:
         notes.guess(f"{count(twice, 'reading is', 'readings are')} in several files; they are averaged", "leave out repeats")
@@ -86,7 +87,9 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     counts = reduce(CellCounts.__add__, [part.counts for part in parts if part.counts is not None], CellCounts(0, 0, {}))
     counts = counts.less(int((number - 1).clip(0).sum()), MERGED)
     said = condensed([note for part in parts for note in part.notes if not ABSENT.search(note)])  # each may lack stations
-    return replace(table, notes=(*said, *table.notes), unit=unit, quantity=quantity, counts=counts)
+    return replace(
+        table, notes=(*said, *table.notes), unit=unit, quantity=quantity, counts=counts, tidy=all(part.tidy for part in parts)
+    )
 
 
 def _refuse_several(several: Sequence[SeveralQuantities], parts: Sequence[Readings], recipe: Recipe) -> None:
@@ -158,7 +161,7 @@ class Wanted:
 
 def from_columns(
     names: Sequence[str], labels: np.ndarray, values: np.ndarray, column: str, line: Callable[[int], str], request: Wanted,
-    what: str,
+    what: str, quantity: str | None = None,
 ) -> Readings:  # fmt: skip
     """Readings (N, T) of a row per station, in time order; ``column`` is empty where there are no times."""
     notes = request.notes
@@ -168,14 +171,15 @@ def from_columns(
     zone = request.recipe.zone
     moved = times.moved(np.zeros(len(labels), dtype=int), values.T, labels, notes, zone)
     times = times if moved is None else Times(moved, times.zone if zone is None else "UTC")
-    labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
+    labels, values, stamps = _in_time_order(labels, values, times.stamps, request, [quantity, stem(notes.source)])
     return in_order(names, labels, values, replace(times, stamps=stamps), request, what)
 
 
 def _in_time_order(
-    labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, notes: Notes
+    labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, request: Wanted, called: list[str | None]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Rows sorted by time, those of one time merged."""
+    """Rows sorted by time, those of one time merged, as the names of the quantity say."""
+    notes = request.notes
     if stamps is None or len(stamps) < 2:
         return labels, values, stamps
     backwards = int((stamps[1:] < stamps[:-1]).sum())  # differences of dates may overflow
@@ -195,7 +199,7 @@ def _in_time_order(
         seen = np.isfinite(values)
         i, t = np.nonzero(seen)
         cells = i * len(starts) + np.cumsum(np.concatenate([[0], ~repeats]))[t]
-        mean, number = merged(values[seen], cells, (len(values), len(starts)), None, [stem(notes.source)])
+        mean, number = merged(values[seen], cells, (len(values), len(starts)), None, called, request.recipe.kind_of(called))
         high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
         if len(values) == 1 and ((number > 1) & (high > low)).sum() > max(MOST * int((number > 0).sum()), FEW):
             raise InputError(

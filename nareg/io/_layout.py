@@ -26,10 +26,10 @@ from nareg.io._vocabulary import (
     LONGITUDE,
     MISSING,
     POSITION,
-    QUANTITIES,
     TIME,
     VALUE,
     ZONE,
+    kinds_in,
     loose,
     plain,
 )
@@ -101,7 +101,8 @@ def _recognized(
         rest = _without_words(table, rest, notes)
     # the column named may be that of the table of stations alone, where a column per station needs none
     wide = not {*recipe.station} & {*table.header} and bool({*map(loose, stations or ())} & {*map(loose, table.header)})
-    station = None if wide else recipe.station_column(table)
+    unnamed = shared and not ({*recipe.station} & {*table.header} and _times_repeat(table, time))
+    station = None if wide or unnamed else recipe.station_column(table)
     kind = _kind(table, rest, recipe)
     chosen = recipe.column("value", table) if kind is None else None
     if station is None:
@@ -153,6 +154,7 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     title = loose(stem(table.source))
     placed |= len(rest) == 1 and any(loose(name) and loose(name) in title for name in stations or ())  # the file is a station's
+    placed |= len(rest) == 1 and bool(table.stated)
     if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
@@ -163,16 +165,9 @@ def kinds_of(names: Sequence[str]) -> set[str]:
     """What columns read: kinds by words in the names, where these have them, or units in brackets."""
     stated = {brackets.group().strip(" ()[]").casefold() for brackets in map(BRACKETS.search, names) if brackets}
     units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
-    known = {word: kind for kind, words in QUANTITIES.items() for word in words.split()}
-    kinds: set[str] = set()
-    number = 0
-    for name in names:
-        spelled = f"{name} " + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-        words = re.split(r"[\s_\-]+", spelled.casefold())
-        own = {known[word] for word in (*words, *(w.rstrip("0123456789") for w in words)) if word in known}
-        kinds |= own
-        number += bool(own)
-    return kinds if len(kinds) > 1 and number >= NAMED * len(names) else units
+    each = [kinds_in(name) for name in names]
+    kinds: set[str] = set().union(*each)
+    return kinds if len(kinds) > 1 and sum(map(bool, each)) >= NAMED * len(names) else units
 
 
 def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:

@@ -19,6 +19,10 @@ class NoReadings(InputError):
     """A file that is understood and holds no reading: of several files it is left out with a note."""
 
 
+class NeverRead(NoReadings):
+    """A quantity that no station ever reads: of several it is left out with a note."""
+
+
 class SeveralQuantities(InputError):
     """A table of several quantities, where one is to be read; ``names`` are what ``value`` may name."""
 

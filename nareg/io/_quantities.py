@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nareg.io._directions import kind_of
 from nareg.io._frames import Table
 from nareg.io._grid import NEAR, STEPS
 from nareg.io._labels import labels_of
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
 SAMPLE = 20_000
 #: The most frequent time from one reading to the next is the usual one from this share on.
 MODE = 0.1
+#: And of a station alone, whose jitter may repeat.
+OWN_MODE = 0.5
 #: Names that no column has.
 TIMES, SITES = "\0time", "\0station"
 #: Steps of a station that are within this share of the usual one are regular.
 JITTER = 1e-6
+#: Jitter is how far this share of a station's times are at most from its own steps.
+JITTERY = 0.95
 
 
 def _kinds(table: Table, layout: Layout) -> int | None:
@@ -77,7 +82,7 @@ class QuantityRows:
             names = tuple(_as_placed([table.header[i] for i in layout.values], placed))
             return cls(series.T, (name,), stamps, None, names, zone, (series.size,))
         if layout.station is None:
-            own = np.full(len(values), station_in(table.source, None if placed is None else placed.names), dtype=object)
+            own = np.full(len(values), station_in(table, None if placed is None else placed.names), dtype=object)
         else:
             own = texts[layout.station]
         names_of = tuple(table.header[i] for i in layout.values)
@@ -136,16 +141,53 @@ class QuantityRows:
         gaps = gaps[gaps > 0]
         if not gaps.size:
             return None, None
-        spans, number = np.unique(gaps, return_counts=True)
-        usual = float(spans[np.argmax(number)])
-        if number.max() < MODE * len(gaps):  # times jitter
-            median = float(np.median(gaps))
-            near = min(STEPS, key=lambda one: abs(np.log(median / one)))
-            usual = float(near) if self.stamps.dtype.kind == "M" and abs(median / near - 1) <= NEAR else median
+        usual = _usual(gaps, dated=self.stamps.dtype.kind == "M")
         return usual, float(np.mean(np.abs(gaps - usual) <= JITTER * usual))
 
-    def quantities(self, unit: str | None, units: dict[str, str]) -> pd.DataFrame:
-        """A row per quantity; ``unit`` is that of the only one."""
+    def _by_station(self, values: np.ndarray) -> np.ndarray:
+        """Readings (R, 1) as a row per station, each in the order of time, which shows how they go on."""
+        assert self.site is not None
+        order = np.lexsort((self.site,) if self.stamps is None else (self.stamps, self.site))
+        site, counts = self.site[order], np.bincount(self.site, minlength=len(self.names))
+        rows = np.full((len(counts), int(counts.max(initial=0))), np.nan)
+        rows[site, np.arange(len(site)) - (np.cumsum(counts) - counts)[site]] = values[order, 0]
+        return rows
+
+    def cadences(self) -> pd.DataFrame:
+        """A row per station with three readings or more at known times: its step, jitter and offset, in seconds.
+
+        The step is the usual time from a reading to the next. The offset is the mean distance of the times from whole steps,
+        and the jitter how far 95 % of them are at most from that.
+        """
+        import pandas as pd
+
+        rows: dict[str, tuple[float, float, float]] = {}
+        if self.stamps is not None:
+            dated = self.stamps.dtype.kind == "M"
+            seconds = self.stamps.astype("datetime64[ns]").astype(np.int64) / 1e9 if dated else self.stamps.astype(float)
+            known = np.isfinite(self.values)
+            site, row = (
+                np.nonzero(known.T) if self.site is None else (self.site[known.any(axis=1)], np.flatnonzero(known.any(axis=1)))
+            )
+            order = np.lexsort((seconds[row], site))
+            site, times = site[order], seconds[row[order]]
+            for i, own in enumerate(np.split(times, np.searchsorted(site, np.arange(1, len(self.names))))):
+                own = np.unique(own)
+                if own.size < 3:
+                    continue
+                step = _usual(np.diff(own), dated=dated, share=OWN_MODE)
+                turns = np.exp(2j * np.pi * (own % step) / step)
+                offset = float(np.angle(turns.mean()) % (2 * np.pi)) * step / (2 * np.pi)
+                away = np.abs((own - offset + step / 2) % step - step / 2)
+                rows[self.names[i]] = (
+                    step,
+                    float(np.quantile(away, JITTERY)),
+                    0.0 if step - offset < JITTER * step else offset,
+                )
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["step", "jitter", "offset"])
+
+    def quantities(self, unit: str | None, units: dict[str, str], source: str, recipe: Recipe) -> pd.DataFrame:
+        """A row per quantity; ``unit`` is that of the only one, and the name of the ``source`` may say what it is."""
         import pandas as pd
 
         parts = [(self.names_of[0], unit, self.values)] if self.site is None else [
@@ -157,8 +199,15 @@ class QuantityRows:
             known = np.isfinite(values)
             own = values[known]
             sites = known.any(axis=0).sum() if self.site is None else len(np.unique(self.site[known[:, 0]]))
+            unit_of = stated or unit_in(title)
+            kind, shown = recipe.kind_of([title, source]), "recipe"
+            if kind is None:
+                by_station = values.T if self.site is None else self._by_station(values)
+                kind, shown = kind_of(by_station, unit_of or None, (title, source))
             rows[title] = {
-                "unit": stated or unit_in(title),
+                "unit": unit_of,
+                "kind": kind,
+                "shown_by": shown,
                 "stations": int(sites),
                 "readings": int(known.sum()),
                 "missing": 1 - own.size / max(cells, 1),
@@ -168,6 +217,16 @@ class QuantityRows:
                 "resolution": resolution(own),
             }
         return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _usual(gaps: np.ndarray, *, dated: bool, share: float = MODE) -> float:
+    """The most frequent of times between readings; where they jitter, a step that networks have, near the median."""
+    spans, number = np.unique(gaps, return_counts=True)
+    if number.max() >= share * len(gaps):
+        return float(spans[np.argmax(number)])
+    median = float(np.median(gaps))
+    near = min(STEPS, key=lambda one: abs(np.log(median / one)))
+    return float(near) if dated and abs(median / near - 1) <= NEAR else median
 
 
 def _as_placed(names: Sequence[str], placed: Stations | None) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,11 +16,15 @@ import numpy as np
 from nareg._storage.files import atomic_write
 from nareg.errors import InputError
 from nareg.io._clock_change import known_zone
+from nareg.io._directions import KINDS
 from nareg.io._grid import in_seconds
 from nareg.io._notes import NoReadings, listed
+from nareg.io._vocabulary import BRACKETS, loose
 
 #: Above every recipe that is written.
 TITLE = "# What the columns of a network's tables mean, for nareg clean --recipe. Delete a line to have it guessed.\n"
+#: A kind, alone or after the quantity that it is of.
+KIND_OF = re.compile(rf"(?:(?P<whose>.*\S)\s*[:=]\s*)?(?P<kind>auto|{'|'.join(KINDS)})\s*")
 
 
 class TableHeader(Protocol):
@@ -50,6 +54,10 @@ class Recipe:
     series : tuple of str
         Files of what all stations share over time, such as a reanalysis: a time and a column per series. Or with a value per
         station and time.
+    kind : tuple of str, or mapping
+        What the quantity is, ``"number"``, ``"nonnegative"``, ``"bounded"`` (0 to 100) or ``"direction"``. Or of one of
+        several, such as ``"wind direction: direction"``. Readings of one step are averaged so. Default: directions are
+        recognized.
     missing : tuple of str
         Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
     zone : str, optional
@@ -96,6 +104,7 @@ class Recipe:
     altitude: str | None = None
     covariates: tuple[str, ...] = ()
     series: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     zone: str | None = None
     step: str | None = None
@@ -117,13 +126,18 @@ class Recipe:
             elif entry.name == "quality":
                 if value is not None and not isinstance(value, Mapping):
                     raise InputError(f"quality is {value!r}: write a table [quality] with its entries.")
-            elif entry.name in ("station", "time", "covariates", "series", "missing", "bad"):
+            elif entry.name in ("station", "time", "covariates", "series", "kind", "missing", "bad"):
+                if entry.name == "kind" and isinstance(value, Mapping):
+                    value = [f"{name}: {kind}" for name, kind in value.items()]
                 names = (value,) if isinstance(value, str) else tuple(value)
                 if not all(isinstance(name, str) for name in names):
                     raise InputError(f"{entry.name} is {value!r}: pass names in quotes.")
                 object.__setattr__(self, entry.name, names)
             elif value is not None and not isinstance(value, str):
                 raise InputError(f"{entry.name} is {value!r}: pass the name of a column, or another text in quotes.")
+        for text in self.kind:
+            if KIND_OF.fullmatch(text) is None:
+                raise InputError(f"kind is {text!r}: pass {', '.join(KINDS)}, or a quantity's, such as 'rain: nonnegative'.")
         if self.decimal not in (None, ".", ","):
             raise InputError(f"decimal is {self.decimal!r}: pass ',' or '.'.")
         if self.zone is not None:
@@ -219,6 +233,19 @@ class Recipe:
         if self.station and not there:
             replace(self, station=self.station[:1]).columns("station", table)
         return table.header.index(there[0]) if there else None
+
+    def kind_of(self, names: Iterable[str | None]) -> str | None:
+        """What a quantity with some names is: as said of it, or of any; None where nothing is said, or ``"auto"``."""
+        own = {form for name in names if name for form in (loose(name), loose(BRACKETS.sub("", name)))}
+        said = {match["whose"]: match["kind"] for match in map(KIND_OF.fullmatch, self.kind) if match}
+        mine = [kind for whose, kind in said.items() if whose is not None and loose(whose) in own]
+        kind = mine[-1] if mine else said.get(None)
+        return None if kind == "auto" else kind
+
+    def other_kinds(self, names: Sequence[str]) -> list[str]:
+        """Entries of ``kind`` about quantities that have none of some names."""
+        whose = {text: match["whose"] for text in self.kind if (match := KIND_OF.fullmatch(text)) and match["whose"]}
+        return [text for text, own in whose.items() if not replace(self, kind=(f"{own}: {KINDS[0]}",)).kind_of(names)]
 
     @property
     def words(self) -> frozenset[str]:

@@ -70,7 +70,7 @@ def count_cells(every: int, values: np.ndarray, request: Wanted, *, failed: int 
 def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     """One column of a table of one station, which has the file's name."""
     notes = request.notes
-    name = station_in(notes.source, request.stations)
+    name = station_in(table, request.stations)
     wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
     odd = LimitCells(() if layout.flags else request.recipe.bad)
     loaded, values = table.load(wanted, layout.values, odd=odd)
@@ -80,13 +80,20 @@ def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
         _honor(table, [flag], [loaded[wanted.index(flag)]], values, [0], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     own = replace(request, stations=None) if request.stations is None else replace(request, stations=(name,))
-    read = from_columns([name], labels, values.T, column, table.line, own, "column")
-    return replace(read, quantity=table.header[layout.values[0]], unit=one_unit(table, layout, notes))
+    quantity = table.header[layout.values[0]]
+    read = from_columns([name], labels, values.T, column, table.line, own, "column", quantity)
+    return replace(read, quantity=quantity, unit=one_unit(table, layout, notes))
 
 
-def station_in(source: str, stations: Sequence[str] | None) -> str:
-    """The station that a file is named after."""
-    title = stem(source)
+def station_in(table: Table, stations: Sequence[str] | None) -> str:
+    """The station that a table of one states, or that its file is named after."""
+    source, title = table.source, stem(table.source)
+    stated = table.stated.get("station")
+    if stated is not None:
+        own = [stated] if stations is None else [name for name in stations if loose(name) == loose(stated)]
+        if len(own) == 1:
+            table.notes.fact("the name of the station is read from the lines above its rows")
+            return own[0]
     if stations is None:
         return title
     inside = sorted((name for name in stations if loose(name) and loose(name) in loose(title)), key=len)
@@ -189,6 +196,7 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
             "keep one row per station and time",
         )
     quantity = layout.kind[1] if layout.kind else table.header[layout.values[0]]
-    values, _ = merged(values[seen], flat, (n, t), unit, [quantity, stem(notes.source)])
+    called = [quantity, stem(notes.source)]
+    values, _ = merged(values[seen], flat, (n, t), unit, called, request.recipe.kind_of(called))
     table_of = in_order([str(name) for name in names], unique, values, replace(times, stamps=stamps), request, "row")
-    return replace(table_of, unit=unit, quantity=quantity)
+    return replace(table_of, unit=unit, quantity=quantity, tidy=True)

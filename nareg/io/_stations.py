@@ -14,6 +14,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._frames import FrameTable, Table, stations_frame
+from nareg.io._layout import recognize
 from nareg.io._notes import NoReadings, Notes, condensed, count, listed
 from nareg.io._open import open_tables
 from nareg.io._places import Angles, in_degrees, note_far, note_two_decimals, refusal, unpack
@@ -160,7 +161,24 @@ def stations_from_frame(frame: Any, strict: bool = False, *, recipe: Recipe | No
     return _stations(FrameTable(stations_frame(frame, notes.source), notes), notes, recipe or Recipe())
 
 
+def _as_stated(table: Table, recipe: Recipe) -> FrameTable | None:
+    """The station of a table of readings, as comments above its header place it; None where they do not."""
+    import pandas as pd
+
+    words = {plain(name) for name in table.header}
+    if "latitude" not in table.stated or words & {*LATITUDE, *LONGITUDE} or recipe.latitude is not None:
+        return None
+    if not recognize(table, None, Notes(table.source, strict=False), recipe, several=True).single:
+        return None
+    row = {"station": stem(table.source)} | table.stated
+    table.notes.fact("the place of the station is read from comments above the header")
+    return FrameTable(pd.DataFrame({name: [cell] for name, cell in row.items()}), table.notes)
+
+
 def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
+    stated = _as_stated(table, recipe)
+    if stated is not None:
+        return _stations(stated, notes, Recipe(crs=recipe.crs))
     words = [plain(name) for name in table.header]
     header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
     of_readings = not {*recipe.station} & {*table.header} and bool({*words} & {*STATION, *SENSOR})  # the recipe is theirs

@@ -66,6 +66,8 @@ class Readings:
         Of how many readings each is the mean, where several of a step are one.
     before : Readings, optional
         The same at their own times, where a step moved them.
+    tidy : bool
+        Whether the table had a row per time and station, not a column per station.
     """
 
     names: tuple[str, ...]
@@ -79,6 +81,7 @@ class Readings:
     counts: CellCounts | None = None
     averaged: np.ndarray | None = None
     before: Readings | None = None
+    tidy: bool = False
 
     @property
     def observed(self) -> np.ndarray:

@@ -29,6 +29,12 @@ ALTITUDE = (
     "altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe", "altva", "stationshoehe",
     "stationshöhe",
 )  # fmt: skip
+#: What comments above a header say of the one station of a table.
+STATED = {
+    "station": ("station", "stationname", "stationid", "stationcode", "stationnumber", "messstelle", "estación", "estacion"),
+    "site": ("site", "sitename", "siteid", "sitecode", "sitenumber", "gauge", "gaugeid", "standort", "poste"),
+    "latitude": LATITUDE, "longitude": LONGITUDE, "altitude": (*ALTITUDE, "height"),
+}  # fmt: skip
 #: Coordinates in the plane, in one unit.
 EAST = ("x", "easting", "eastings", "rechtswert", "utmx", "utmeasting", "utme", "xutm")
 NORTH = ("y", "northing", "northings", "hochwert", "utmy", "utmnorthing", "utmn", "yutm")
@@ -145,6 +151,14 @@ UNMISTAKABLE = (-999.0, -9999.0, -99999.0)
 def plain(name: str) -> str:
     """A column name without case, spaces, hyphens, underscores and a unit in brackets."""
     return re.sub(r"[\s_\-]+", "", re.sub(r"[(\[][^)\]]*[)\]]\s*$", "", name)).lower()
+
+
+def kinds_in(name: str) -> set[str]:
+    """Kinds of quantities, of :data:`QUANTITIES`, that words of a name say."""
+    known = {word: kind for kind, words in QUANTITIES.items() for word in words.split()}
+    spelled = f"{name} " + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    words = re.split(r"[\s_\-]+", spelled.casefold())
+    return {known[word] for word in (*words, *(w.rstrip("0123456789") for w in words)) if word in known}
 
 
 BRACKETS = re.compile(r"\s*[(\[][^)\]]*[)\]]\s*$")

@@ -110,6 +110,35 @@ def test_rows_are_added_to_the_tables_once(tables, folder, tmp_path):
     assert pd.read_csv(work / "flags.csv").dtypes[1:].map(lambda kind: kind.kind == "i").all()
 
 
+@pytest.mark.parametrize("tidy", [True, False])
+def test_rows_are_added_in_the_shape_of_the_first_run(tables, tmp_path, tidy):
+    wide, long = tables[0].rename(columns={tables[0].columns[0]: "007", tables[0].columns[1]: "=b"}), {}
+    places = tables[2].rename({tables[0].columns[0]: "007", tables[0].columns[1]: "=b"})
+    for name, part in (("first", wide[:LEARNED]), ("next", wide[LEARNED:])):
+        rows = part.rename_axis(columns="station").stack(future_stack=True).rename("level").reset_index()
+        long[name] = rows.assign(other=1.0)
+    first, then = (long["first"], wide[LEARNED:]) if tidy else (wide[:LEARNED], long["next"])
+    first.to_csv(tmp_path / "r.csv", index=not tidy)
+    then.to_csv(tmp_path / "next.csv", index=tidy)
+    places.rename_axis("station").to_csv(tmp_path / "s.csv")
+    chosen = ["--value", "level"] if tidy else []
+    command = ["clean", str(tmp_path / "s.csv"), str(tmp_path / "r.csv"), "--out", str(tmp_path / "c"), *chosen]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    (tmp_path / "c" / "model.toml").unlink(missing_ok=True)  # the next table is of another shape
+    again = ["apply", str(tmp_path / "c" / "model.npz"), str(tmp_path / "next.csv"), *([] if tidy else ["--value", "level"])]
+    for _ in range(2):
+        done = CliRunner().invoke(app, again)
+        assert done.exit_code == 0, done.output
+        for name in ("clean", "std", "flags"):
+            header = (tmp_path / "c" / f"{name}.csv").read_text().splitlines()[0]
+            assert header == "time,station,level" if tidy else header.startswith("time,007,")
+            read = nareg.io.read_readings(tmp_path / "c" / f"{name}.csv")
+            assert read.names == tuple(wide.columns)
+            assert read.values.shape == wide.T.shape
+            assert np.isfinite(read.values).all()
+
+
 def test_what_cannot_be_applied_is_one_sentence(tables, model, tmp_path):
     frame = tables[0]
     with pytest.raises(InputError, match=r"readings end at .*: pass later readings"):

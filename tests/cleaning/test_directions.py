@@ -219,3 +219,20 @@ def test_the_explorer_refuses_directions(vanes):
 def test_the_headline_has_the_error_of_the_method_in_use(cleaned):
     for name, error in cleaned.errors["rmse"].items():
         assert f"predicted to ±{number(error)} degrees" in replace(cleaned, method=name).headline()
+
+
+def test_kinds_by_the_names_of_quantities():
+    rng = np.random.default_rng(5)
+    rows = [
+        {"time": pd.Timestamp("2024") + pd.Timedelta(hours=t), "station": s, "flow": abs(rng.normal())}
+        for t in range(40) for s in "ABC"
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    own = nareg.clean(table, kind={"flow": "nonnegative", "rain": "direction"}, effort="fast")
+    assert own.bounds.low == 0
+    assert own.kind == "number"
+    assert "kind has 'rain: direction', but the quantity is 'flow': it is not used." in own.notes
+    assert nareg.clean(table, kind={"flow": "direction"}, effort="fast").kind == "direction"
+    both = nareg.clean(table, kind="bounded", bounds=(None, 50), effort="fast")
+    assert (both.bounds.low, both.bounds.high) == (0, 50)
+    assert nareg.clean(table, effort="fast").bounds.low == -np.inf

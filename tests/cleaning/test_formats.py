@@ -80,3 +80,21 @@ def test_only_maps_lose_their_margins(cropped):
     figure.add_axes((0.4, 0.4, 0.2, 0.2))
     size = Image.open(io.BytesIO(base64.b64decode(_encoded(figure, cropped=cropped)))).size
     assert (size == (520, 390)) != cropped
+
+
+def test_a_tidy_table_comes_out_tidy(tmp_path):
+    rng = np.random.default_rng(0)
+    index = pd.date_range("2024", periods=50, freq="h", name="time")
+    wide = pd.DataFrame(rng.standard_normal((50, 3)).round(2), index, ["B", "A", "C"])
+    wide.iloc[4:7, 1] = np.nan
+    tidy = wide.rename_axis(columns="station").stack(future_stack=True).rename("level").reset_index().dropna()
+    cleaned = nareg.clean(tidy, effort="fast")
+    for form, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
+        cleaned.save(tmp_path / form, format=form)
+        for name, own in (("clean", cleaned.x), ("std", cleaned.std), ("flags", cleaned.flags)):
+            frame = read(tmp_path / form / f"{name}.{form}")
+            assert list(frame.columns) == ["time", "station", "level"]
+            assert len(frame) == 150
+            back = frame.pivot(index="time", columns="station", values="level")[list(own.columns)]
+            np.testing.assert_allclose(back, own, atol=1e-3)
+    assert list(pd.read_csv(nareg.clean(wide, effort="fast").save(tmp_path / "wide") / "std.csv")) == ["time", "B", "A", "C"]

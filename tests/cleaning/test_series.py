@@ -221,3 +221,20 @@ def test_a_series_of_another_zone_is_said_to_be_late_or_early(tables, hours):
     said = [note.split(": ")[1] for note in notes if "better where its times are" in note]
     later = {-2: "2 hours later", 1: "1 hour earlier"}
     assert said == [f"'t2m' goes with the readings better where its times are {later.get(hours)}"] * (hours != 0)
+
+
+def test_the_column_of_stations_is_that_of_a_series_at_each_too(tables, tmp_path):
+    readings, places, series, _ = tables
+    each = pd.concat([series[["t2m"]].assign(node="grid", Ort=name) for name in readings.columns])
+    each.to_csv(tmp_path / "era.csv")
+    long = readings.rename_axis(columns="Ort").stack(future_stack=True).rename("temp").reset_index()
+    named = Recipe(station="Ort", series=(str(tmp_path / "era.csv"),))
+    network = assemble(long, places.rename_axis("Ort").reset_index(), recipe=named)
+    assert network.covariates["t2m"].shape == readings.T.shape
+    series.assign(Ort="everywhere").to_csv(tmp_path / "era.csv")  # of all stations, a row per time
+    network = assemble(long, places.rename_axis("Ort").reset_index(), recipe=named)
+    assert {name: network.covariates[name].shape for name in ("t2m", "pressure")} == {
+        name: (1, len(readings)) for name in ("t2m", "pressure")
+    }
+    series.to_csv(tmp_path / "era.csv")
+    assert assemble(long, places.rename_axis("Ort").reset_index(), recipe=named).covariates["t2m"].shape == (1, len(readings))

@@ -59,6 +59,58 @@ def test_a_wide_table_is_one_quantity(tmp_path):
         assert "pass the table of stations, too" in seen.lines()[1]
 
 
+def test_a_station_with_a_step_or_times_of_its_own_is_named(tmp_path):
+    rows, late = ["time,station,level"], np.random.default_rng(0).integers(0, 5, 48)
+    for t in range(48):
+        rows += [f"2024-01-01T{t // 2:02}:{30 * (t % 2):02}:00,{s},{t}" for s in ("A", "B", "E")]
+        rows += [f"2024-01-01T{t // 2:02}:{30 * (t % 2) + 2:02}:00,C,{t}"]
+        rows += [f"2024-01-01T{t // 2:02}:00:00,D,{t}"] * (t % 2 == 0)
+        rows += [f"2024-01-01T{t // 2:02}:{30 * (t % 2) + late[t]:02}:00,F,{t}"]
+    (tmp_path / "r.csv").write_text("\n".join(rows))
+    seen = io.inspect(tmp_path / "r.csv")
+    assert seen.cadences.loc["A"].tolist() == [1800, 0, 0]
+    assert seen.cadences.loc["C"].tolist() == pytest.approx([1800, 0, 120])
+    assert seen.cadences.loc["D"].tolist() == [3600, 0, 0]
+    assert seen.lines()[3:] == [
+        "station 'C': a reading every 30 minutes, 2 minutes after whole steps, with a jitter of 0 seconds",
+        "station 'D': a reading every hour, 0 seconds after whole steps, with a jitter of 0 seconds",
+        seen.lines()[5],
+    ]
+    assert seen.lines()[5].startswith("station 'F': a reading every ")
+    assert seen.cadences.loc["F", "jitter"] == pytest.approx(120, abs=15)
+
+
+def test_at_most_ten_stations_with_times_of_their_own_are_named(tmp_path):
+    rows = [f"2024-01-01T{t:02}:{i:02}:00,S{i:02},{t}" for t in range(24) for i in (*range(13), 0)]
+    (tmp_path / "r.csv").write_text("\n".join(["time,station,level", *rows]))
+    lines = io.inspect(tmp_path / "r.csv").lines()[3:]
+    assert len(lines) == 11
+    assert lines[-1] == "2 more stations differ from the usual times"
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "expected"),
+    [
+        ("wind_direction", [350, 10, 20], ("direction", "name")),
+        ("heading [°]", [350, 10, 20], ("direction", "unit")),
+        ("RH", [40, 50, 100], ("bounded", "name")),
+        ("RH", [0.4, 0.5, 1.0], ("number", "values")),
+        ("share (%)", [1, 2, 60], ("bounded", "unit")),
+        ("gain (%)", [90, 120, 130], ("number", "values")),
+        ("rain", [0, 0, 5], ("nonnegative", "name")),
+        ("flow (mm/h)", [0, 1, 5], ("nonnegative", "unit")),
+        ("rain", [-1, 0, 5], ("number", "values")),
+        ("temperature", [-1, 2, 3], ("number", "name")),
+        ("z9", [1, 2, 3], ("number", "values")),
+    ],
+)
+def test_a_kind_and_what_shows_it(tmp_path, header, values, expected):
+    rows = [f"2024-01-0{t + 1},A,{value}" for t, value in enumerate(values)]
+    (tmp_path / "r.csv").write_text("\n".join([f"time,station,{header}", *rows]))
+    row = io.inspect(tmp_path / "r.csv").quantities.loc[header]
+    assert (row["kind"], row["shown_by"]) == expected
+
+
 def test_stations_without_a_place_are_named(long):
     long.with_name("s.csv").write_text(STATIONS.replace("B,", "C,"))
     assert "no place for 'B'" in io.inspect(long, long.with_name("s.csv")).lines()[1]

@@ -291,3 +291,107 @@ def test_marks_that_may_mean_anything_are_named_and_not_used(tmp_path, marks):
 def test_the_unit_that_a_column_states(tmp_path):
     table = read(tmp_path, "time,station,value,unit\n2024-01-01,A,5,degC\n2024-01-02,A,6,degC\n")
     assert (table.unit, table.quantity) == ("degC", "value")
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split"])
+@pytest.mark.parametrize("iso", [True, False])
+def test_frames_that_pandas_writes_as_json(tmp_path, orient, iso):
+    index = pd.date_range("2024-01-01", periods=12, freq="h", name="time")
+    written = index if iso else index.astype("datetime64[ms]").astype("int64").rename("time")
+    wide = pd.DataFrame(np.arange(24.0).reshape(12, 2), written, ["A", "101"])
+    wide.iloc[3, 1] = np.nan
+    long = wide.rename_axis(columns="station").stack(future_stack=True).rename("temperature").reset_index()
+    for number, frame in enumerate((wide, wide.reset_index(), long)):
+        path = tmp_path / f"{number}.json"
+        path.write_text(frame.to_json(orient=orient, date_format="iso"))
+        read = io.read_readings(path)
+        assert read.names == ("A", "101")
+        np.testing.assert_array_equal(read.values, wide.to_numpy().T)
+        np.testing.assert_array_equal(read.timestamps, index.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"1": {"0": 1.5, "1": 2}, "2": {"0": 3, "1": 4}}', "columns and rows have names of one kind"),
+        ('{"a": {"0": 1.5, "1": 2}, "b": {"0": 3}}', "is JSON, but no frame as pandas writes it"),
+        ('{"a": {"0": 1.5}, "b": 3}', "is JSON, but no frame as pandas writes it"),
+        ('{"columns": ["time", "A"], "data": [["2024-01-01", {"x": 1}]]}', "tables in cells"),
+    ],
+)
+def test_json_that_is_no_frame_is_refused(tmp_path, text, message):
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        io.read_readings(tmp_path / "r.json")
+
+
+def test_row_names_of_a_frame_in_json_are_not_lost(tmp_path):
+    places = pd.DataFrame({"latitude": [50.0, 51], "longitude": [8.0, 9]}, ["A", "B"])
+    (tmp_path / "s.json").write_text(places.to_json())
+    recipe = io.Recipe(station="index")
+    with pytest.raises(InputError, match="one kind"):
+        io.read_stations(tmp_path / "s.json", recipe=recipe)
+    (tmp_path / "s.json").write_text(places.to_json(orient="split"))
+    assert io.read_stations(tmp_path / "s.json", recipe=recipe).names == ("A", "B")
+    (tmp_path / "s.json").write_text(places.rename_axis("station").reset_index().to_json())
+    assert io.read_stations(tmp_path / "s.json").names == ("A", "B")
+
+
+STATED = (
+    "# Station: Weir 3\n# Latitude: 50.1\n# Longitude: 8.2\n# Elevation (m): 112\n",
+    "#station_name = Weir 3\n#lat=50.1\n#lon=8.2\n#Altitude = 112 m\n# Made by: me\n",
+    "# Site: Weir 3, Lat: 50.1 N, Long: 8.2 E, Height: 112\n",
+    "# Station ID: Weir 3\n# Latitude: 50.1\n# Longitude (E): 8.2\n# Altitude: 112\n",
+    "# Station Name: Weir 3\n# Latitude (deg): 50° 6' N\n# Longitude (deg): 8° 12' E\n# Elevation: 112 m a.s.l.\n",
+)
+
+
+@pytest.mark.parametrize("comments", STATED)
+def test_comments_state_the_station_and_its_place(tmp_path, comments):
+    rows = "time,temperature\n2024-01-01,1.5\n2024-01-02,2.5\n2024-01-03,3.5\n"
+    table = read(tmp_path, comments + rows)
+    assert table.names == ("Weir 3",)
+    assert any("the name of the station is read from the lines above its rows" in note for note in table.notes)
+    there = io.read_stations(tmp_path / "r.csv")
+    assert (there.names, there.metric) == (("Weir 3",), "haversine")
+    np.testing.assert_allclose(there.coordinates, [[50.1, 8.2]])
+    np.testing.assert_allclose(there.altitude, [112])
+    (tmp_path / "q.csv").write_text(comments.replace("Weir 3", "Weir 4").replace("50", "51") + rows, encoding="utf-8")
+    seen = io.inspect([tmp_path / "r.csv", tmp_path / "q.csv"])
+    assert seen.stations == ("Weir 3", "Weir 4")
+    np.testing.assert_allclose(seen.placed.coordinates, [[50.1, 8.2], [51.1, 8.2]])
+    several = io.read_stations([tmp_path / "r.csv", tmp_path / "q.csv"])
+    assert io.read_readings([tmp_path / "r.csv", tmp_path / "q.csv"], several).names == ("Weir 3", "Weir 4")
+
+
+def test_a_longitude_that_is_west_by_its_name(tmp_path):
+    read(tmp_path, "# Site: A\n# Latitude (N): 41\n# Longitude (West): 97.5\ntime,temperature\n2024-01-01,1\n2024-01-02,2\n")
+    np.testing.assert_allclose(io.read_stations(tmp_path / "r.csv").coordinates, [[41, -97.5]])
+
+
+def test_comments_over_a_table_of_several_stations_name_none(tmp_path):
+    table = read(tmp_path, "# Station: hut\n# Latitude: 50\n# Longitude: 8\ntime,A,B\n2024-01-01,1,2\n2024-01-02,3,4\n")
+    assert table.names == ("A", "B")
+    with pytest.raises(InputError):
+        io.read_stations(tmp_path / "r.csv")
+    assert io.inspect(tmp_path / "r.csv").placed is None
+
+
+def test_comments_with_two_stations_or_another_than_the_table_has_are_not_used(tmp_path):
+    rows = "time,temperature\n2024-01-01,1\n2024-01-02,2\n"
+    assert read(tmp_path, "# Station: A\n# Station: B\n" + rows).names == ("temperature",)
+    assert read(tmp_path, "# Site: US-X\n" + rows).names == ("temperature",)
+    assert read(tmp_path, "# Station: weather hut\n" + rows, ["r", "q"]).names == ("r",)
+
+
+def test_the_label_of_a_sensor_is_the_station(tmp_path):
+    start = '"Plot Title: x"\n"#","Date Time, GMT+00:00",'
+    rows = "".join(f"{k},06/0{k}/23 12:00:00 PM,{18 + k}.5,{50 + k}\n" for k in range(1, 6))
+    one = '"Temp, °C (LGR S/N: 1, SEN S/N: 1, LBL: Pond A)","RH, % (LGR S/N: 1, SEN S/N: 1, LBL: Pond A)"\n'
+    table = read(tmp_path, start + one + rows, recipe=io.Recipe(value="Temp (°C)"))
+    assert (table.names, table.unit) == (("Pond A",), "°C")
+    two = '"Temp, °C (LGR S/N: 1, SEN S/N: 1, LBL: North)","Temp, °C (LGR S/N: 1, SEN S/N: 2, LBL: South)"\n'
+    table = read(tmp_path, start + two + rows)
+    assert (table.names, table.unit) == (("North", "South"), "°C")
+    what = '"Temp, °C (LGR S/N: 1, SEN S/N: 1, LBL: Air Temp)","RH, % (LGR S/N: 1, SEN S/N: 1, LBL: Rel Hum)"\n'
+    assert read(tmp_path, start + what + rows, recipe=io.Recipe(value="Temp (°C)")).names == ("r",)

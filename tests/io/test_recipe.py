@@ -135,3 +135,35 @@ def test_a_column_of_the_table_of_stations_is_none_of_a_column_per_station(tmp_p
     assert seen.quantities["stations"].tolist() == [3]
     with pytest.raises(InputError, match="station is 'Mat', but there is no such column"):
         io.inspect(readings, places, recipe=Recipe(station=("Mat",)))
+
+
+@pytest.mark.parametrize("kind", [{"Flow": "direction"}, ["flow = direction"], "direction", ["number", "flow: direction"]])
+def test_a_kind_of_the_recipe_says_how_readings_of_one_time_are_averaged(tmp_path, kind):
+    recipe = Recipe(value="flow", kind=kind)
+    recipe.save(tmp_path / "r.toml")
+    assert Recipe.load(tmp_path / "r.toml") == recipe
+    (tmp_path / "a.csv").write_text("time,station,flow,x\n2024-01-01,A,350,1\n2024-01-01,A,20,1\n2024-01-02,A,7,1\n")
+    (tmp_path / "b.csv").write_text("time,flow\n2024-01-01,350\n2024-01-01,20\n2024-01-02,7\n")
+    for name in "ab":
+        read = io.read_readings(tmp_path / f"{name}.csv", recipe=recipe)
+        np.testing.assert_allclose(read.values, [[5, 7]])
+        if name == "a":
+            assert io.read_readings(tmp_path / "a.csv", recipe=Recipe(value="flow")).values[0, 0] == 185
+    (tmp_path / "c.csv").write_text("time,station,flow\n2024-01-01,A,350\n2024-01-02,A,7\n2024-01-03,A,7\n")
+    (tmp_path / "d.csv").write_text("time,station,flow\n2024-01-01,A,20\n")
+    read = io.read_readings([tmp_path / "c.csv", tmp_path / "d.csv"], recipe=recipe)
+    np.testing.assert_allclose(read.values, [[5, 7, 7]])
+
+
+def test_a_kind_says_against_the_name_that_readings_are_numbers(tmp_path):
+    (tmp_path / "a.csv").write_text("time,station,wind direction\n2024-01-01,A,350\n2024-01-01,A,20\n")
+    for kind, mean in (((), 5), ("number", 185), ("wind direction: number", 185), ("rain: number", 5), ("auto", 5)):
+        read = io.read_readings(tmp_path / "a.csv", recipe=Recipe(kind=kind))
+        np.testing.assert_allclose(read.values, [[mean]])
+    seen = io.inspect(tmp_path / "a.csv", recipe=Recipe(kind="number"))
+    assert seen.quantities.loc["wind direction", ["kind", "shown_by"]].tolist() == ["number", "recipe"]
+
+
+def test_a_kind_that_is_none_is_refused():
+    with pytest.raises(InputError, match="kind is 'rain: positive': pass number, nonnegative, bounded, direction"):
+        Recipe(kind="rain: positive")
