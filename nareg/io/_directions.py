@@ -51,19 +51,23 @@ def is_direction(values: np.ndarray, unit: str | None, names: Iterable[str]) -> 
 
 def _shown_by(values: np.ndarray, unit: str | None, names: Iterable[str]) -> str | None:
     """What shows that readings are directions, ``"unit"``, ``"name"`` or ``"values"``; None where they are none."""
-    known = np.isfinite(values)
-    if not known.any():
-        return None
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    if low < -180 or high > 360 or (low < 0 and high > 180):
+    if not _on_circle(values):
         return None
     in_degrees = unit is not None and re.sub(r"[\s.]+", "", unit).casefold() in UNITS
     if unit is not None and not in_degrees:
         return None
-    from_seam = values if low >= 0 else values + 180  # -180 to 180 wraps there
+    from_seam = values if np.nanmin(values) >= 0 else values + 180  # -180 to 180 wraps there
     if in_degrees or any(map(_named, names)):
         return ("unit" if in_degrees else "name") if _both_sides(from_seam) else None
     return "values" if _wraps(from_seam) else None
+
+
+def _on_circle(values: np.ndarray) -> bool:
+    """Whether there are readings, all from 0 to 360 or from -180 to 180."""
+    if not np.isfinite(values).any():
+        return False
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    return low >= -180 and high <= (360 if low >= 0 else 180)
 
 
 def kind_of(values: np.ndarray, unit: str | None, names: Sequence[str]) -> tuple[str, str]:
@@ -84,6 +88,8 @@ def kind_of(values: np.ndarray, unit: str | None, names: Sequence[str]) -> tuple
     (('direction', 'name'), ('bounded', 'name'))
     """
     around = _shown_by(values, unit, names)
+    if around is None and unit is None and any(map(_named, names)) and _on_circle(values):
+        around = "name"  # that stay on one side of north are cleaned as numbers, with the same result
     if around is not None:
         return "direction", around
     own = kinds_in(BRACKETS.sub("", names[0]))

@@ -137,4 +137,7 @@ def in_words(seconds: float) -> str:
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size and seconds % size == 0:
             return unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
-    return f"{seconds / 60:,.1f} minutes" if seconds >= 120 else f"{seconds:,.3g} seconds"
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:,.3g} seconds"

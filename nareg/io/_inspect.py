@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Stations whose times are their own that are named, at most; they differ by more than this share of a step.
 LINES, NOTICED = 10, 0.01
+#: A step that is a smaller share of the times from reading to reading is only about the usual one.
+SELDOM = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +107,8 @@ class Inspection:
         text = f"times: {len(np.unique(self.times)):,} from {first} to {last}{zone and ', '}{zone}"
         if self.step is not None and self.regular is not None:
             step = in_words(self.step) if dated else f"{self.step:g}"
-            text += f"; a reading every {step} ({100 * self.regular:.0f} % of steps)"
+            often = f"every {step} ({100 * self.regular:.0f} % of steps)" if self.regular >= SELDOM else f"about every {step}"
+            text += f"; a reading {often}"
         return [*sentences, text, *self._own_cadences(dated)]
 
     def _own_cadences(self, dated: bool) -> list[str]:
@@ -122,13 +125,14 @@ class Inspection:
         other = (step != common) | (apart.abs() > slack) | (jitter > 2 * max(usual["jitter"], NOTICED * common))
 
         def words(value: float) -> str:
-            return (in_words(value) if value else "0 seconds") if dated else f"{value:g}"
+            said = in_words(value) if dated else f"{value:g}"
+            return f"1 {said}" if said.isalpha() else said
 
-        lines = [
-            f"station {name!r}: a reading every {words(own['step'])}, {words(own['offset'])} after whole steps, with a jitter "
-            f"of {words(own['jitter'])}"
-            for name, own in table[other].round(3).head(LINES).iterrows()
-        ]
+        lines = []
+        for name, own in table[other].round(3).head(LINES).iterrows():
+            often, offset, jitter = (words(own[part]) for part in ("step", "offset", "jitter"))
+            often = often.removeprefix("1 ")
+            lines.append(f"station {name!r}: a reading every {often}, {offset} after whole steps, with a jitter of {jitter}")
         more = int(other.sum()) - len(lines)
         return lines + ([f"{count(more, 'more station differs', 'more stations differ')} from the usual times"] if more else [])
 

@@ -134,15 +134,42 @@ class QuantityRows:
         """The usual time from one reading of a station to its next, and the share of those that are it."""
         if self.stamps is None or len(self.stamps) < 3:
             return None, None
-        times = self.stamps.astype("datetime64[ns]").astype(np.int64) / 1e9 if self.stamps.dtype.kind == "M" else self.stamps
-        site = np.zeros(len(times), dtype=int) if self.site is None else self.site
-        order = np.lexsort((times, site))
-        gaps = np.diff(times[order])[np.diff(site[order]) == 0]
-        gaps = gaps[gaps > 0]
+        site = np.zeros(len(self.stamps), dtype=int) if self.site is None else self.site
+        rows = [np.diff(np.unique(part)) for part in self._by_site(site, np.arange(len(site)), int(site.max()) + 1)]
+        of_rows = self._most_frequent(rows)
+        if self.site is None and (of_rows[1] or 0.0) < OWN_MODE:  # stations with times of their own
+            return self._most_frequent([np.diff(own) for own in self._own_times().values()])
+        return of_rows
+
+    def _most_frequent(self, each: Sequence[np.ndarray]) -> tuple[float | None, float | None]:
+        gaps = np.concatenate([np.empty(0), *each])
         if not gaps.size:
             return None, None
-        usual = _usual(gaps, dated=self.stamps.dtype.kind == "M")
+        usual = _usual(gaps, dated=self._dated)
         return usual, float(np.mean(np.abs(gaps - usual) <= JITTER * usual))
+
+    @property
+    def _dated(self) -> bool:
+        return self.stamps is not None and self.stamps.dtype.kind == "M"
+
+    def _own_times(self) -> dict[str, np.ndarray]:
+        """The times at which each station reads, increasing; seconds, or the unit of plain numbers."""
+        if self.stamps is None:
+            return {}
+        known = np.isfinite(self.values)
+        site, row = np.nonzero(known.T)
+        if self.site is not None:
+            row = np.flatnonzero(known.any(axis=1))
+            site = self.site[row]
+        each = self._by_site(site, row, len(self.names))
+        return {name: np.unique(own) for name, own in zip(self.names, each, strict=True)}
+
+    def _by_site(self, site: np.ndarray, row: np.ndarray, number: int) -> list[np.ndarray]:
+        """The times of rows, in seconds or the unit of plain numbers, of each of so many stations."""
+        assert self.stamps is not None
+        seconds = self.stamps.astype("datetime64[ns]").astype(np.int64) / 1e9 if self._dated else self.stamps.astype(float)
+        order = np.argsort(site, kind="stable")
+        return np.split(seconds[row[order]], np.searchsorted(site[order], np.arange(1, number)))
 
     def _by_station(self, values: np.ndarray) -> np.ndarray:
         """Readings (R, 1) as a row per station, each in the order of time, which shows how they go on."""
@@ -162,28 +189,14 @@ class QuantityRows:
         import pandas as pd
 
         rows: dict[str, tuple[float, float, float]] = {}
-        if self.stamps is not None:
-            dated = self.stamps.dtype.kind == "M"
-            seconds = self.stamps.astype("datetime64[ns]").astype(np.int64) / 1e9 if dated else self.stamps.astype(float)
-            known = np.isfinite(self.values)
-            site, row = (
-                np.nonzero(known.T) if self.site is None else (self.site[known.any(axis=1)], np.flatnonzero(known.any(axis=1)))
-            )
-            order = np.lexsort((seconds[row], site))
-            site, times = site[order], seconds[row[order]]
-            for i, own in enumerate(np.split(times, np.searchsorted(site, np.arange(1, len(self.names))))):
-                own = np.unique(own)
-                if own.size < 3:
-                    continue
-                step = _usual(np.diff(own), dated=dated, share=OWN_MODE)
-                turns = np.exp(2j * np.pi * (own % step) / step)
-                offset = float(np.angle(turns.mean()) % (2 * np.pi)) * step / (2 * np.pi)
-                away = np.abs((own - offset + step / 2) % step - step / 2)
-                rows[self.names[i]] = (
-                    step,
-                    float(np.quantile(away, JITTERY)),
-                    0.0 if step - offset < JITTER * step else offset,
-                )
+        for name, own in self._own_times().items():
+            if own.size < 3:
+                continue
+            step = _usual(np.diff(own), dated=self._dated, share=OWN_MODE)
+            turns = np.exp(2j * np.pi * (own % step) / step)
+            offset = float(np.angle(turns.mean()) % (2 * np.pi)) * step / (2 * np.pi)
+            away = np.abs((own - offset + step / 2) % step - step / 2)
+            rows[name] = (step, float(np.quantile(away, JITTERY)), 0.0 if step - offset < JITTER * step else offset)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["step", "jitter", "offset"])
 
     def quantities(self, unit: str | None, units: dict[str, str], source: str, recipe: Recipe) -> pd.DataFrame:

@@ -185,3 +185,32 @@ def test_a_unit_in_brackets_is_no_part_of_a_station_that_has_a_place(tmp_path):
     seen = io.inspect(readings, places)
     assert seen.stations == ("A", "B")
     assert "no place" not in str(seen)
+
+
+def test_directions_on_one_side_of_north_are_directions_too(tmp_path):
+    rows = "".join(f"2024-06-01 {t:02}:00,{200 + 3 * t},{400 + t}\n" for t in range(24))
+    (tmp_path / "r.csv").write_text("time,wind direction,other direction\n" + rows)
+    kinds = io.inspect(tmp_path / "r.csv", recipe=Recipe(value="wind direction")).quantities
+    assert kinds.loc["wind direction", ["kind", "shown_by"]].tolist() == ["direction", "name"]
+
+
+def test_the_step_of_a_wide_table_is_that_of_its_stations(tmp_path):
+    """Stations that read hourly at minutes of their own were said to read every few minutes."""
+    minutes = {0: 3, 1: 17, 2: 41}
+    rows = [(60 * t + minutes[i], i, t) for t in range(24) for i in minutes]
+    lines = [
+        f"2024-06-0{1 + m // 1440} {m // 60 % 24:02}:{m % 60:02},{','.join(str(t) if k == i else '' for k in range(3))}"
+        for m, i, t in sorted(rows)
+    ]
+    (tmp_path / "r.csv").write_text("\n".join(["time,A,B,C", *lines]))
+    seen = io.inspect(tmp_path / "r.csv")
+    assert (seen.step, seen.regular) == (3600.0, 1.0)
+    assert "a reading every hour (100 % of steps)" in " ".join(seen.lines())
+
+
+def test_times_between_readings_are_in_their_unit(tmp_path):
+    days = [f"2024-0{m}-{d:02},{m},{d}" if d == 14 else f"2024-0{m}-{d:02},{m}," for m in range(1, 7) for d in range(1, 29)]
+    (tmp_path / "r.csv").write_text("\n".join(["time,A,B", *days]))
+    (line,) = [one for one in io.inspect(tmp_path / "r.csv").lines() if "station 'B'" in one]
+    assert "minutes" not in line
+    assert "days" in line
