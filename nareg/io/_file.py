@@ -60,8 +60,8 @@ SAMPLE, SAMPLE_CELLS = 20, 10_000
 TEXT = re.compile(r"(?![\d+]|[-.]\d).*[^\W\d]{2}")
 SUMS = frozenset(
     ("total", "totals", "sum", "average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "count", "std", "stddev",
-     "summe", "gesamt", "mittel", "mittelwert", "durchschnitt", "totale", "somme", "moyenne", "totaal", "som", "gemiddelde",
-     "media", "promedio", "suma")
+     "summe", "gesamt", "mittel", "mittelwert", "durchschnitt", "totale", "somme", "moyenne", "totaal", "som", "gemiddeld",
+     "gemiddelde", "media", "promedio", "suma")
 )  # fmt: skip
 #: Lines of titles above a header, at most.
 TITLES = 40

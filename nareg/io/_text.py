@@ -120,6 +120,9 @@ def is_prose(lines: Sequence[str]) -> bool:
     letters = "".join("".join(text).split())
     cells = [re.split(r"[,;\t|]", line) for line in text]
     widths = {*map(len, cells)}
+    sentences = any(line.rstrip().endswith((".", "!", "?")) for line in text)
+    if len(text) > 1 and widths == {1} and sentences and not any(map(str.isdigit, letters)):
+        return True  # however short they are
     return (
         len(text) > 1
         and sum(map(str.isalpha, letters)) > LETTERS * len(letters)

@@ -14,20 +14,22 @@ STATION = ("station", "stationid", "stationname", "id", "name")
 #: Columns that name stations where none of these is there.
 SENSOR = (
     "sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location",
-    "messstelle", "standort", "estación", "estacion", "siteno", "sitenumber", "sitecode", "stationcode", "stationno",
-    "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid", "numersta", "numposte", "poste",
+    "messstelle", "standort", "stazione", "stasjon", "estación", "estacion", "siteno", "sitenumber", "sitecode",
+    "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid", "numersta", "numposte", "poste",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
     "coordinates.latitude", "sitelatitude", "stationlatitude",
+    "breedtegraad", "latitudine", "breddegrad",
 )  # fmt: skip
 LONGITUDE = (
     "longitude", "lon", "lng", "long", "longitud", "länge", "laenge", "längengrad", "laengengrad", "declongva", "gaugelon",
     "londd", "longdd", "geolaenge", "geolänge", "coordinates.longitude", "sitelongitude", "stationlongitude",
+    "lengtegraad", "longitudine", "længdegrad", "lengdegrad",
 )  # fmt: skip
 ALTITUDE = (
     "altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe", "altva", "stationshoehe",
-    "stationshöhe",
+    "stationshöhe", "hoogte", "altitudine", "højde", "høyde",
 )  # fmt: skip
 #: What comments above a header say of the one station of a table.
 STATED = {

@@ -293,6 +293,7 @@ Please cite the paper, which describes the sensors.
     ("name", "data"),
     [("map.png", b"\x89PNG\r\n\x1a\n" + bytes(90)), ("photo.jpeg", b"\xff\xd8\xff\xe0" + bytes(90)), ("x.svg", b"<svg></svg>"),
      ("paper.pdf", b"%PDF-1.4\n" + bytes(90)), ("readme.txt", PROSE.encode()), ("LICENSE", b"MIT License\n\n" + PROSE.encode()),
+     ("LEESMIJ.txt", b"Dit zijn de metingen.\nVragen? Bel ons.\n"),
      ("about", b"These are the readings of a network.\nAsk us before you use them.\n")],
 )  # fmt: skip
 def test_pictures_and_texts_beside_tables_are_left_out(tmp_path, name, data):

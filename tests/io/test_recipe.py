@@ -127,6 +127,21 @@ def test_rules_of_the_checks_are_a_table_of_their_own(tmp_path):
         Recipe.load(write(tmp_path, "wrong.toml", 'quality = "strict"\n'))
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Station,Breedtegraad,Lengtegraad,Hoogte",
+        "stazione,latitudine,longitudine,altitudine",
+        "stasjon,breddegrad,lengdegrad,høyde",
+    ],
+)
+def test_places_in_other_languages(tmp_path, header):
+    (tmp_path / "places.csv").write_text(f"{header}\nA,52.1,9.1,10\nB,52.2,9.3,20\n", encoding="utf-8")
+    places = io.read_stations(tmp_path / "places.csv")
+    assert places.coordinates.tolist() == [[52.1, 9.1], [52.2, 9.3]]
+    assert places.altitude.tolist() == [10, 20]
+
+
 def test_a_column_of_the_table_of_stations_is_none_of_a_column_per_station(tmp_path):
     places, readings = tmp_path / "s.csv", tmp_path / "r.csv"
     places.write_text("Mast,Breite,Laenge\nA,52.1,9.1\nB,52.2,9.3\nC,52.3,9.2\n")

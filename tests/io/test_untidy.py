@@ -237,7 +237,8 @@ def test_quantities_of_every_file_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("end", "number"),
     [("# end\n", 1), ("# end, of, file\n\n", 1), ("Total,,123\n", 1), ("Average,1.5,2.5,3.5\nMin:,1,2,3\n", 2),
-     ("-- end of file --\n", 1), ("EOF", 1), ('"Mean",1,2,3\n\n(c) 2024 the agency\n', 2), ("Mean value 1.5\n", 1)],
+     ("-- end of file --\n", 1), ("EOF", 1), ('"Mean",1,2,3\n\n(c) 2024 the agency\n', 2), ("Mean value 1.5\n", 1),
+     ("Gemiddeld,1,2,3\n", 1)],
 )  # fmt: skip
 @pytest.mark.parametrize("separator", [",", ";"])
 @pytest.mark.parametrize("first", ["2024-01-0{}", "{}"])
