@@ -15,7 +15,8 @@ STATION = ("station", "stationid", "stationname", "id", "name")
 SENSOR = (
     "sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location",
     "messstelle", "standort", "stazione", "stasjon", "estación", "estacion", "siteno", "sitenumber", "sitecode",
-    "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid", "numersta", "numposte", "poste",
+    "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid",
+    "numersta", "numposte", "poste",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
