@@ -174,8 +174,11 @@ def apply(
     (24, 6)
     """
     report = progress or (lambda _: None)
+    # a few new readings may not show what the model knows
+    kind = "direction" if isinstance(model, DirectionModels) else "number"
+    recipe = replace(recipe or Recipe(), kind=(kind,))
     if isinstance(model, DirectionModels):
-        return _apply_directions(model, readings, bounds, recipe or Recipe(), strict=strict, progress=report)
+        return _apply_directions(model, readings, bounds, recipe, strict=strict, progress=report)
     names = model.graph.names
     if names is None:
         raise InputError("model has stations without names: readings cannot be laid beside them.")
@@ -184,14 +187,14 @@ def apply(
     table, notes = _new(table, model)
     _refuse_unlike(table.values, model.readings)
     assert table.timestamps is not None
-    shared, guessed = read_series(() if recipe is None else recipe.series, table, recipe)
+    shared, guessed = read_series(recipe.series, table, recipe)
     if shared:
         model, notes = model.with_covariates(shared, table.timestamps), [*notes, *guessed]
     y = np.concatenate([np.where(model.excluded, np.nan, model.readings), table.values], axis=1)
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)
     part = slice(max(new.start - BEFORE, 0), None)
-    rules = looked_for(Rules.of(None if recipe is None else recipe.quality), table.unit)
+    rules = looked_for(Rules.of(recipe.quality), table.unit)
     rules, _ = of_quantity(rules, (table.quantity or "",), names)
     spared = partial(muted, rules, names, times[part])
     bad = screen(y[:, part], spared) | (beyond(rules, names, y[:, part]) & np.logical_not(spared("range")))
@@ -252,7 +255,7 @@ def _apply_directions(
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
     times = np.arange(len(table.times)) if table.timestamps is None else table.timestamps
     wrong = beyond(rules, names, table.values) & np.logical_not(muted(rules, names, times, "range"))
-    own = replace(recipe, step="none", zone=None, quality=asdict(replace(rules, correct=False, ranges=())))
+    own = replace(recipe, step="none", quality=asdict(replace(rules, correct=False, ranges=())))
     east, north = (
         apply(
             model,

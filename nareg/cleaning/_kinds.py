@@ -132,7 +132,7 @@ def to_degrees(east: np.ndarray, north: np.ndarray, *, signed: bool) -> np.ndarr
     return angle if signed else angle % 360
 
 
-def turn(to: np.ndarray, from_: np.ndarray) -> np.ndarray:
+def turn(to: np.ndarray, from_: np.ndarray | float) -> np.ndarray:
     """The shorter turn from one direction to the other, from -180 to 180."""
     return (to - from_ + 180) % 360 - 180
 

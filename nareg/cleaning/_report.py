@@ -150,8 +150,8 @@ def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], objec
     tables = _tables(cleaned, form) | {REPORT: partial(write, cleaned)}
     tables |= {name: partial(_rows, getattr(cleaned, name.split(".")[0]), cleaned) for name in (CORRECTIONS, OWN_TIMES)}
     model = cleaned.model
-    if model is None:
-        return tables if cleaned.directed is None else tables | {MODEL: cleaned.directed.save}
+    if model is None:  # that of an earlier run goes
+        return tables | {MODEL: partial(Path.unlink, missing_ok=True) if cleaned.directed is None else cleaned.directed.save}
     whole = with_readings(model, cleaned.readings, cleaned.flags.to_numpy().T)
     return tables | {MODEL: whole.save}
 

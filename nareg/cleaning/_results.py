@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from nareg.cleaning._kinds import turn
 from nareg.cleaning._learn import corrections
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
@@ -121,19 +122,18 @@ class CleanedTables:
         if before is None or before.timestamps is None or steps is None:
             return pd.DataFrame(columns=columns)
         t, station = np.nonzero(before.observed.T)
-        step = (steps[1] - steps[0]) / np.timedelta64(1, "ns") if len(steps) > 1 else 1.0
-        at = np.clip((before.timestamps - steps[0]) / np.timedelta64(1, "ns") / step, 0.0, len(steps) - 1.0)[t]
+        step = steps[1] - steps[0] if len(steps) > 1 else np.timedelta64(1, "D")
+        at = np.clip((before.timestamps - steps[0]) / step, 0.0, len(steps) - 1.0)[t]
         first = np.minimum(at.astype(np.int64), max(len(steps) - 2, 0))
         after, share = np.minimum(first + 1, len(steps) - 1), at - first
         x, std = self.x.to_numpy(), self.std.to_numpy()
-        change = x[after, station] - x[first, station]
+        estimate = (1 - share) * x[first, station] + share * x[after, station]
         if self.kind == "direction":
-            change = (change + 180) % 360 - 180
-        estimate = x[first, station] + share * change
-        if self.kind == "direction" and x.min() >= 0:
-            estimate %= 360
+            estimate = x[first, station] + share * turn(x[after, station], x[first, station])
+            estimate = turn(estimate, 0.0) if (x < 0).any() else estimate % 360
         spread = (1 - share) * std[first, station] + share * std[after, station]
-        flags = self.written_flags.to_numpy()[np.rint(at).astype(np.int64), station]
+        number = np.rint((steps[0] - np.datetime64(0, "ns")) / step)  # halves go to even steps since 1970
+        flags = self.written_flags.to_numpy()[(np.rint(at + number) - number).astype(np.int64), station]
         labels, names = np.array(before.times, dtype=object)[t], np.array(before.names, dtype=object)[station]
         values = (labels, names, before.values[station, t], estimate, spread, flags)
         return pd.DataFrame(dict(zip(columns, values, strict=True)))

@@ -208,16 +208,17 @@ class SpaceTimeModel(BaseModel[Stream]):
         Parameters
         ----------
         number : (N, T) array
-            Of the readings of the fit; where there is none, it does not matter.
+            Of the readings of the fit, and of those that it did not see; 0 where there is none.
         """
         counts = checks.floats("number", number, ndim=(2,))
         seen = np.isfinite(self.readings)
         if counts.shape != seen.shape or not (counts[seen] >= 1).all():
             raise InputError(f"number has shape {counts.shape}: pass one per reading, {seen.shape}, of 1 or more.")
-        inverse = np.where(seen, 1 / np.where(seen, counts, 1.0), 0.0)
-        mean = inverse.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
-        relative = np.where(seen, inverse / np.where(mean > 0, mean, 1.0), 1.0)
-        if np.ptp(relative) <= ALIKE:
+        known = counts >= 1
+        inverse = 1 / np.where(known, counts, 1.0)
+        mean = np.where(seen, inverse, 0.0).sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+        relative = np.where(known & (mean > 0), inverse / np.where(mean > 0, mean, 1.0), 1.0)
+        if np.ptp(relative[seen]) <= ALIKE:
             return self
         models = [self, *(replace(self, noise_shares=1 + c * (relative - 1)) for c in AVERAGED)]
         passes = [model._pass(on_grid(model, None, None, exclude=True), robust=False, smooth=False) for model in models]
