@@ -390,8 +390,8 @@ def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(t
     joint = pd.read_csv(tmp_path / "out" / "clean.csv")
     assert joint[["temp estimate", "rh (%) estimate"]].notna().all().all()
     for folder, column in (("temp", "temp estimate"), ("rh_", "rh (%) estimate")):
-        own = pd.read_csv(tmp_path / "out" / folder / "clean.csv", index_col="time")
-        np.testing.assert_array_equal(joint.pivot(index="time", columns="station", values=column)[list(own)], own)
+        own = pd.read_csv(tmp_path / "out" / folder / "clean.csv", index_col=["time", "station"]).iloc[:, 0]
+        np.testing.assert_array_equal(joint.set_index(["time", "station"])[column][own.index], own)
     alone = [",".join(row.split(",")[:3]) for row in rows[360:]]
     (tmp_path / "alone.csv").write_text("\n".join(["time,station,temp", *alone]))
     done = run("apply", tmp_path / "out", tmp_path / "alone.csv")

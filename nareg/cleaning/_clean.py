@@ -205,8 +205,9 @@ def _run(job: Job) -> Cleaned:
         own_readings = np.where(np.isfinite(model.readings), network.readings.values, np.nan)
         model = replace(model, readings=own_readings)
     result = Cleaned(
-        x=frame(network, final), std=frame(network, std := np.hypot(std, drift)), flags=frame(network, compared.flags),
-        model=model, edges=edges.design if isinstance(edges, EdgeWeights) else None, quality=compared.quality, errors=errors,
+        x=frame(network.readings, final), std=frame(network.readings, std := np.hypot(std, drift)),
+        flags=frame(network.readings, compared.flags), model=model, quality=compared.quality, errors=errors,
+        edges=edges.design if isinstance(edges, EdgeWeights) else None,
         method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=np.nan, coverage=shares, unit=settings.unit,
         network=network, hidden=compared.hidden.mask, smoothed=method.smoothed if isinstance(method, SpaceTimeMethod) else None,
         drift=drift, bounds=compared.ends, replaced=replaced | (final != compared.ends.clip(x)),

@@ -138,11 +138,11 @@ def run(job: Job) -> Cleaned:
     healthy = ~(flags == Flag.BAD).all(axis=1)
     _, clean_error = _compare.typical_errors(None, std, np.isfinite(y), flags == Flag.BAD, healthy)
     return Cleaned(
-        x=frame(network, x), std=frame(network, std), flags=frame(network, flags), model=None, edges=None, quality=None,
-        errors=errors, method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=clean_error, coverage=coverage,
-        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=None, drift=np.zeros(y.shape),
-        bounds=Bounds(-np.inf, np.inf), replaced=np.zeros(y.shape, dtype=bool), reasons=tuple(reasons),
-        kind="direction", rules=job.rules, directed=directed,
+        x=frame(network.readings, x), std=frame(network.readings, std), flags=frame(network.readings, flags), model=None,
+        edges=None, quality=None, errors=errors, method=name, notes=tuple(job.notes), reading_error=np.nan,
+        clean_error=clean_error, coverage=coverage, unit=settings.unit, network=network, hidden=hidden.mask, smoothed=None,
+        drift=np.zeros(y.shape), bounds=Bounds(-np.inf, np.inf), replaced=np.zeros(y.shape, dtype=bool),
+        reasons=tuple(reasons), kind="direction", rules=job.rules, directed=directed,
         timings=dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]},
     )  # fmt: skip
 

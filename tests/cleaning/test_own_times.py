@@ -77,6 +77,18 @@ def test_own_times_of_some_stations_of_a_table_that_a_step_moved():
     assert set(own.station) == {"B", "C"}
 
 
+def test_a_standard_deviation_that_is_not_known_is_an_empty_cell(tmp_path):
+    table, _ = readings(3, np.cos, noise=0.1)
+    some = table[table.groupby("station").cumcount() < 12]
+    places = pd.DataFrame({"latitude": [50.0, 50.01, 50.02], "longitude": [8.0, 8.01, 8.0]}, ["A", "B", "C"])
+    result = run(assemble(some, places, recipe=Recipe(step="10min")), CleanSettings(effort="fast"))
+    assert result.std.isna().all(axis=None)
+    result.save(tmp_path)
+    lines = (tmp_path / "own_times.csv").read_text().splitlines()
+    assert len(lines) == 37
+    assert {line.split(",")[4] for line in lines[1:]} == {""}
+
+
 @pytest.mark.parametrize("start", ["2024-06-01 00:00", "2024-06-01 00:10"])
 def test_the_flag_of_a_reading_between_two_steps_is_that_of_its_own(start):
     """Every other time is in the middle between two steps: the only reading there of another station says where it went."""
