@@ -94,14 +94,16 @@ def _shaped(readings: Readings, path: Path) -> Readings:
     """Readings in the shape of a table that was written before; in their own where there is none."""
     if not path.exists():
         return readings
-    header = next(_lines(path), [])
+    header = next(written_before(path))
     tidy = header[:-1] == list(TIDY) and header[1:] != list(readings.names)
     return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
+def written_before(path: Path) -> Iterator[list[str]]:
     """The rows of a table that was written before, as they were before a spreadsheet's formulas were made texts."""
     with path.open(newline="", encoding="utf-8") as handle:
+        if not path.stat().st_size:
+            raise InputError(f"{path} is empty: remove it, or name another folder with --out.")
         for row in csv.reader(handle):
             yield list(map(io.unshield, row))
 
@@ -110,8 +112,8 @@ def _rows(path: Path, header: list[str], keys: int, times: set[str]) -> list[lis
     """The rows of a table that was written before, without those of ``times``; ``keys`` cells of each are no values."""
     if not path.exists():
         return []
-    lines = _lines(path)
-    if next(lines, None) != header:
+    lines = written_before(path)
+    if next(lines) != header:
         raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
     return [[*row[:keys], *map(cell, row[keys:])] for row in lines if row[0] not in times]
 

@@ -127,7 +127,7 @@ class CleanedTables:
 
     @property
     def own_times(self) -> pd.DataFrame:
-        """A row per reading that was moved to a step of time, with the estimate at its own time, between those of the steps."""
+        """A row per reading, where some were moved to a step of time, with the estimate at its own time."""
         import pandas as pd
 
         columns = ["time", "station", "reading", "estimate", "std", "flag"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,12 +12,12 @@ from urllib.parse import quote
 import numpy as np
 
 from nareg import __version__
-from nareg.cleaning._apply import Applied, cell
+from nareg.cleaning._apply import Applied, cell, written_before
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._report import REPORT, environment, write_dataset, write_frame
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
-from nareg.io import Readings, Recipe, read_readings, unshield, write_rows
+from nareg.io import Readings, Recipe, read_readings, write_rows
 from nareg.quality import Flag
 from nareg.results import atomic_write
 
@@ -63,9 +62,7 @@ def append_several(path: Path, applied: Mapping[str, Applied], zone: str | None 
     columns = [name + end for name in applied for end in ENDS]
     before = []
     if path.exists():
-        with path.open(newline="", encoding="utf-8") as handle:
-            header, *lines = [[*map(unshield, row[:2]), *row[2:]] for row in csv.reader(handle)] or [[]]
-        known = list(map(unshield, header[2:]))
+        (_, _, *known), *lines = written_before(path)
         absent = [name for name in columns if name not in known]
         if absent:
             raise InputError(f"{path} has no column {absent[0]!r} (other quantities?): name another folder with --out.")

@@ -203,7 +203,8 @@ class SpaceTimeModel(BaseModel[Stream]):
         """The model that knows how many readings each one is the mean of.
 
         The noise variance of a mean of k readings is ``(1 - c) r + c r m / k``, where 1 / m is the mean of 1 / k over the
-        station's readings. The share c of the noise that averaging lowers is the likeliest of 0, 1/4, ..., 1.
+        station's readings. The share c of the noise that averaging lowers is the likeliest of 0, 1/4, ..., 1; it is 0 unless
+        another one raises the log-likelihood by 3.
 
         Parameters
         ----------
