@@ -192,6 +192,12 @@ def frame(readings: Readings, values: np.ndarray) -> pd.DataFrame:
     return table.astype("int8") if values.dtype == np.int8 else table
 
 
+def size_of(readings: Readings) -> str:
+    """Stations, times and gaps, in words."""
+    stations, times = (plural(size, noun) for size, noun in zip(readings.values.shape, ("station", "time"), strict=True))
+    return f"{stations}, {times}, {100 * float(np.isnan(readings.values).mean()):.1f} % missing"
+
+
 def in_own_times(quality: Quality, readings: Readings) -> Quality:
     """The quality with evidence in the table's own times, where these have a zone: all is computed in UTC."""
     if readings.zone is None or readings.timestamps is None:
