@@ -97,7 +97,7 @@ def test_a_recipe_is_written_to_the_current_folder_and_over_no_other(files, tmp_
     assert "recipe, for nareg clean --recipe: recipe.toml" in again.output
     other = run("inspect", *tables[:-1], "Vochtigheid")
     assert other.exit_code == 0
-    assert "recipe.toml says something else and is not overwritten: name another file by --out." in other.output
+    assert "The recipe is not written (recipe.toml says something else): name another file by --out." in other.output
     assert Recipe.load("recipe.toml") == first
     assert "# mine" in Path("recipe.toml").read_text()
 

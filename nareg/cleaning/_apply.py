@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg import io
-from nareg.cleaning._kinds import UNKNOWN, components, looked_for, to_degrees, turn_std
+from nareg.cleaning._kinds import UNKNOWN, components, looked_for, refuse_no_degrees, to_degrees, turn_std
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
-from nareg.cleaning._report import TABLES, TIDY, decimals, laid_out
-from nareg.cleaning._results import in_scheme, written_in
+from nareg.cleaning._report import TABLES, TIDY, laid_out
+from nareg.cleaning._results import in_scheme, rounded, written_in
 from nareg.cleaning._series import read_series
-from nareg.cleaning._steps import screen, sensor_errors
+from nareg.cleaning._steps import frame, screen, sensor_errors
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
@@ -63,9 +63,7 @@ class Applied:
     @property
     def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimates, standard deviations and flags (T, N) as tables have them."""
-        digits = decimals(self.std.to_numpy())
-        flags = in_scheme(self.flags, self.suspects, self.rules.flags)
-        return np.round(self.x.to_numpy(), digits), np.round(self.std.to_numpy(), digits), flags.to_numpy()
+        return *rounded(self.x, self.std), in_scheme(self.flags, self.suspects, self.rules.flags).to_numpy()
 
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
@@ -96,14 +94,16 @@ def _shaped(readings: Readings, path: Path) -> Readings:
     """Readings in the shape of a table that was written before; in their own where there is none."""
     if not path.exists():
         return readings
-    header = next(_lines(path), [])
+    header = next(written_before(path))
     tidy = header[:-1] == list(TIDY) and header[1:] != list(readings.names)
     return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
+def written_before(path: Path) -> Iterator[list[str]]:
     """The rows of a table that was written before, as they were before a spreadsheet's formulas were made texts."""
     with path.open(newline="", encoding="utf-8") as handle:
+        if not path.stat().st_size:
+            raise InputError(f"{path} is empty: remove it, or name another folder with --out.")
         for row in csv.reader(handle):
             yield list(map(io.unshield, row))
 
@@ -112,8 +112,8 @@ def _rows(path: Path, header: list[str], keys: int, times: set[str]) -> list[lis
     """The rows of a table that was written before, without those of ``times``; ``keys`` cells of each are no values."""
     if not path.exists():
         return []
-    lines = _lines(path)
-    if next(lines, None) != header:
+    lines = written_before(path)
+    if next(lines) != header:
         raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
     return [[*row[:keys], *map(cell, row[keys:])] for row in lines if row[0] not in times]
 
@@ -174,8 +174,11 @@ def apply(
     (24, 6)
     """
     report = progress or (lambda _: None)
+    # a few new readings may not show what the model knows
+    kind = "direction" if isinstance(model, DirectionModels) else "number"
+    recipe = replace(recipe or Recipe(), kind=(kind,))
     if isinstance(model, DirectionModels):
-        return _apply_directions(model, readings, bounds, recipe or Recipe(), strict=strict, progress=report)
+        return _apply_directions(model, readings, bounds, recipe, strict=strict, progress=report)
     names = model.graph.names
     if names is None:
         raise InputError("model has stations without names: readings cannot be laid beside them.")
@@ -184,14 +187,14 @@ def apply(
     table, notes = _new(table, model)
     _refuse_unlike(table.values, model.readings)
     assert table.timestamps is not None
-    shared, guessed = read_series(() if recipe is None else recipe.series, table, recipe)
+    shared, guessed = read_series(recipe.series, table, recipe)
     if shared:
         model, notes = model.with_covariates(shared, table.timestamps), [*notes, *guessed]
     y = np.concatenate([np.where(model.excluded, np.nan, model.readings), table.values], axis=1)
     times = np.concatenate([model.times, table.timestamps.astype(model.times.dtype)])
     new = slice(model.readings.shape[1], None)
     part = slice(max(new.start - BEFORE, 0), None)
-    rules = looked_for(Rules.of(None if recipe is None else recipe.quality), table.unit)
+    rules = looked_for(Rules.of(recipe.quality), table.unit)
     rules, _ = of_quantity(rules, (table.quantity or "",), names)
     spared = partial(muted, rules, names, times[part])
     bad = screen(y[:, part], spared) | (beyond(rules, names, y[:, part]) & np.logical_not(spared("range")))
@@ -230,9 +233,8 @@ def apply(
     x = np.where(own, good[:, new], smoothed.x[:, new.start - first :])
     report(Progress("done", fraction=1.0))
     results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
-    frames = [io.readings_to_frame(replace(table, values=values)) for values in results]
-    notes = [*table.notes, *notes]
-    return Applied(frames[0], frames[1], frames[2].astype("int8"), suspects, tuple(notes), table, dismissed, rules)
+    frames = [frame(table, values) for values in results]
+    return Applied(frames[0], frames[1], frames[2], suspects, (*table.notes, *notes), table, dismissed, rules)
 
 
 def _apply_directions(
@@ -244,15 +246,11 @@ def _apply_directions(
         raise InputError(f"bounds are {bounds}, but the model is of directions, which have none: omit them.")
     names = models.east.graph.names or ()
     table = read_known(readings, names, strict, recipe)
-    if table.observed.any() and not -180 <= np.nanmin(table.values) <= np.nanmax(table.values) <= 360:
-        raise InputError(
-            f"readings lie from {np.nanmin(table.values):g} to {np.nanmax(table.values):g}, and the model is of directions: "
-            "convert them to degrees from 0 to 360."
-        )
+    refuse_no_degrees(table.values)
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
     times = np.arange(len(table.times)) if table.timestamps is None else table.timestamps
     wrong = beyond(rules, names, table.values) & np.logical_not(muted(rules, names, times, "range"))
-    own = replace(recipe, step="none", zone=None, quality=asdict(replace(rules, correct=False, ranges=())))
+    own = replace(recipe, step="none", quality=asdict(replace(rules, correct=False, ranges=())))
     east, north = (
         apply(
             model,
@@ -268,14 +266,12 @@ def _apply_directions(
     new = np.searchsorted(table.timestamps, east.readings.timestamps)
     x_east, x_north, std_east, std_north = (frame.to_numpy().T for frame in (east.x, north.x, east.std, north.std))
     std = np.minimum(turn_std(x_east, x_north, (std_east, std_north)) * models.stretch, UNKNOWN)
-    flags = np.where(wrong[:, new], Flag.BAD, np.maximum(east.flags.to_numpy(), north.flags.to_numpy()).T)
+    flags = np.maximum(east.flags.to_numpy(), north.flags.to_numpy()).T
+    flags[wrong[:, new]] = Flag.BAD
     read = replace(east.readings, values=table.values[:, new], unit=table.unit)
-    frames = [
-        io.readings_to_frame(replace(read, values=values))
-        for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)
-    ]
+    frames = [frame(read, values) for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)]
     notes = dict.fromkeys((*table.notes, *east.notes, *north.notes))
-    return Applied(frames[0], frames[1], frames[2].astype("int8"), (), tuple(notes), read, (), rules)
+    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules)
 
 
 def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:

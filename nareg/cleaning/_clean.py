@@ -19,8 +19,8 @@ from nareg.cleaning._limits import own_estimates
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, SpaceTimeMethod
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._plan import LEFT_OUT, Effort, plan
-from nareg.cleaning._steps import FITTED, choose, compare, estimate, frame, rule_notes, screen, sensor_errors
-from nareg.cleaning._words import number, plural
+from nareg.cleaning._steps import FITTED, choose, compare, estimate, frame, rule_notes, screen, sensor_errors, size_of
+from nareg.cleaning._words import number
 from nareg.io import Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Rules
@@ -205,8 +205,9 @@ def _run(job: Job) -> Cleaned:
         own_readings = np.where(np.isfinite(model.readings), network.readings.values, np.nan)
         model = replace(model, readings=own_readings)
     result = Cleaned(
-        x=frame(network, final), std=frame(network, std := np.hypot(std, drift)), flags=frame(network, compared.flags),
-        model=model, edges=edges.design if isinstance(edges, EdgeWeights) else None, quality=compared.quality, errors=errors,
+        x=frame(network.readings, final), std=frame(network.readings, std := np.hypot(std, drift)),
+        flags=frame(network.readings, compared.flags), model=model, quality=compared.quality, errors=errors,
+        edges=edges.design if isinstance(edges, EdgeWeights) else None,
         method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=np.nan, coverage=shares, unit=settings.unit,
         network=network, hidden=compared.hidden.mask, smoothed=method.smoothed if isinstance(method, SpaceTimeMethod) else None,
         drift=drift, bounds=compared.ends, replaced=replaced | (final != compared.ends.clip(x)),
@@ -233,12 +234,7 @@ def _reasons(
     given: bool,
 ) -> list[tuple[str, str]]:
     """The choices and their reasons, as (name, text)."""
-    values = network.readings.values
-    gaps = 1 - np.isfinite(values).mean()
-    lines = [
-        ("network", f"{plural(values.shape[0], 'station')}, {plural(values.shape[1], 'time')}, {100 * gaps:.1f} % missing"),
-        ("method", "; ".join(chosen)),
-    ]
+    lines = [("network", size_of(network.readings)), ("method", "; ".join(chosen))]
     if model is not None:
         cycles = ", ".join(model.cycles.names)
         lines.append(("model", model.details.chosen))

@@ -65,8 +65,8 @@ class Cleaned(CleanedTables):
         A row per reading of a sensor that drifts, is off or has a wrong unit: ``reading``, ``corrected``, and the correction's
         ``std``. They are used where ``correct`` of :class:`nareg.quality.Rules` is true.
     own_times : DataFrame
-        A row per reading that a common step moved: the ``reading``, and ``estimate`` and ``std`` at its own ``time``, between
-        those of the steps; ``flag`` is that of its step.
+        A row per reading, where a common step moved some: the ``reading``, and ``estimate`` and ``std`` at its own ``time``, on
+        the straight line between those of the steps; ``flag`` is that of its step.
     timings : dict of seconds
         ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
     """

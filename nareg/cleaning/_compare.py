@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg._solvers.held_out import standard_error
+from nareg.cleaning._simple import means
 from nareg.cleaning._words import number
 from nareg.graph import Graph
 from nareg.spacetime import (
@@ -201,15 +202,13 @@ def spread(graph: Graph, y: np.ndarray, x: np.ndarray, hidden: Hidden, *, prior:
 
 def _level_variance(graph: Graph, y: np.ndarray) -> float:
     """Mean square of the difference between a station's mean and its neighbors'."""
-    seen = np.isfinite(y)
-    counts = seen.sum(axis=1)
-    level = np.where(seen, y, 0.0).sum(axis=1) / np.maximum(counts, 1)
-    live = (counts > 0).astype(float)
-    weights = graph.adjacency @ live
-    some = (counts > 0) & (weights > 0)
+    level = means(y)
+    live = np.isfinite(level)
+    weights = graph.adjacency @ live.astype(float)
+    some = live & (weights > 0)
     if not some.any():
-        return float(level[counts > 0].var())
-    around = (graph.adjacency @ (live * level))[some] / weights[some]
+        return float(level[live].var())
+    around = (graph.adjacency @ np.nan_to_num(level))[some] / weights[some]
     return float(np.mean((level[some] - around) ** 2))
 
 

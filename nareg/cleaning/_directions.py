@@ -15,8 +15,7 @@ from nareg.cleaning._compare import Hidden
 from nareg.cleaning._kinds import UNKNOWN, Wind, components, to_degrees, turn, turn_std
 from nareg.cleaning._learn import Job, learn, portion
 from nareg.cleaning._methods import MODEL, SpaceTimeMethod
-from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, rule_notes, screen
-from nareg.cleaning._words import plural
+from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, rule_notes, screen, size_of
 from nareg.quality import Flag
 from nareg.spacetime import LEVELS, Bounds, DirectionModels, SpaceTimeModel, SparseSpaceTimeModel, hide
 
@@ -117,10 +116,9 @@ def run(job: Job) -> Cleaned:
     shown = replace(judged[0], suspects=(), dismissed=dismissed) if judged else None
     job.notes.extend(rule_notes(job, shown, ()))
     job.note("Directions are not corrected." if shown is not None and job.rules.correct else None)
-    gaps = 100 * float(np.isnan(y).mean())
     vectors = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [
-        ("network", f"{plural(y.shape[0], 'station')}, {plural(y.shape[1], 'time')}, {gaps:.1f} % missing"),
+        ("network", size_of(network.readings)),
         ("kind", f"directions, cleaned as {vectors}"),
         ("method", f"{name}; {why}"),
     ]
@@ -138,11 +136,11 @@ def run(job: Job) -> Cleaned:
     healthy = ~(flags == Flag.BAD).all(axis=1)
     _, clean_error = _compare.typical_errors(None, std, np.isfinite(y), flags == Flag.BAD, healthy)
     return Cleaned(
-        x=frame(network, x), std=frame(network, std), flags=frame(network, flags), model=None, edges=None, quality=None,
-        errors=errors, method=name, notes=tuple(job.notes), reading_error=np.nan, clean_error=clean_error, coverage=coverage,
-        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=None, drift=np.zeros(y.shape),
-        bounds=Bounds(-np.inf, np.inf), replaced=np.zeros(y.shape, dtype=bool), reasons=tuple(reasons),
-        kind="direction", rules=job.rules, directed=directed,
+        x=frame(network.readings, x), std=frame(network.readings, std), flags=frame(network.readings, flags), model=None,
+        edges=None, quality=None, errors=errors, method=name, notes=tuple(job.notes), reading_error=np.nan,
+        clean_error=clean_error, coverage=coverage, unit=settings.unit, network=network, hidden=hidden.mask, smoothed=None,
+        drift=np.zeros(y.shape), bounds=Bounds(-np.inf, np.inf), replaced=np.zeros(y.shape, dtype=bool),
+        reasons=tuple(reasons), kind="direction", rules=job.rules, directed=directed,
         timings=dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]},
     )  # fmt: skip
 

@@ -110,14 +110,20 @@ def directions(network: StationNetwork, kind: Kind, unit: str | None) -> bool:
     named = "direction" if isinstance(kind, Wind) else checks.choice("kind", kind, KINDS)
     values = network.readings.values
     if named == "direction":
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        if low < -180 or high > 360 or (low < 0 and high > 180):
-            raise InputError(
-                f"kind is 'direction', but readings lie from {low:g} to {high:g}: convert them to degrees from 0 to 360."
-            )
+        refuse_no_degrees(values)
         return True
     stated = network.readings.unit if unit is None else unit
     return named == "auto" and io.is_direction(values, stated, network.quantity)
+
+
+def refuse_no_degrees(values: np.ndarray) -> None:
+    """Refuse readings that are no directions."""
+    seen = values[np.isfinite(values)]
+    low, high = (seen.min(), seen.max()) if seen.size else (0.0, 0.0)
+    if low < -180 or high > 360 or (low < 0 and high > 180):
+        raise InputError(
+            f"kind is direction, but readings lie from {low:g} to {high:g}: convert them to degrees from 0 to 360."
+        )
 
 
 def components(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +138,7 @@ def to_degrees(east: np.ndarray, north: np.ndarray, *, signed: bool) -> np.ndarr
     return angle if signed else angle % 360
 
 
-def turn(to: np.ndarray, from_: np.ndarray) -> np.ndarray:
+def turn(to: np.ndarray, from_: np.ndarray | float) -> np.ndarray:
     """The shorter turn from one direction to the other, from -180 to 180."""
     return (to - from_ + 180) % 360 - 180
 

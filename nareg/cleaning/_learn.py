@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from nareg import spacetime
 from nareg._core import checks
 from nareg.cleaning._kinds import Kind, looked_for
-from nareg.cleaning._network import StationNetwork
+from nareg.cleaning._network import StationNetwork, chosen
 from nareg.cleaning._parts import in_network, merged, neighborhoods, unevaluated
 from nareg.cleaning._plan import EFFORTS, Effort
 from nareg.cleaning._words import plural, same_unit
@@ -117,26 +117,21 @@ class Job:
         """The same for some of the stations, in a network of usual size."""
         network, readings = self.network, self.network.readings
         known = {name: values if len(values) == 1 else values[stations] for name, values in network.covariates.items()}
-        chosen = set(stations.tolist())
+        inside = set(stations.tolist())
         entries = dismissals(self.rules, readings.names, stamps(readings))
         return replace(
             self,
             network=replace(
                 network,
                 graph=network.graph.subgraph(stations),
-                readings=replace(
-                    readings,
-                    names=tuple(readings.names[i] for i in stations),
-                    values=readings.values[stations],
-                    averaged=None if readings.averaged is None else readings.averaged[stations],
-                ),
+                readings=chosen(readings, stations),
                 covariates=known,
             ),
             settings=replace(self.settings, effort="normal", dynamics="scalar"),
             noise=None if self.noise is None else self.noise[stations],
             rules=replace(
                 of_quantity(self.rules, (), [readings.names[i] for i in stations])[0],
-                dismiss=tuple(entry.text for entry in entries if entry.station in chosen),
+                dismiss=tuple(entry.text for entry in entries if entry.station in inside),
             ),
             report=report,
             notes=[],

@@ -54,11 +54,9 @@ def failed(x: np.ndarray, std: np.ndarray | None, y: np.ndarray, ends: Bounds) -
     return (top > seen.max() + spread) | (bottom < seen.min() - spread)
 
 
-def at_end(y: np.ndarray, ends: Bounds) -> np.ndarray:
-    """(N, T) True for readings at a bound, where there is no noise: it would carry some of them away from it."""
-    return (y == ends.low) | (y == ends.high)
-
-
 def own_estimates(y: np.ndarray, ends: Bounds) -> np.ndarray:
-    """(N, T) True for good readings that are their own estimate: all of an intermittent quantity, else those at a bound."""
-    return np.isfinite(y) if intermittent(y.T) else at_end(y, ends)
+    """(N, T) True for good readings that are their own estimate: all of an intermittent quantity, else those at a bound.
+
+    There is no noise at a bound: it would carry some of them away from it.
+    """
+    return np.isfinite(y) if intermittent(y.T) else (y == ends.low) | (y == ends.high)

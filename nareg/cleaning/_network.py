@@ -270,18 +270,26 @@ def read_known(readings: ReadingsLike, names: Sequence[str], strict: bool, recip
 
 def _known(table: Readings, names: Sequence[str]) -> Readings:
     """The rows of a table that was read already that are of known stations."""
-    rows, known = {name: i for i, name in enumerate(table.names)}, set(names)
-    wanted = [name for name in table.names if name in known]
+    rows, given = {name: i for i, name in enumerate(table.names)}, set(names)
+    wanted = [name for name in table.names if name in given]
     if not wanted:
         raise InputError(f"readings has no station of the station table: rename {', '.join(table.names[:3])}, ...")
-    order = [rows[name] for name in wanted]
-    values, averaged = table.values[order], None if table.averaged is None else table.averaged[order]
-    if np.isinf(values).any():
-        i, t = np.argwhere(np.isinf(values))[0]
+    known = chosen(table, [rows[name] for name in wanted])
+    if np.isinf(known.values).any():
+        i, t = np.argwhere(np.isinf(known.values))[0]
         raise InputError(f"readings of station {wanted[i]!r} hold an infinite value at {table.times[t]}: set it to NaN.")
     notes = list(table.notes)
     lost = len(table.names) - len(wanted)
-    counts = table.counts and table.counts.less(int(table.observed.sum() - np.isfinite(values).sum()), UNKNOWN)
+    counts = table.counts and table.counts.less(int(table.observed.sum() - known.observed.sum()), UNKNOWN)
     if lost:
         notes.append(f"{lost} {'station' if lost == 1 else 'stations'} of the readings left out: no coordinates.")
-    return replace(table, names=tuple(wanted), values=values, averaged=averaged, notes=tuple(notes), counts=counts)
+    return replace(known, notes=tuple(notes), counts=counts)
+
+
+def chosen(table: Readings, rows: Sequence[int] | np.ndarray) -> Readings:
+    """The readings of some stations, in this order, also as they were before a step moved them."""
+    return replace(
+        table, names=tuple(table.names[i] for i in rows), values=table.values[rows],
+        averaged=None if table.averaged is None else table.averaged[rows],
+        before=None if table.before is None else chosen(table.before, rows),
+    )  # fmt: skip

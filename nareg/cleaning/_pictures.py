@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
@@ -77,12 +78,8 @@ def _apart(x: np.ndarray, y: np.ndarray, axes: Axes) -> list[int]:
 def _map_values(cleaned: CleanedTables) -> tuple[np.ndarray, str]:
     if cleaned.model is not None and np.isfinite(cleaned.reading_error):
         return np.sqrt(cleaned.model.noise), _in_unit("standard deviation of the noise", cleaned)
-    y = cleaned.network.readings.values
-    seen = np.isfinite(y)
-    counts = np.maximum(seen.sum(axis=1), 1)
-    mean = np.where(seen, y, 0.0).sum(axis=1) / counts
-    spread = np.sqrt(np.where(seen, (y - mean[:, None]) ** 2, 0.0).sum(axis=1) / counts)
-    return np.where(seen.any(axis=1), spread, np.nan), _in_unit("standard deviation of the readings", cleaned)
+    spread = pd.DataFrame(cleaned.network.readings.values).std(axis=1, ddof=0).to_numpy()
+    return spread, _in_unit("standard deviation of the readings", cleaned)
 
 
 def shown(cleaned: CleanedTables) -> list[tuple[int, str]]:

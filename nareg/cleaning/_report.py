@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nareg import __version__
-from nareg.cleaning._results import CleanedTables
+from nareg.cleaning._results import CleanedTables, decimals
 from nareg.cleaning._station_table import silence, station_table
 from nareg.cleaning._words import number, plural
 from nareg.io import Readings, write_bytes, write_rows
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 MAX_SUSPECTS = 40
 #: Rows of the table of stations.
 MAX_STATIONS = 200
-#: Digits that a standard deviation has in CSV files; the estimate has as many decimals.
-DIGITS = 4
 TABLES = ("clean", "std", "flags")
 #: Columns of a tidy table before its values.
 TIDY = ("time", "station")
@@ -113,8 +110,8 @@ def _label(cleaned: CleanedTables, time: np.datetime64 | float) -> str:
 
 def _flag_counts(cleaned: CleanedTables) -> list[tuple[str, int]]:
     flags = cleaned.flags.to_numpy()
-    names = ((1, "good"), (2, "not evaluated"), (3, "suspect"), (4, "bad"), (9, "missing"))
-    return [(f"{name} ({code})", int((flags == code).sum())) for code, name in names if (flags == code).any()]
+    names = {flag: flag.name.lower() for flag in Flag} | {Flag.UNKNOWN: "not evaluated"}
+    return [(f"{name} ({flag:d})", int((flags == flag).sum())) for flag, name in names.items() if (flags == flag).any()]
 
 
 def _choices(cleaned: CleanedTables) -> list[tuple[str, str]]:
@@ -136,13 +133,8 @@ def _encoded(figure: Figure, *, cropped: bool) -> str:
 
 def files(form: str) -> tuple[str, ...]:
     """Names of the files of one of :data:`FORMATS`."""
-    return (
-        *(("clean.nc",) if form == "netcdf" else (f"{name}.{form}" for name in TABLES)),
-        CORRECTIONS,
-        OWN_TIMES,
-        REPORT,
-        MODEL,
-    )
+    tables = ("clean.nc",) if form == "netcdf" else (f"{name}.{form}" for name in TABLES)
+    return (*tables, CORRECTIONS, OWN_TIMES, REPORT, MODEL)
 
 
 def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
@@ -150,8 +142,8 @@ def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], objec
     tables = _tables(cleaned, form) | {REPORT: partial(write, cleaned)}
     tables |= {name: partial(_rows, getattr(cleaned, name.split(".")[0]), cleaned) for name in (CORRECTIONS, OWN_TIMES)}
     model = cleaned.model
-    if model is None:
-        return tables if cleaned.directed is None else tables | {MODEL: cleaned.directed.save}
+    if model is None:  # that of an earlier run goes
+        return tables | {MODEL: partial(Path.unlink, missing_ok=True) if cleaned.directed is None else cleaned.directed.save}
     whole = with_readings(model, cleaned.readings, cleaned.flags.to_numpy().T)
     return tables | {MODEL: whole.save}
 
@@ -169,12 +161,11 @@ def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], obj
     if form == "parquet":
         frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.written_flags), strict=False)
         return {name: partial(write_frame, frame=_tidy(cleaned.network.readings, frame)) for name, frame in frames}
-    places = decimals(cleaned.std.to_numpy())
-    return {
-        "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
-        "std.csv": lambda path: table(path, cleaned, np.round(cleaned.std.to_numpy(), places)),
-        "flags.csv": lambda path: table(path, cleaned, cleaned.written_flags.to_numpy()),
-    }
+
+    def csv(path: Path, values: np.ndarray) -> None:
+        write_rows(path, *laid_out(cleaned.network.readings, values))
+
+    return {name: partial(csv, values=values) for name, values in zip(files(form), cleaned.written, strict=False)}
 
 
 def _rows(table: pd.DataFrame, cleaned: CleanedTables, path: Path) -> None:
@@ -182,10 +173,9 @@ def _rows(table: pd.DataFrame, cleaned: CleanedTables, path: Path) -> None:
     if table.empty:
         path.unlink(missing_ok=True)
         return
-    places = decimals(cleaned.std.to_numpy())
-    write_rows(
-        path, list(table.columns), table.round(dict.fromkeys(("corrected", "estimate", "std"), places)).itertuples(index=False)
-    )
+    places = dict.fromkeys(("corrected", "estimate", "std"), decimals(cleaned.std))
+    cells = table.round(places).astype(object).where(table.notna(), "")
+    write_rows(path, list(table.columns), cells.itertuples(index=False))
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
@@ -202,18 +192,6 @@ def write_dataset(path: Path, make: Callable[[], xarray.Dataset]) -> None:
         dataset.to_netcdf(draft, engine="h5netcdf", encoding={str(name): packed for name in dataset.data_vars})
 
     write_bytes(path, write, "xarray", "h5netcdf")
-
-
-def decimals(std: np.ndarray) -> int:
-    """Decimals that give the middle one of the standard deviations :data:`DIGITS` digits; 15 where all are zero."""
-    positive = std[std > 0]
-    middle = float(np.median(positive)) if positive.size else 0.0
-    return max(DIGITS - 1 - math.floor(math.log10(middle)), 0) if middle > 1e-12 else 15
-
-
-def table(path: Path, cleaned: CleanedTables, values: np.ndarray) -> None:
-    """One table of numbers (T, N), NaN as an empty cell."""
-    write_rows(path, *laid_out(cleaned.network.readings, values))
 
 
 def laid_out(readings: Readings, values: np.ndarray) -> tuple[list[str], list[list[Any]]]:

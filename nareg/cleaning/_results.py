@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from nareg.cleaning._kinds import turn
 from nareg.cleaning._learn import corrections
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 #: Where stations are not checked one by one, those with more than this share of bad readings are suspect, and those whose noise
 #: variance is so many times the median station's.
 SUSPECT, NOISY = 0.02, 6.0
+#: Digits that a standard deviation has in CSV files; the estimate has as many decimals.
+DIGITS = 4
 #: Meanings of flags that are 0 or 1.
 BINARY = {"good_or_not_checked": 0, "suspect_or_bad": 1}
 #: Kinds of faults whose readings are bad.
@@ -49,6 +53,17 @@ def in_scheme(flags: pd.DataFrame, suspects: Iterable[Suspect] | None, scheme: F
             if s.kind in kinds:
                 words[s.columns[own == flag], s.station] = f"{s.kind} {word}"
     return flags.astype(object).mask(np.ones(codes.shape, dtype=bool), words)
+
+
+def decimals(std: pd.DataFrame) -> int:
+    """Decimals that give the middle one of the standard deviations :data:`DIGITS` digits; 15 where all are zero."""
+    middle = float(np.nan_to_num(std[std > 0].stack().median()))
+    return max(DIGITS - 1 - math.floor(math.log10(middle)), 0) if middle > 1e-12 else 15
+
+
+def rounded(x: pd.DataFrame, std: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates and standard deviations with the decimals of tables."""
+    return np.round(x.to_numpy(), decimals(std)), np.round(std.to_numpy(), decimals(std))
 
 
 def written_in(cells: set[object], scheme: FlagScheme) -> bool:
@@ -112,7 +127,7 @@ class CleanedTables:
 
     @property
     def own_times(self) -> pd.DataFrame:
-        """A row per reading that was moved to a step of time, with the estimate at its own time, between those of the steps."""
+        """A row per reading, where some were moved to a step of time, with the estimate at its own time."""
         import pandas as pd
 
         columns = ["time", "station", "reading", "estimate", "std", "flag"]
@@ -120,28 +135,29 @@ class CleanedTables:
         before, steps = table.before, table.timestamps
         if before is None or before.timestamps is None or steps is None:
             return pd.DataFrame(columns=columns)
-        t, station = np.nonzero(before.observed.T)
-        step = (steps[1] - steps[0]) / np.timedelta64(1, "ns") if len(steps) > 1 else 1.0
-        at = np.clip((before.timestamps - steps[0]) / np.timedelta64(1, "ns") / step, 0.0, len(steps) - 1.0)[t]
-        first = np.minimum(at.astype(np.int64), max(len(steps) - 2, 0))
-        after, share = np.minimum(first + 1, len(steps) - 1), at - first
-        x, std = self.x.to_numpy(), self.std.to_numpy()
-        change = x[after, station] - x[first, station]
+        own, at = (stamps.astype("datetime64[ns]").astype(float) for stamps in (before.timestamps, steps))
+        x = np.unwrap(self.x, axis=0, period=360) if self.kind == "direction" else self.x.to_numpy()
+        estimate, spread = (np.array([np.interp(own, at, line) for line in values.T]) for values in (x, self.std.to_numpy()))
         if self.kind == "direction":
-            change = (change + 180) % 360 - 180
-        estimate = x[first, station] + share * change
-        if self.kind == "direction" and x.min() >= 0:
-            estimate %= 360
-        spread = (1 - share) * std[first, station] + share * std[after, station]
-        flags = self.written_flags.to_numpy()[np.rint(at).astype(np.int64), station]
+            estimate = turn(estimate, 0.0) if (self.x < 0).any(axis=None) else estimate % 360
+        step = at[1] - at[0] if len(at) > 1 else np.inf
+        number = np.rint(at[0] / step)  # what is in the middle goes to the even one of the steps since 1970
+        row = (np.rint((own - at[0]) / step + number) - number).astype(np.int64)
+        t, station = np.nonzero(before.observed.T)
         labels, names = np.array(before.times, dtype=object)[t], np.array(before.names, dtype=object)[station]
-        values = (labels, names, before.values[station, t], estimate, spread, flags)
+        flags = self.written_flags.to_numpy()[row[t], station]
+        values = (labels, names, before.values[station, t], estimate[station, t], spread[station, t], flags)
         return pd.DataFrame(dict(zip(columns, values, strict=True)))
 
     @property
     def written_flags(self) -> pd.DataFrame:
         """The flags as the rules want them written."""
         return in_scheme(self.flags, None if self.quality is None else self.quality.suspects, self.rules.flags)
+
+    @property
+    def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Estimates, standard deviations and flags (T, N) as tables have them."""
+        return *rounded(self.x, self.std), self.written_flags.to_numpy()
 
     @property
     def suspects(self) -> tuple[str, ...]:

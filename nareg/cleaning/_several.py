@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,16 +12,17 @@ from urllib.parse import quote
 import numpy as np
 
 from nareg import __version__
-from nareg.cleaning._apply import Applied, cell
+from nareg.cleaning._apply import Applied, cell, written_before
 from nareg.cleaning._cleaned import Cleaned
-from nareg.cleaning._report import REPORT, decimals, environment, write_dataset, write_frame
+from nareg.cleaning._report import REPORT, environment, write_dataset, write_frame
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
-from nareg.io import Recipe, read_readings, unshield, write_rows
+from nareg.io import Readings, Recipe, read_readings, write_rows
 from nareg.quality import Flag
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray
 
 #: What the columns beside a quantity's readings are called.
@@ -45,7 +44,12 @@ def several_parts(results: Mapping[str, Cleaned], folders: Mapping[str, str], fo
     page: dict[str, Callable[[Path], object]] = {REPORT: partial(_page, results, folders)}
     if form == "netcdf":
         return {"clean.nc": partial(write_dataset, make=partial(_dataset, results, folders))} | page
-    return {f"clean.{form}": partial(_csv if form == "csv" else _parquet, _Tidy.of(results))} | page
+    tables = {name: cleaned.network.readings for name, cleaned in results.items()}
+    dated = all(table.timestamps is not None for table in tables.values())
+    joint = _joined([_part(name, table, results[name].written, dated=dated) for name, table in tables.items()])
+    zones = {table.zone for table in tables.values()}
+    write = partial(_csv, joint) if form == "csv" else partial(_parquet, joint, zones.pop() if len(zones) == 1 else None)
+    return {f"clean.{form}": write} | page
 
 
 def append_several(path: Path, applied: Mapping[str, Applied], zone: str | None = None) -> None:
@@ -53,99 +57,74 @@ def append_several(path: Path, applied: Mapping[str, Applied], zone: str | None 
 
     What it has at the same times is written anew; ``zone`` is that of its times.
     """
-    header = ["time", "station", *(name + end for name in applied for end in ENDS)]
-    rows: dict[tuple[str, str], dict[str, object]] = {}
-    stamps: dict[str, object] = {}
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as handle:
-            lines = csv.reader(handle)
-            known = list(map(unshield, next(lines, [])))
-            absent = [name for name in header if name not in known]
-            if absent:
-                raise InputError(f"{path} has no column {absent[0]!r} (other quantities?): name another folder with --out.")
-            header = known
-            for time, station, *cells in lines:
-                rows[time, unshield(station)] = dict(zip(header[2:], map(cell, cells), strict=True))
-        before = read_readings(path, own_order=True, recipe=Recipe(value=header[2], zone=zone))
-        assert before.timestamps is not None
-        stamps = dict(zip(before.times, before.timestamps, strict=True))
-    applied = {name: applied[name] for name in sorted(applied, key=header.index)}
-    for name, one in applied.items():
-        table = one.readings
-        assert table.timestamps is not None
-        stamps |= dict(zip(table.times, table.timestamps, strict=True))
-        columns = [name + end for end in ENDS]
-        blocks = [values.tolist() for values in (table.values.T, *one.written)]
-        for t, time in enumerate(table.times):
-            for s, station in enumerate(table.names):
-                new = ["" if block[t][s] != block[t][s] else block[t][s] for block in blocks]
-                rows.setdefault((time, station), {}).update(zip(columns, new, strict=True))
-    order = dict.fromkeys([*(name for one in applied.values() for name in one.readings.names), *(key[1] for key in rows)])
-    place = {name: k for k, name in enumerate(order)}
-    keys = sorted(rows, key=lambda key: (stamps[key[0]], place[key[1]]))
-    write_rows(path, header, ([*key, *(rows[key].get(column, "") for column in header[2:])] for key in keys))
-
-
-@dataclass(frozen=True, eq=False)
-class _Tidy:
-    """A row per time and station at which a quantity was cleaned; columns of readings, estimates and so on by their names."""
-
-    labels: list[str]
-    stamps: np.ndarray | None
-    stations: list[str]
-    columns: dict[str, np.ndarray]
-    zone: str | None
-
-    @classmethod
-    def of(cls, results: Mapping[str, Cleaned]) -> _Tidy:
-        tables = [cleaned.network.readings for cleaned in results.values()]
-        dated = all(table.timestamps is not None for table in tables)
-        keys = [np.array(table.times, dtype=object) if not dated else np.asarray(table.timestamps) for table in tables]
-        every = np.array(list(dict.fromkeys(np.concatenate(keys).tolist())), dtype=object) if not dated else np.unique(
-            np.concatenate(keys)
-        )  # fmt: skip
-        label = {key: text for own, table in zip(keys, tables, strict=True) for key, text in zip(own, table.times, strict=True)}
-        stations = list(dict.fromkeys(name for table in tables for name in table.names))
-        time_of, place_of = ({key: k for k, key in enumerate(own)} for own in (every, stations))
-        there = np.zeros((len(every), len(stations)), dtype=bool)
-        at = [
-            np.ix_([time_of[key] for key in own], [place_of[name] for name in table.names])
-            for own, table in zip(keys, tables, strict=True)
-        ]
-        for where in at:
-            there[where] = True
-        columns = {}
-        for (name, cleaned), where in zip(results.items(), at, strict=True):
-            places = decimals(cleaned.std.to_numpy())
-            x, std = (np.round(frame.to_numpy(), places) for frame in (cleaned.x, cleaned.std))
-            parts = (cleaned.network.readings.values.T, x, std, cleaned.written_flags.to_numpy())
-            for end, values in zip(ENDS, parts, strict=True):
-                full = np.full(there.shape, np.nan, dtype=np.result_type(values, float))
-                full[where] = values
-                columns[name + end] = full[there]
-        t, s = np.nonzero(there)
-        zone = tables[0].zone if len({table.zone for table in tables}) == 1 else None
-        return cls([label[every[k]] for k in t], every[t] if dated else None, [stations[k] for k in s], columns, zone)
-
-
-def _csv(tidy: _Tidy, path: Path) -> None:
-    cells = [
-        [
-            "" if value != value else int(value) if name.endswith(ENDS[-1]) and not isinstance(value, str) else value
-            for value in values.tolist()
-        ]
-        for name, values in tidy.columns.items()
-    ]
-    write_rows(path, ["time", "station", *tidy.columns], zip(tidy.labels, tidy.stations, *cells, strict=True))
-
-
-def _parquet(tidy: _Tidy, path: Path) -> None:
     import pandas as pd
 
-    times = pd.Series(tidy.labels if tidy.stamps is None else tidy.stamps)
-    if tidy.zone is not None and times.dtype.kind == "M":
-        times = times.dt.tz_localize(tidy.zone)
-    write_frame(path, pd.DataFrame({"time": times, "station": tidy.stations, **tidy.columns}))
+    columns = [name + end for name in applied for end in ENDS]
+    before = []
+    if path.exists():
+        (_, _, *known), *lines = written_before(path)
+        absent = [name for name in columns if name not in known]
+        if absent:
+            raise InputError(f"{path} has no column {absent[0]!r} (other quantities?): name another folder with --out.")
+        columns = known
+        read = read_readings(path, own_order=True, recipe=Recipe(value=columns[0], zone=zone))
+        assert read.timestamps is not None
+        stamps = dict(zip(read.times, read.timestamps, strict=True))
+        index = pd.MultiIndex.from_arrays([[stamps[line[0]] for line in lines], [line[1] for line in lines]])
+        rows = [[time, *map(cell, cells)] for time, _, *cells in lines]
+        before = [pd.DataFrame(rows, index, ["time", *columns], dtype=object)]
+    parts = [_part(name, applied[name].readings, applied[name].written) for name in sorted(applied, key=columns.index)]
+    _csv(_joined([*parts, *before])[["time", *columns]], path)
+
+
+def _part(name: str, table: Readings, written: Sequence[np.ndarray], *, dated: bool = True) -> pd.DataFrame:
+    """A row per time and station of a quantity: labels of times, readings, estimates and so on."""
+    import pandas as pd
+
+    index = pd.MultiIndex.from_product([table.timestamps if dated else table.times, table.names])
+    blocks = zip(ENDS, (table.values.T, *written), strict=True)
+    return pd.DataFrame(
+        {"time": np.repeat(np.array(table.times, dtype=object), len(table.names))}
+        | {name + end: block.ravel() for end, block in blocks},
+        index,
+    )  # fmt: skip
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all parts, times in order; what the first parts have counts, and their order of stations."""
+    import pandas as pd
+
+    first, *others = parts
+    times, stations = (first.index.unique(k).append([part.index.unique(k) for part in others]).unique() for k in (0, 1))
+    rows = pd.MultiIndex.from_product([times.sort_values() if times.dtype.kind in "Mfi" else times, stations])
+    there = np.zeros(len(rows), dtype=bool)
+    columns: dict[str, np.ndarray] = {}
+    for part in reversed(parts):
+        at = rows.get_indexer(part.index)
+        there[at] = True
+        for name, values in part.items():
+            full = np.full(len(rows), np.nan, dtype=np.result_type(values.to_numpy(), float))
+            columns.setdefault(str(name), full)[at] = values
+    return pd.DataFrame(columns, rows)[list(dict.fromkeys(name for part in parts for name in part))][there]
+
+
+def _csv(table: pd.DataFrame, path: Path) -> None:
+    cells = [
+        [
+            "" if value != value else int(value) if str(name).endswith(ENDS[-1]) and not isinstance(value, str) else value
+            for value in values.tolist()
+        ]
+        for name, values in table.items()
+    ]
+    cells.insert(1, list(table.index.get_level_values(1)))
+    write_rows(path, ["time", "station", *table.columns[1:]], zip(*cells, strict=True))
+
+
+def _parquet(table: pd.DataFrame, zone: str | None, path: Path) -> None:
+    typed = table.drop(columns="time").rename_axis(["time", "station"]).reset_index()
+    if zone is not None and typed["time"].dtype.kind == "M":
+        typed["time"] = typed["time"].dt.tz_localize(zone)
+    write_frame(path, typed)
 
 
 def _dataset(results: Mapping[str, Cleaned], folders: Mapping[str, str]) -> xarray.Dataset:

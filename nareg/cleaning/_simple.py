@@ -34,6 +34,13 @@ def last_reading(y: np.ndarray) -> np.ndarray:
     return pd.DataFrame(y.T).ffill().bfill().to_numpy().T
 
 
+def means(y: np.ndarray) -> np.ndarray:
+    """(N,) mean of each station's readings (N, T); NaN without any."""
+    import pandas as pd
+
+    return pd.DataFrame(y).mean(axis=1).to_numpy()
+
+
 def one_weight(graph: Graph, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Estimate (N, T) from readings with NaN where missing."""
     L = sp.csc_array(graph.laplacian())
@@ -45,14 +52,12 @@ def one_weight(graph: Graph, y: np.ndarray, rng: np.random.Generator) -> np.ndar
 
 def station_levels(L: sp.csc_array, scale: float, y: np.ndarray) -> np.ndarray:
     """Mean of every station; that of a silent one from its neighbors."""
-    seen = np.isfinite(y)
-    counts = seen.sum(axis=1)
-    level = np.where(seen, y, 0.0).sum(axis=1) / np.maximum(counts, 1)
-    if (counts > 0).all():
+    level = means(y)
+    silent = np.isnan(level)
+    if not silent.any():
         return level
-    common = level[counts > 0].mean()
-    column = np.where(counts > 0, level - common, np.nan)[:, None]
-    return np.where(counts > 0, level, common + _solve(L, PENALTIES[0] * scale, column)[:, 0])
+    common = level[~silent].mean()
+    return np.where(silent, common + _solve(L, PENALTIES[0] * scale, (level - common)[:, None])[:, 0], level)
 
 
 def _choose(L: sp.csc_array, scale: float, z: np.ndarray, rng: np.random.Generator) -> float:
@@ -98,9 +103,7 @@ def _factor(S: sp.csc_array, dense: np.ndarray | None, c: np.ndarray) -> Solve:
 
 def complete(x: np.ndarray, y: np.ndarray, median: np.ndarray) -> np.ndarray:
     """Fill NaN by the neighbors' median, the station's mean, or the mean of all readings."""
-    seen = np.isfinite(y)
-    counts = seen.sum(axis=1)
-    mean = np.where(seen, y, 0.0).sum(axis=1) / np.maximum(counts, 1)
-    mean = np.where(counts > 0, mean, y[seen].mean())
+    level = means(y)
+    level = np.where(np.isnan(level), y[np.isfinite(y)].mean(), level)
     result = np.where(np.isfinite(x), x, median)
-    return np.where(np.isfinite(result), result, mean[:, None])
+    return np.where(np.isfinite(result), result, level[:, None])

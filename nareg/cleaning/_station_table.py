@@ -62,11 +62,8 @@ def silence(cleaned: CleanedTables) -> str:
     starts, stops = _runs(silent)
     k = int(np.argmax(stops - starts))
     first, last = readings.times[starts[k]], readings.times[stops[k] - 1]
-    times, stretches = (
-        plural(int(silent.sum()), "time"),
-        "" if len(starts) == 1 else f"in {len(starts)} stretches, the longest ",
-    )
-    return f"At {times} no station has a reading, {stretches}from {first} to {last}."
+    stretches = "" if len(starts) == 1 else f"in {len(starts)} stretches, the longest "
+    return f"At {plural(int(silent.sum()), 'time')} no station has a reading, {stretches}from {first} to {last}."
 
 
 def _above_neighbors(y: np.ndarray, adjacency: object, *, around: bool) -> np.ndarray:

@@ -25,7 +25,6 @@ from nareg.cleaning._methods import (
     SpaceTimeMethod,
     simple_methods,
 )
-from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.errors import NaregError
 from nareg.io import Readings, readings_to_frame
@@ -187,9 +186,16 @@ def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> t
     return MODEL, f"its {hidden.measure} at hidden readings is {share:.2f} times that of the best other method, {other}{chance}"
 
 
-def frame(network: StationNetwork, values: np.ndarray) -> pd.DataFrame:
-    table = readings_to_frame(replace(network.readings, values=values))
+def frame(readings: Readings, values: np.ndarray) -> pd.DataFrame:
+    """Results (N, T) with the labels of the readings."""
+    table = readings_to_frame(replace(readings, values=values))
     return table.astype("int8") if values.dtype == np.int8 else table
+
+
+def size_of(readings: Readings) -> str:
+    """Stations, times and gaps, in words."""
+    stations, times = (plural(size, noun) for size, noun in zip(readings.values.shape, ("station", "time"), strict=True))
+    return f"{stations}, {times}, {100 * float(np.isnan(readings.values).mean()):.1f} % missing"
 
 
 def in_own_times(quality: Quality, readings: Readings) -> Quality:

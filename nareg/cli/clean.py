@@ -197,6 +197,8 @@ def _clean_each(
         places = {str(recipe.value): folder.name for recipe, folder in zip(recipes, folders, strict=True)}
         for name, write in cleaning.several_parts(done, places, form).items():
             write(out / name)
+        for name in ("model.npz", "model.toml"):  # of an earlier run, of one quantity
+            (out / name).unlink(missing_ok=True)
         share = "all" if len(done) == len(recipes) else f"{len(done)} of"
         print_line(f"{share} {len(recipes)} quantities: {', '.join(str(out / name) for name in cleaning.several_files(form))}")
     if empty == len(recipes):
@@ -243,8 +245,10 @@ def _clean_one(
             for name, write in cleaning.parts(cleaned, form).items():
                 write(out / name)
                 written.append(name)
-        if cleaned.model is not None or cleaned.directed is not None:
+        if (out / "model.npz").exists():
             remember(recipe, out / "model.npz")
+        else:
+            (out / "model.toml").unlink(missing_ok=True)
     except KeyboardInterrupt:
         complete = f"these files in {out} are complete: {', '.join(written)}" if written else "nothing was written"
         errors.print(f"interrupted: {escape(complete)}", soft_wrap=True)

@@ -77,18 +77,12 @@ def _write_by_default(recipe: Recipe) -> None:
     """Write recipe.toml to the current folder, unless one is there that says something else."""
     from nareg.io import Recipe
 
-    if DEFAULT.exists():
-        try:
-            same = Recipe.load(DEFAULT) == recipe
-        except InputError:
-            same = False
-        if not same:
-            print_notes([f"{DEFAULT} says something else and is not overwritten: name another file by --out."])
-            return
-    else:
-        try:
+    try:
+        if not DEFAULT.exists():
             recipe.save(DEFAULT)
-        except InputError as error:  # a folder of others' files: what was said above is worth it
-            print_notes([f"The recipe is not written ({str(error).rstrip('.')}): name a file by --out."])
-            return
-    print_line(f"recipe, for nareg clean --recipe: {DEFAULT}")
+        if Recipe.load(DEFAULT) != recipe:
+            raise InputError(f"{DEFAULT} says something else.")
+    except InputError as error:  # also in a folder of others' files: what was said above is worth it
+        print_notes([f"The recipe is not written ({str(error).rstrip('.')}): name another file by --out."])
+    else:
+        print_line(f"recipe, for nareg clean --recipe: {DEFAULT}")

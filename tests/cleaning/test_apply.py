@@ -196,6 +196,37 @@ def test_directions_are_those_of_the_smoothed_parts(vanes, tmp_path, signed):
         nareg.spacetime.load(tmp_path / "model.npz")
 
 
+def test_a_few_new_directions_are_averaged_around_north(vanes, tmp_path):
+    models = nareg.clean(vanes[:72], kind="direction").directed
+    later = pd.DatetimeIndex(["2024-01-04 00:10", "2024-01-04 00:20"], name="time")
+    new = pd.DataFrame([[300.0] * 5, [200.0] * 5], later, list("ABCDE"))
+    new["A"] = [350.0, 20.0]
+    applied = apply(models, new, recipe=nareg.io.Recipe(step="1h"))
+    np.testing.assert_allclose(applied.readings.values[:, 0], [5.0, 250.0, 250.0, 250.0, 250.0])
+
+
+def test_series_of_directions_are_in_the_zone_of_the_readings(vanes, tmp_path):
+    recipe = nareg.io.Recipe(zone="Asia/Tokyo", series=(str(tmp_path / "series.csv"),))
+    for name, part in (("today", vanes[:72]), ("tomorrow", vanes[72:])):
+        part.to_csv(tmp_path / f"{name}.csv")
+    vanes[["A"]].rename(columns={"A": "model"}).to_csv(tmp_path / "series.csv")
+    network = nareg.cleaning.assemble(tmp_path / "today.csv", recipe=recipe)
+    models = nareg.cleaning.run(network, nareg.cleaning.CleanSettings(kind="direction")).directed
+    vanes[72:][["A"]].rename(columns={"A": "model"}).to_csv(tmp_path / "series.csv")
+    assert apply(models, tmp_path / "tomorrow.csv", recipe=recipe).x.shape == (24, 5)
+
+
+def test_a_model_of_an_earlier_run_does_not_stay(tables, tmp_path):
+    long = tables[0][:48].rename_axis(columns="station").stack(future_stack=True).rename("level").reset_index()
+    long.assign(flow=long.level + 1).to_csv(tmp_path / "two.csv", index=False)
+    tables[0][:48].to_csv(tmp_path / "one.csv")
+    for again in (("one.csv", "--effort", "fast"), ("two.csv", "--effort", "fast")):
+        run("clean", tmp_path / "one.csv", "--out", tmp_path / "out")
+        assert (tmp_path / "out" / "model.npz").is_file()
+        run("clean", tmp_path / again[0], *again[1:], "--out", tmp_path / "out")
+        assert not list((tmp_path / "out").glob("model.*"))
+
+
 def test_directions_are_added_by_the_command(vanes, tmp_path):
     vanes[:72].to_csv(tmp_path / "today.csv")
     vanes[72:].to_csv(tmp_path / "tomorrow.csv")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nareg import io
 from nareg.cleaning import CleanSettings, assemble, run
 from nareg.io import Recipe
 
@@ -56,6 +57,50 @@ def test_directions_turn_the_short_way_between_steps():
     assert np.abs(turn).max() < 30
     assert np.median(np.abs(turn)) < 2
     assert ((estimate >= 0) & (estimate < 360)).all()
+
+
+def test_signed_directions_stay_signed_between_steps():
+    table, _ = readings(1, lambda s: (s / 120) % 360, noise=0.0)
+    table.value = (table.value + 180) % 360 - 180
+    own = cleaned(table, kind="direction").own_times
+    assert -180 <= own.estimate.min() < -170
+    assert 170 < own.estimate.max() <= 180
+
+
+def test_own_times_of_some_stations_of_a_table_that_a_step_moved():
+    table, _ = readings(0, np.cos, noise=0.1)
+    gridded = io.on_grid(io.readings_from_frame(table, own_order=True), "10min")
+    places = pd.DataFrame({"latitude": [50.0, 50.01], "longitude": [8.0, 8.01]}, ["C", "B"])
+    own = run(assemble(gridded, places), CleanSettings(effort="fast")).own_times
+    for name in "BC":
+        np.testing.assert_array_equal(np.sort(own.reading[own.station == name]), np.sort(table.value[table.station == name]))
+    assert set(own.station) == {"B", "C"}
+
+
+def test_a_standard_deviation_that_is_not_known_is_an_empty_cell(tmp_path):
+    table, _ = readings(3, np.cos, noise=0.1)
+    some = table[table.groupby("station").cumcount() < 12]
+    places = pd.DataFrame({"latitude": [50.0, 50.01, 50.02], "longitude": [8.0, 8.01, 8.0]}, ["A", "B", "C"])
+    result = run(assemble(some, places, recipe=Recipe(step="10min")), CleanSettings(effort="fast"))
+    assert result.std.isna().all(axis=None)
+    result.save(tmp_path)
+    lines = (tmp_path / "own_times.csv").read_text().splitlines()
+    assert len(lines) == 37
+    assert {line.split(",")[4] for line in lines[1:]} == {""}
+
+
+@pytest.mark.parametrize("start", ["2024-06-01 00:00", "2024-06-01 00:10"])
+def test_the_flag_of_a_reading_between_two_steps_is_that_of_its_own(start):
+    """Every other time is in the middle between two steps: the only reading there of another station says where it went."""
+    times = pd.date_range(start, periods=81, freq="5min", name="time")
+    frame = pd.DataFrame({"A": 1.0 * np.arange(81), "B": 2.0 * np.arange(81)}, times)
+    frame.loc[times[1::4], "B"] = np.nan
+    frame.loc[times[::2], "B"] = np.nan
+    result = run(assemble(frame, recipe=Recipe(step="10min")), CleanSettings(effort="fast"))
+    own = result.own_times
+    own = own[own.station == "B"]
+    assert len(own) == 20
+    assert (own.flag != 9).all()
 
 
 @pytest.mark.parametrize("step", ["none", "10min"])

@@ -74,6 +74,15 @@ def test_one_number_for_all_changes_nothing():
     assert model.with_averages(np.full(number.shape, 3)) is model
 
 
+def test_readings_that_the_fit_did_not_see_have_the_noise_of_their_number():
+    model, _, number = of_unlike_many(0)
+    shares = model.with_averages(number).noise_shares
+    unseen = np.isnan(model.readings)
+    for i in range(6):
+        of_number = {k: shares[i, ~unseen[i] & (number[i] == k)][0] for k in range(1, MOST + 1)}
+        np.testing.assert_allclose(shares[i, unseen[i]], [of_number[k] for k in number[i, unseen[i]]])
+
+
 def test_stations_come_and_go_and_files_keep_it(tmp_path):
     model, _, number = of_unlike_many(0)
     weighed = model.with_averages(number)

@@ -203,21 +203,23 @@ class SpaceTimeModel(BaseModel[Stream]):
         """The model that knows how many readings each one is the mean of.
 
         The noise variance of a mean of k readings is ``(1 - c) r + c r m / k``, where 1 / m is the mean of 1 / k over the
-        station's readings. The share c of the noise that averaging lowers is the likeliest of 0, 1/4, ..., 1.
+        station's readings. The share c of the noise that averaging lowers is the likeliest of 0, 1/4, ..., 1; it is 0 unless
+        another one raises the log-likelihood by 3.
 
         Parameters
         ----------
         number : (N, T) array
-            Of the readings of the fit; where there is none, it does not matter.
+            Of the readings of the fit, and of those that it did not see; 0 where there is none.
         """
         counts = checks.floats("number", number, ndim=(2,))
         seen = np.isfinite(self.readings)
         if counts.shape != seen.shape or not (counts[seen] >= 1).all():
             raise InputError(f"number has shape {counts.shape}: pass one per reading, {seen.shape}, of 1 or more.")
-        inverse = np.where(seen, 1 / np.where(seen, counts, 1.0), 0.0)
-        mean = inverse.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
-        relative = np.where(seen, inverse / np.where(mean > 0, mean, 1.0), 1.0)
-        if np.ptp(relative) <= ALIKE:
+        known = counts >= 1
+        inverse = 1 / np.where(known, counts, 1.0)
+        mean = np.where(seen, inverse, 0.0).sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+        relative = np.where(known & (mean > 0), inverse / np.where(mean > 0, mean, 1.0), 1.0)
+        if np.ptp(relative[seen]) <= ALIKE:
             return self
         models = [self, *(replace(self, noise_shares=1 + c * (relative - 1)) for c in AVERAGED)]
         passes = [model._pass(on_grid(model, None, None, exclude=True), robust=False, smooth=False) for model in models]

@@ -109,22 +109,13 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
         "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
         "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
     }  # fmt: skip
-    if "own" in a:
-        floats["own"] = (K,)
-    if "noise_error" in a:
-        floats["noise_error"] = (2, n)
-    if "noise_shares" in a:
-        floats["noise_shares"] = (n, T)
+    optional = {"own": (K,), "noise_error": (2, n), "noise_shares": (n, T)}
+    floats |= {name: shape for name, shape in optional.items() if name in a}
     for name, shape in floats.items():
         array(a, name, shape)
-    need(
-        (a["noise"] > 0).all()
-        and (a["ranges"] >= 0).all()
-        and (a["variance"] >= 0).all()
-        and (a["spread"] >= 0).all()
-        and ("noise_shares" not in a or (a["noise_shares"] > 0).all()),
-        "it has negative variances",
-    )
+    variances = all((a[name] >= 0).all() for name in ("ranges", "variance", "spread"))
+    noises = all((a[name] > 0).all() for name in {"noise", "noise_shares"} & a.keys())
+    need(variances and noises, "it has negative variances")
     need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
     need(all(a[end].dtype.kind in "iu" for end in ("row", "col")), "the ends of its edges are not whole numbers")
     graph = Graph(
