@@ -141,8 +141,7 @@ class CleanedTables:
         if self.kind == "direction":
             estimate = turn(estimate, 0.0) if (self.x < 0).any(axis=None) else estimate % 360
         step = at[1] - at[0] if len(at) > 1 else np.inf
-        number = np.rint(at[0] / step)  # what is in the middle goes to the even one of the steps since 1970
-        row = (np.rint((own - at[0]) / step + number) - number).astype(np.int64)
+        row = np.floor((own - at[0]) / step + 0.5).astype(np.int64)
         t, station = np.nonzero(before.observed.T)
         labels, names = np.array(before.times, dtype=object)[t], np.array(before.names, dtype=object)[station]
         flags = self.written_flags.to_numpy()[row[t], station]

@@ -76,7 +76,7 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     else:
         size = in_seconds(str(step))
     start = _start(seconds[readings.observed.any(axis=0)], size)
-    number = np.rint((seconds - start) / size).astype(np.int64)
+    number = np.floor((seconds - start) / size + 0.5).astype(np.int64)  # what is midway goes to the later step
     first, last = int(number.min()), int(number.max())
     station, time = np.nonzero(readings.observed)
     cells = station * (last - first + 1) + number[time] - first

@@ -73,6 +73,13 @@ def test_a_coarser_step_begins_at_whole_steps():
     assert gridded.values[0, 5] == np.arange(144.0)[27:33].mean()
 
 
+def test_readings_midway_go_to_the_later_step():
+    """To the even one, as numbers are rounded, steps had one and three readings in turn."""
+    gridded = on_grid(table(300 * np.arange(13)[None], np.arange(13.0)[None]), "10min")
+    assert gridded.averaged[0].tolist() == [1, 2, 2, 2, 2, 2, 2]
+    np.testing.assert_array_equal(gridded.values[0], [0, 1.5, 3.5, 5.5, 7.5, 9.5, 11.5])
+
+
 #: Pairs whose mean is north, three times, and south; the last cancel each other.
 WIND = np.array([[350.0, 10.0, 20.0, 340.0, 355.0, 5.0, 170.0, 190.0, 0.0, 180.0]])
 
@@ -80,9 +87,9 @@ WIND = np.array([[350.0, 10.0, 20.0, 340.0, 355.0, 5.0, 170.0, 190.0, 0.0, 180.0
 def test_directions_of_a_step_are_averaged_around_the_circle():
     """Their plain mean would point to the other side."""
     wind = table(600 * np.arange(6)[None], np.array([[350.0, 20.0, 340.0, 355.0, 5.0, 10.0]]))
-    assert on_grid(wind, "20min").values[0, 0] == 185.0
+    assert on_grid(wind, "20min").values[0].tolist() == [350.0, 180.0, 180.0, 10.0]
     here = on_grid(replace(wind, quantity="wind_direction"), "20min").values[0]
-    np.testing.assert_allclose((here + 180) % 360 - 180, [5.0, -20.0, 10 / 3], atol=0.02)
+    np.testing.assert_allclose((here + 180) % 360 - 180, [-10.0, 0.0, 0.0, 10.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("form", ["long", "wide", "files"])
