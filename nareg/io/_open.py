@@ -21,7 +21,7 @@ from nareg.io._numbers import looks_numeric
 from nareg.io._recipe import Recipe
 from nareg.io._text import BINARY, GZIP, REMEDY, decoded, read_text, rows
 from nareg.io._times import parse
-from nareg.io._vocabulary import CALENDAR, TIME, plain
+from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,11 +111,17 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     pairs = list(zip(groups, below[apart:], strict=True))
     tops, names = list(dict.fromkeys(groups)), list(dict.fromkeys(below[apart:]))
     known = apart and plain(below[0]) in (*TIME, *CALENDAR[0]) and "" not in names
-    if not known or len(tops) < 2 or len({*pairs}) < len(pairs) or len(pairs) != len(tops) * len(names):
+    if (
+        not known
+        or (len(tops) < 2 and "" in above[apart:])
+        or len({*pairs}) < len(pairs)
+        or len(pairs) != len(tops) * len(names)
+    ):
         return None
-    if (len(kinds_of(tops)) > 1) == (len(kinds_of(names)) > 1):
+    alone = len(pairs) > len(tops) == 1 and bool(kinds_in(*tops))  # one quantity, above each station
+    if (len(kinds_of(tops)) > 1 or alone) == (len(kinds_of(names)) > 1):
         return None
-    stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 else (tops, names)
+    stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 or alone else (tops, names)
     place = {pair if stations is tops else pair[::-1]: apart + k for k, pair in enumerate(pairs)}
     without_end(lines, 1, notes)
     body = [cells for _, cells in rows(source, lines[2:], separator, first=3)]
