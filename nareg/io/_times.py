@@ -401,6 +401,12 @@ def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callabl
     return day_first
 
 
+def has_zone(label: str) -> bool:
+    """Whether a text is a date with an offset or a zone."""
+    date = parse(label)
+    return date is not None and (date.offset is not None or date.zone is not None)
+
+
 def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:
     """Times (R,) of labels with the day first, and with the month first; None where the labels show which it is."""
     dates = [date for date in map(parse, labels) if date is not None and not date.ordered]
