@@ -13,8 +13,8 @@ from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes
 from nareg.io._recipe import Recipe
-from nareg.io._times import HALF, ORDINAL, date_of_day, joined_date, parse, written
-from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, ZONES, plain
+from nareg.io._times import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written
+from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, OWN_ZONE, ZONES, plain
 
 #: Years and days of them, which may have a fraction.
 YEAR, DAY = re.compile(r"(?:19|20)\d{2}(?:\.0*)?", re.ASCII), re.compile(r"\d{1,3}(?:\.\d*)?", re.ASCII)
@@ -103,8 +103,14 @@ UTC = re.compile(r"(?<![A-Za-z])(?:UTC|GMT)(?![A-Za-z])|(?:UTC|Utc)$", re.IGNORE
 
 def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
     """Labels with the offset of the zone that another column names."""
+    if len(labels) and has_zone(str(labels[0])):
+        return labels
     offsets = {}
     for zone in dict.fromkeys(zones.tolist()):
+        own = offset_of(zone) if plain(table.header[column]) in OWN_ZONE else None
+        if own is not None:
+            offsets[zone] = own
+            continue
         if zone not in ZONES:
             row = int(np.flatnonzero(zones == zone)[0])
             raise InputError(
@@ -112,9 +118,9 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
                 "time, as in 2024-01-31 10:00+01:00."
             )
         offsets[zone] = f"{ZONES[zone]:+03d}:00"
-    shown = ", ".join(f"{zone} {offset}" for zone, offset in offsets.items())
+    shown = ", ".join(zone if zone == offset else f"{zone} {offset}" for zone, offset in offsets.items())
     notes.guess(f"the zones of the times are in {table.column(column)} ({shown})", "write the times in UTC")
-    return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
+    return np.array([_with_offset(label, offsets[zone]) for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
 def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes, asked: str | None) -> np.ndarray:
