@@ -11,7 +11,7 @@ from nareg.errors import InputError
 from nareg.io._clock_change import is_of_zone
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
-from nareg.io._notes import Notes
+from nareg.io._notes import Notes, listed
 from nareg.io._recipe import Recipe
 from nareg.io._times import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written
 from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, OWN_ZONE, ZONES, plain
@@ -101,6 +101,12 @@ FROM_UTC = re.compile(r"(?:GMT|UTC) ?([+-])(\d{1,2}):?(\d\d)?(?!\d)", re.IGNOREC
 UTC = re.compile(r"(?<![A-Za-z])(?:UTC|GMT)(?![A-Za-z])|(?:UTC|Utc)$", re.IGNORECASE)
 
 
+#: Zones of whose offset a name is not sure: with daylight saving, or of several meanings.
+UNSURE = re.compile(
+    r"(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|US|Etc)/[A-Za-z_+\-0-9/]+|\b(?:IST|BST|AST)\b"
+)
+
+
 def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
     """Labels with the offset of the zone that another column names."""
     if len(labels) and has_zone(str(labels[0])):
@@ -137,6 +143,11 @@ def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes, a
             zones[from_utc[0]] = f"{sign}{hour:0>2}:{minute or '00'}"
         elif utc := UTC.search(name):
             zones[utc[0].upper()] = "+00:00"
+    unused = list(zones) if len(zones) > 1 else [] if zones else [said[0] for name in names for said in UNSURE.finditer(name)]
+    if unused and asked is None and len(labels) and not has_zone(str(labels[0])):
+        notes.fact(
+            f"the name of the column of times says {listed(unused)}, which is not used: pass the zone of times as --zone"
+        )
     first = parse(str(labels[0])) if len(zones) == 1 and len(labels) else None
     if first is None or first.offset is not None or first.zone is not None:
         return labels

@@ -444,3 +444,19 @@ def test_a_column_has_the_offset_of_each_time(tmp_path):
         io.read_readings(tmp_path / "r.csv")
     (tmp_path / "r.csv").write_text("\n".join(["time,timezone,station,value", rows[0], rows[0].replace("10", "11")]))
     assert io.read_readings(tmp_path / "r.csv").zone is None  # one zone, whose times are in order
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("time (Europe/Berlin),A", "says 'Europe/Berlin', which is not used"),
+        ("time (IST),A", "says 'IST', which is not used"),
+        ("date (UTC),time (CET),A", "says 'CET', 'UTC', which is not used"),
+    ],
+)
+def test_a_zone_in_the_name_of_a_column_that_is_not_used_is_said(tmp_path, header, said):
+    row = "2024-07-01,10:00,5" if header.startswith("date") else "2024-07-01 10:00,5"
+    (tmp_path / "r.csv").write_text("\n".join([header, row, row.replace("10", "11")]))
+    assert any(said in note for note in io.read_readings(tmp_path / "r.csv").notes)
+    asked = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(zone="+05:30")) if "IST" in header else None
+    assert asked is None or not any("not used" in note for note in asked.notes)
