@@ -11,7 +11,7 @@ from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
 from nareg.io._key_columns import counts_rows, half_of_day, more_times, only_words, station_column, time_columns, word_alone
 from nareg.io._marks import is_flag
-from nareg.io._notes import Notes, SeveralQuantities, listed
+from nareg.io._notes import Notes, SeveralQuantities, count, listed, verb
 from nareg.io._numbers import MARK, looks_numeric, looks_read
 from nareg.io._recipe import Recipe
 from nareg.io._text import stem
@@ -25,6 +25,7 @@ from nareg.io._vocabulary import (
     LATITUDE,
     LONGITUDE,
     MISSING,
+    NUMBERED,
     OWN_ZONE,
     POSITION,
     TIME,
@@ -100,6 +101,10 @@ def _recognized(
     apart = apart if zone is None else (*apart, zone)
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
+    others = [i for i, word in enumerate(words) if i and not word and i not in apart and counts_rows(table, i, word)]
+    others = [i for i in others if not counts_rows(table, i, NUMBERED[0])]  # those that may be readings
+    if others:
+        notes.fact(f"{count(len(others), 'column')} of whole numbers without a name {verb(len(others))} left out")
     if shared and not _times_repeat(table, time):
         rest = _without_words(table, rest, notes)
     # the column named may be that of the table of stations alone, where a column per station needs none

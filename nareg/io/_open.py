@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
 if TYPE_CHECKING:
     import pandas as pd
 
+#: A number with a decimal comma.
+DECIMAL = re.compile(r"[+-]?\d*,\d+", re.ASCII)
 #: Bytes by which files of one kind are recognized.
 START = 8192
 #: Members of archives that are no tables.
@@ -110,7 +113,8 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
         groups.append(top or (groups[-1] if groups else ""))  # of joined cells the first has the text
     pairs = list(zip(groups, below[apart:], strict=True))
     tops, names = list(dict.fromkeys(groups)), list(dict.fromkeys(below[apart:]))
-    known = apart and plain(below[0]) in (*TIME, *CALENDAR[0]) and "" not in names
+    timed = plain(below[0]) in (*TIME, *CALENDAR[0]) or parse(lines[2].split(separator)[0].strip()) is not None
+    known = apart and timed and "" not in names
     if (
         not known
         or (len(tops) < 2 and "" in above[apart:])
@@ -127,6 +131,10 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     body = [cells for _, cells in rows(source, lines[2:], separator, first=3)]
     if any(len(cells) != len(below) for cells in body):
         return None  # which is refused with its line
+    comma = next((cell for cells in body for cell in cells[apart:] if DECIMAL.fullmatch(cell.strip())), None)
+    if separator != "," and comma is not None and not any("." in cell for cells in body for cell in cells[apart:]):
+        notes.guess(f"numbers such as {comma.strip()!r} are read with a decimal comma", "write decimal points")
+        body = [[*cells[:apart], *(cell.replace(",", ".") for cell in cells[apart:])] for cells in body]
     notes.guess(
         f"two lines of headers are read as quantities ({listed(quantities)}) and stations ({listed(stations)})",
         "write the columns time, station and one per quantity",

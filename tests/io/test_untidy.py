@@ -401,3 +401,21 @@ def test_a_folder_is_inspected_as_its_files_are(tmp_path):
     seen = io.inspect(tmp_path)
     assert seen.counts["temperature"].used == 12
     assert not any("cannot be cleaned" in note for note in seen.notes)
+
+
+def test_two_headers_whose_first_column_is_known_by_its_dates(tmp_path):
+    """The second quantity was left out without a word: its columns had no name in the first line."""
+    rows = [f"0{t + 1}.07.2024 00:00;{t},5;{60 + t};{9 + t},5;{70 + t}" for t in range(4)]
+    path = write(tmp_path, "r.csv", "\n".join([";Hut;;Bay;", "Zeit (MESZ);Temperatur;Feuchte;Temperatur;Feuchte", *rows]))
+    read = io.read_readings(path, recipe=Recipe(value="Feuchte"))
+    assert (read.names, str(read.timestamps[0])[:16]) == (("Hut", "Bay"), "2024-06-30T22:00")
+    np.testing.assert_array_equal(read.values, [np.arange(60, 64), np.arange(70, 74)])
+    np.testing.assert_array_equal(io.read_readings(path, recipe=Recipe(value="Temperatur")).values[0], np.arange(0.5, 4))
+
+
+def test_columns_without_a_name_are_counted_where_they_are_left_out(tmp_path):
+    path = write(tmp_path, "r.csv", "time,A,,B\n2024-01-01,1,7,3\n2024-01-02,2,5,4\n")
+    read = io.read_readings(path)
+    assert read.names == ("A", "B")
+    assert [note for note in read.notes if "1 column of whole numbers without a name is left out" in note]
+    assert not io.read_readings(write(tmp_path, "r.csv", "time,A,\n2024-01-01,1,\n2024-01-02,2,\n")).notes
