@@ -326,6 +326,7 @@ def test_times_between_the_models_steps_are_joined_as_its_own_were(rng, tmp_path
     run("clean", tmp_path / "today.csv", "--out", tmp_path / "out", "--step", "1h", "--hidden", 0)
     done = run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv")
     assert "20 times of 4 stations" in done.stdout
+    assert "own_times.csv gets no rows" in " ".join(done.stderr.split())
 
 
 def test_one_of_several_quantities_may_come_alone(rng, tmp_path):
