@@ -77,6 +77,7 @@ class Applied:
         """
         paths = [folder / f"{name}.csv" for name in TABLES]
         readings = _shaped(self.readings, paths[0])
+        _refuse_other_zone(readings, paths[0])
         header, _ = laid_out(readings, self.x.to_numpy())
         keys = len(TIDY) if readings.tidy else 1
         before = [_rows(path, header, keys, set(readings.times)) for path in paths]
@@ -97,6 +98,20 @@ def _shaped(readings: Readings, path: Path) -> Readings:
     header = next(written_before(path))
     tidy = header[:-1] == list(TIDY) and header[1:] != list(readings.names)
     return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
+
+
+def _refuse_other_zone(readings: Readings, path: Path) -> None:
+    """Refuse times without a zone where those of a table that was written before have one: they may be hours apart."""
+    if readings.zone is not None or not path.exists():
+        return
+    rows = written_before(path)
+    next(rows, None)
+    before = next(rows, [""])[0]
+    if io.has_zone(before):
+        raise InputError(
+            f"readings have times without a zone, such as {readings.times[0]!r}, and those of {path} have one, such as "
+            f"{before!r}: pass it as --zone (zone= of a recipe)."
+        )
 
 
 def written_before(path: Path) -> Iterator[list[str]]:
@@ -245,7 +260,7 @@ def _apply_directions(
     if bounds != (None, None):
         raise InputError(f"bounds are {bounds}, but the model is of directions, which have none: omit them.")
     names = models.east.graph.names or ()
-    table = read_known(readings, names, strict, recipe)
+    table = _in_order(read_known(readings, names, strict, recipe), models.east.times[-1])
     refuse_no_degrees(table.values)
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
     times = np.arange(len(table.times)) if table.timestamps is None else table.timestamps
@@ -298,17 +313,30 @@ def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times:
     return bool((moved <= MOVED * more.std[:, 2 * PROBED :]).all())
 
 
-def _refuse_other_order(table: Readings, last: np.datetime64) -> None:
-    """Refuse dates whose day and month may be either where the order that was not taken follows the model's ``last`` time."""
-    assert table.timestamps is not None
-    first = table.timestamps[0]
-    for stamps in io.either_order(table.times) or ():
+def _in_order(table: Readings, last: np.datetime64) -> Readings:
+    """Readings whose dates follow the model's ``last`` time, where day and month may be either.
+
+    The order that was not taken is where it goes on within two days; where it follows later, neither is sure and both refused.
+    """
+    if table.timestamps is None or table.timestamps.dtype.kind != "M" or last.dtype.kind != "M":
+        return table
+    first, near = table.timestamps[0], np.timedelta64(2, "D")
+    orders = io.either_order(table.times) or []
+    for which, stamps in zip(("day", "month"), orders, strict=False):
         other = stamps.min()
-        if abs(other - first) > np.timedelta64(2, "D") and last < other and not last < first <= other:
+        if abs(other - first) > near and last < other and not last < first <= other:
+            if other - last <= near and any(np.array_equal(one, table.timestamps) for one in orders):
+                rows = np.argsort(stamps, kind="stable")
+                said = f"dates such as {table.times[0]!r} are read {which} first, so that they follow the model's last time."
+                return replace(
+                    table, times=tuple(table.times[t] for t in rows), timestamps=stamps[rows], values=table.values[:, rows],
+                    notes=(*(note for note in table.notes if "dates such as" not in note), said),
+                )  # fmt: skip
             raise InputError(
                 f"readings have dates such as {table.times[0]!r}, which are read as {str(first)[:10]}; as {str(other)[:10]} "
                 f"they would follow the model's last time, {str(last)[:10]}: write times as 2024-01-31 10:00."
             )
+    return table
 
 
 def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple[Readings, list[str]]:
@@ -316,8 +344,8 @@ def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple
     if table.timestamps is None or table.timestamps.dtype.kind != model.times.dtype.kind:
         raise InputError("readings have times of another kind than the model's: dates, or numbers, in both.")
     last = model.times[-1]
-    if table.timestamps.dtype.kind == "M":
-        _refuse_other_order(table, last)
+    table = _in_order(table, last)
+    assert table.timestamps is not None
     later = np.flatnonzero(table.timestamps > last)
     if not later.size:
         raise InputError(

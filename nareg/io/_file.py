@@ -33,9 +33,11 @@ UNIT_LINE = re.compile(r'\W*(?:units?|einheit)\W*[:=;,\t|]\W*?([^;,\t|"\s][^;,\t
 SPLIT = re.compile(r"[,;\t|]")
 #: Headings of HOBOware: name, unit, serial numbers of logger and sensor.
 SERIAL = re.compile(r"^([^,]+?)(?:, ([^,]+?))? \(LGR S/N: [^)]*\)$")
+LABELED = "are named by the labels of their sensors"
 LABEL = re.compile(r"\(LGR S/N: [^)]*LBL: ([^),]+)\)$")
-#: Further names and values in a comment; a longitude that is west; an altitude in meters.
+#: Further names and values in a comment; a name and a value in two cells; a longitude that is west; an altitude in meters.
 APART = re.compile(r"[,;|\t]\s*(?=[^,;|\t:=]+[:=])")
+CELL = re.compile(r"^([^,;|\t:=]+)[,;|\t]\s*(?=[^,;|\t:=]+[,;|\t\s]*$)")
 HEMISPHERE = re.compile(r"[(\[](?:.*\b)?([WS])(?:est|outh)?[)\]]\s*$")
 HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|met(?:er|re)s?|m ?a\.?s\.?l\.?)?", re.IGNORECASE)
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
@@ -112,7 +114,8 @@ class FileTable:
         start = self._after_comments()
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
-        start = after_preamble(self._lines, start, notes)
+        first, start = start, after_preamble(self._lines, start, notes)
+        self.stated |= stated_in(self._lines[first:start])
         without_end(self._lines, start, notes)
         stated = {match[1].strip() for line in self._lines[:start] if (match := UNIT_LINE.fullmatch(line))}
         if len(stated) == 1:
@@ -159,7 +162,7 @@ class FileTable:
         twice = {name for name in names if names.count(name) > 1}
         if len(every) > 1 and twice == {name for name, label in zip(names, labels, strict=True) if label} and len(twice) == 1:
             self.units.setdefault("", unit_in(*twice))
-            self.notes.fact(f"the columns {next(iter(twice))!r} are named by the labels of their sensors")
+            self.notes.fact(f"the columns {next(iter(twice))!r} {LABELED}")
             return [label or name for name, label in zip(names, labels, strict=True)]
         return names
 
@@ -346,7 +349,7 @@ def stated_in(comments: list[str]) -> dict[str, str]:
     """Station, latitude, longitude and altitude that comments state as ``# Name: value``, those alone that are unmistakable."""
     stated: dict[str, list[str]] = {}
     for line in comments:
-        for part in APART.split(line.lstrip("# \t")):
+        for part in APART.split(CELL.sub(r"\1:", line.lstrip("# \t"))):
             name, mark, value = (text.strip(" \t\"',;") for text in re.split("([:=])", part + "::", maxsplit=1))
             value = value.removesuffix("::").strip(" \t\"',;")
             role = next((role for role, words in STATED.items() if plain(name) in words), None)
@@ -401,6 +404,10 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
     """Index of the header below lines of a title or a name and a value: the first of as many words as most rows have cells."""
     if lines[start][:4].lower() == "sep=":
         return start
+
+    def begins(two: list[list[str]]) -> bool:  # a table of one column
+        return len(two) == 2 and plain(two[0][0]) in TIME and not parse(two[0][1]) and parse(two[1][0]) is not None
+
     near = [i for i in range(start, min(start + TITLES + SAMPLE, len(lines))) if lines[i].strip()]
     title = [all(len(list(filter(str.strip, lines[i].split(separator)))) <= 2 for separator in SEPARATORS) for i in near]
     for separator in SEPARATORS:
@@ -408,7 +415,7 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
         if len(cells) != len(near):  # a quoted cell goes on over lines
             continue
         filled = [sum(map(bool, row)) for row in cells]
-        header = next((k for k, number in enumerate(filled) if number > 2), 0)
+        header = next((k for k, number in enumerate(filled) if number > 2 or (number == 2 and begins(cells[k : k + 2]))), 0)
         width = len(cells[header])
         words = not any(parse(cell) or looks_numeric([cell], comma=False) for cell in cells[header] if cell)
         same = [len(row) for row in cells[header + 1 :] if len(row) >= width]

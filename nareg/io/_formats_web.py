@@ -15,8 +15,8 @@ from nareg.io._times import parse
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Milliseconds since 1970, as pandas writes times.
-SINCE = re.compile(r"-?\d{11,13}")
+#: Milliseconds since 1970, as pandas writes times; or seconds, microseconds or nanoseconds of this century.
+SINCE = re.compile(r"-?\d{11,13}|1\d{9}(?:\d{6}|\d{9})?")
 
 
 def read_water_services(text: str, stem: str) -> pd.DataFrame:

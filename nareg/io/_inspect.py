@@ -210,11 +210,18 @@ def inspect(
         raise InputError(f"{notes.source}: no file has readings: name others.")
     full = _layouts(tables, None if placed is None else placed.names, recipe, notes)
     parts = [QuantityRows.of(table, layout, recipe, name, placed) for table, layout in full]
-    alone = [(part.names if part.site is None else (), part.stamps, part.values) for part in parts if part.stamps is not None]
+    alone = [
+        (part.names if part.site is None or len(part.names_of) == 1 else (), part.stamps, part.values)
+        for part in parts
+        if part.stamps is not None
+    ]
     if placed is None and len(alone) == len(parts):
         called = named_by_files(alone, [one.source for one, _ in full], notes)
         if called:
-            parts = [replace(one, names=(name,), names_of=one.names) for one, name in zip(parts, called, strict=True)]
+            parts = [
+                replace(one, names=(name,), names_of=one.names if one.site is None else one.names_of)
+                for one, name in zip(parts, called, strict=True)
+            ]
     seen = parts[0] if len(parts) == 1 else QuantityRows.joined(parts)
     table, layout = full[0]
     units = {own: unit for one in tables for own, unit in one.units.items()}
@@ -235,7 +242,8 @@ def inspect(
         value=seen.names_of[0] if (layout.station is not None or layout.single) and len(seen.names_of) == 1 else recipe.value,
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
-    counted, read = _counted(readings, placed, recipe, seen.names_of, strict)
+    source = readings if not in_files else files[0] if len(files) == 1 else files
+    counted, read = _counted(source, placed, recipe, seen.names_of, strict)
     said = [
         *(() if placed is None else placed.notes),
         *condensed([note for one, _ in full for note in one.notes.sentences]),

@@ -15,13 +15,14 @@ from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import MERGED, CellCounts
 from nareg.io._directions import merged
+from nareg.io._file import LABELED
 from nareg.io._missing import remove_sentinels
 from nareg.io._notes import NoReadings, Notes, SeveralQuantities, condensed, count, listed
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
 from nareg.io._text import stem
 from nareg.io._times import Times, understand
-from nareg.io._vocabulary import absent
+from nareg.io._vocabulary import absent, kinds_in
 
 Source = TypeVar("Source")
 #: Rows of one time are averaged. In a table of one series whose readings differ at more than this share of the times, and at
@@ -58,7 +59,10 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
         raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
     alone = [(part.names, times, part.values) for part, times in zip(parts, own, strict=True)]
     if request.stations is None and (called := named_by_files(alone, files, notes)):
-        parts = [replace(part, names=(name,), quantity=part.names[0]) for part, name in zip(parts, called, strict=True)]
+        parts = [
+            replace(part, names=(name,), quantity=part.quantity or part.names[0])
+            for part, name in zip(parts, called, strict=True)
+        ]
     _refuse_several([], parts, request.recipe)
     units = {part.unit for part in parts if part.unit}
     if len(units) > 1:
@@ -79,6 +83,7 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     every = np.concatenate([part.values[part.observed] for part in parts])
     unit, quantity = next(iter(units), None), parts[0].quantity
     kind = request.recipe.kind_of([quantity])
+    _refuse_different(every, cells, parts, files)
     values, number = merged(every, np.concatenate(cells), (len(names), len(stamps)), unit, [quantity], kind)
     twice = int((number > 1).sum())
     if twice:
@@ -102,6 +107,29 @@ def _refuse_several(several: Sequence[SeveralQuantities], parts: Sequence[Readin
         names = list(quantities)
         raise SeveralQuantities(
             f"readings are several files with different quantities ({listed(names)}): name one by --value.", names
+        )
+
+
+def _refuse_different(values: np.ndarray, cells: Sequence[np.ndarray], parts: Sequence[Readings], files: Sequence[str]) -> None:
+    """Refuse files that differ at equal stations and times, where they are not of the same: no mean of them is right.
+
+    Their names say different quantities, or labels of sensors name the stations of several loggers. ``values`` are the readings
+    of all files, and ``cells`` say by file which station and time each is of.
+    """
+    kinds = [frozenset(kinds_in(stem(file))) for file in files]
+    apart = all(kinds) and len({*kinds}) > 1
+    if not apart and not any(LABELED in note for part in parts for note in part.notes):
+        return
+    _, place = np.unique(np.concatenate(cells), return_inverse=True)
+    high, low = np.full(place.max(initial=-1) + 1, -np.inf), np.full(place.max(initial=-1) + 1, np.inf)
+    np.maximum.at(high, place, values)
+    np.minimum.at(low, place, values)
+    differs = np.split((high > low)[place], np.cumsum([len(own) for own in cells])[:-1])
+    wrong = [file for file, own in zip(files, differs, strict=True) if own.sum() > max(MOST * len(own), FEW)]
+    if wrong:
+        raise InputError(
+            f"readings are several files that differ at the same stations and times ({listed(wrong)}): "
+            + ("pass those of one quantity alone." if apart else "give each station a name of its own.")
         )
 
 

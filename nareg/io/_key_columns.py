@@ -63,6 +63,10 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     parts = _calendar(table, words)
     if parts and not any(any(table.head(i)) and all(parse(cell) for cell in table.head(i)) for _, i in named):
         return parts
+    others = [i for i in range(len(words)) if table.header[i] not in known]
+    days = next((i for i in others if words[i] in DAY_OF_YEAR and all(map(ORDINAL.match, table.head(i)))), None)
+    if days is not None and all(all(map(HOUR.fullmatch, table.head(i))) for _, i in named):
+        return _with_clock(table, words, days, known, notes)
     if named:
         columns = {TIME[rank]: i for rank, i in reversed(named)}
         if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
@@ -72,10 +76,6 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return (0,)
-    others = [i for i in range(len(words)) if table.header[i] not in known]
-    days = next((i for i in others if words[i] in DAY_OF_YEAR and all(map(ORDINAL.match, table.head(i)))), None)
-    if days is not None:
-        return _with_clock(table, words, days, known, notes)
     dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
     if dated is not None:
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")

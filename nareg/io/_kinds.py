@@ -28,6 +28,7 @@ def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
         cells = rows_of_kind(table, layout, [column])[0]
         units = sorted({cell for cell in cells if cell.lower() not in MISSING})
         if len(units) > 1:
+            _refuse_kinds(table, layout, notes)
             other = int(np.flatnonzero(cells != cells[0])[0])
             place = "" if layout.kind else f", {table.line(other)}"
             raise InputError(
@@ -36,6 +37,20 @@ def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
             )
         stated = units[0] if units else stated
     return stated
+
+
+def _refuse_kinds(table: Table, layout: Layout, notes: Notes) -> None:
+    """Refuse rows of several kinds, each of which may have its own unit, by their names."""
+    for column in layout.extra if layout.kind is None else ():
+        if plain(table.header[column]) in KIND:
+            (cells,), _ = table.load([column], [])
+            kinds = list(dict.fromkeys(cells.tolist()))
+            if 1 < len(kinds) <= KINDS and "" not in kinds:
+                raise SeveralQuantities(
+                    f"{notes.source}: {table.column(column)} names {len(kinds)} quantities ({listed(kinds)}): name the one to "
+                    "read by --value, or value= of a recipe.",
+                    kinds,
+                )
 
 
 def rows_of_kind(table: Table, layout: Layout, columns: list[int]) -> list[np.ndarray]:

@@ -11,10 +11,10 @@ from nareg.errors import InputError
 from nareg.io._clock_change import is_of_zone
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
-from nareg.io._notes import Notes
+from nareg.io._notes import Notes, listed
 from nareg.io._recipe import Recipe
-from nareg.io._times import HALF, ORDINAL, date_of_day, joined_date, parse, written
-from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, ZONES, plain
+from nareg.io._times import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written
+from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, OWN_ZONE, ZONES, plain
 
 #: Years and days of them, which may have a fraction.
 YEAR, DAY = re.compile(r"(?:19|20)\d{2}(?:\.0*)?", re.ASCII), re.compile(r"\d{1,3}(?:\.\d*)?", re.ASCII)
@@ -101,10 +101,22 @@ FROM_UTC = re.compile(r"(?:GMT|UTC) ?([+-])(\d{1,2}):?(\d\d)?(?!\d)", re.IGNOREC
 UTC = re.compile(r"(?<![A-Za-z])(?:UTC|GMT)(?![A-Za-z])|(?:UTC|Utc)$", re.IGNORECASE)
 
 
+#: Zones of whose offset a name is not sure: with daylight saving, or of several meanings.
+UNSURE = re.compile(
+    r"(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|US|Etc)/[A-Za-z_+\-0-9/]+|\b(?:IST|BST|AST)\b"
+)
+
+
 def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
     """Labels with the offset of the zone that another column names."""
+    if len(labels) and has_zone(str(labels[0])):
+        return labels
     offsets = {}
     for zone in dict.fromkeys(zones.tolist()):
+        own = offset_of(zone) if plain(table.header[column]) in OWN_ZONE else None
+        if own is not None:
+            offsets[zone] = own
+            continue
         if zone not in ZONES:
             row = int(np.flatnonzero(zones == zone)[0])
             raise InputError(
@@ -112,9 +124,9 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
                 "time, as in 2024-01-31 10:00+01:00."
             )
         offsets[zone] = f"{ZONES[zone]:+03d}:00"
-    shown = ", ".join(f"{zone} {offset}" for zone, offset in offsets.items())
+    shown = ", ".join(zone if zone == offset else f"{zone} {offset}" for zone, offset in offsets.items())
     notes.guess(f"the zones of the times are in {table.column(column)} ({shown})", "write the times in UTC")
-    return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
+    return np.array([_with_offset(label, offsets[zone]) for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
 def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes, asked: str | None) -> np.ndarray:
@@ -131,6 +143,11 @@ def _with_zone_of_name(names: Sequence[str], labels: np.ndarray, notes: Notes, a
             zones[from_utc[0]] = f"{sign}{hour:0>2}:{minute or '00'}"
         elif utc := UTC.search(name):
             zones[utc[0].upper()] = "+00:00"
+    unused = list(zones) if len(zones) > 1 else [] if zones else [said[0] for name in names for said in UNSURE.finditer(name)]
+    if unused and asked is None and len(labels) and not has_zone(str(labels[0])):
+        notes.fact(
+            f"the name of the column of times says {listed(unused)}, which is not used: pass the zone of times as --zone"
+        )
     first = parse(str(labels[0])) if len(zones) == 1 and len(labels) else None
     if first is None or first.offset is not None or first.zone is not None:
         return labels

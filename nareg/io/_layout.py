@@ -11,11 +11,11 @@ from nareg.io._file import SAMPLE, FileTable
 from nareg.io._frames import Table
 from nareg.io._key_columns import counts_rows, half_of_day, more_times, only_words, station_column, time_columns, word_alone
 from nareg.io._marks import is_flag
-from nareg.io._notes import Notes, SeveralQuantities, listed
+from nareg.io._notes import Notes, SeveralQuantities, count, listed, verb
 from nareg.io._numbers import MARK, looks_numeric, looks_read
 from nareg.io._recipe import Recipe
 from nareg.io._text import stem
-from nareg.io._times import parse
+from nareg.io._times import offset_of, parse
 from nareg.io._vocabulary import (
     ABOUT,
     BESIDE,
@@ -25,6 +25,8 @@ from nareg.io._vocabulary import (
     LATITUDE,
     LONGITUDE,
     MISSING,
+    NUMBERED,
+    OWN_ZONE,
     POSITION,
     TIME,
     VALUE,
@@ -95,8 +97,14 @@ def _recognized(
         time = time_columns(table, words, stations, notes)
         time += half_of_day(table, time, range(len(words)))
     apart = (*time, recipe.column("flag", table))
+    zone = _own_zone(table, words, notes) if recipe.zone is None else None
+    apart = apart if zone is None else (*apart, zone)
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
+    others = [i for i, word in enumerate(words) if i and not word and i not in apart and counts_rows(table, i, word)]
+    others = [i for i in others if not counts_rows(table, i, NUMBERED[0])]  # those that may be readings
+    if others:
+        notes.fact(f"{count(len(others), 'column')} of whole numbers without a name {verb(len(others))} left out")
     if shared and not _times_repeat(table, time):
         rest = _without_words(table, rest, notes)
     # the column named may be that of the table of stations alone, where a column per station needs none
@@ -118,21 +126,38 @@ def _recognized(
                 _refuse_words(table, rest, notes)
                 _refuse_several(table, own, notes)
             flags = tuple((i, v) for i, v in _flags_of(table, rest, stations) if v in own)
-            return Layout(time, None, tuple(own), flags=flags, single=True)
+            return Layout(time, None, tuple(own), flags=flags, zone=zone, single=True)
         if stations is None:
             _refuse_words(table, rest, notes)
         flags = _flags_of(table, rest, stations)
         spare = {flag for flag, _ in flags} | more_times(table, rest, stations, notes)
-        return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
+        return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags, zone)
     if several and chosen is None and kind is None:
         columns = _numeric(table, words, [i for i in rest if i != station], notes)
-        return Layout(time, station, tuple(columns), tuple(i for i in rest if i != station and i not in columns))
+        extra = tuple(i for i in rest if i != station and i not in columns)
+        return Layout(time, station, tuple(columns), extra, zone=zone)
     value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
     about = dict(_flags_of(table, [i for i in rest if i != station], None))
     flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
-    zone = next((i for i in extra if words[i] in ZONE), None)
+    zone = next((i for i in extra if words[i] in ZONE), zone)
     return Layout(time, station, (value,), extra, flags, zone, kind=kind)
+
+
+def _own_zone(table: Table, words: list[str], notes: Notes) -> int | None:
+    """The column that has the offset of each time, or its zone by a name that means one offset."""
+    column = next((i for i, word in enumerate(words) if word in OWN_ZONE), None)
+    if column is None:
+        return None
+    zones = sorted(set(table.load([column], [])[0][0].tolist()))
+    if all(map(offset_of, zones)):
+        return column
+    if len(zones) > 1 and all(re.fullmatch(r"[A-Z]\w+/[A-Z][\w/]+", zone) for zone in zones):
+        raise InputError(
+            f"{notes.source}: {table.column(column)} names {len(zones)} zones ({listed(zones)}): write the offset behind each "
+            "time, as in 2024-01-31 10:00+01:00."
+        )
+    return None
 
 
 def _kind(table: Table, rest: list[int], recipe: Recipe) -> tuple[int, str] | None:

@@ -160,7 +160,7 @@ def _refusal(cell: str) -> str:
         return f"{cell!r} is a number with a mark; write the number alone, and degrees west or south with a minus"
     if UNIT.fullmatch(cell):
         return f"{cell!r} is a number with a unit or a mark; write the number alone"
-    return f"{cell!r} is not a number; leave it empty if it is missing"
+    return f"{cell!r} is not a number; leave it empty, or pass --missing {cell!r}, if it is missing"
 
 
 _LIMIT = re.compile(r"(?P<side>[<>≤≥])\s*=?\s*(?P<number>[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?)", re.ASCII)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +22,13 @@ from nareg.io._numbers import looks_numeric
 from nareg.io._recipe import Recipe
 from nareg.io._text import BINARY, GZIP, REMEDY, decoded, read_text, rows
 from nareg.io._times import parse
-from nareg.io._vocabulary import CALENDAR, TIME, plain
+from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: A number with a decimal comma.
+DECIMAL = re.compile(r"[+-]?\d*,\d+", re.ASCII)
 #: Bytes by which files of one kind are recognized.
 START = 8192
 #: Members of archives that are no tables.
@@ -110,17 +113,28 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
         groups.append(top or (groups[-1] if groups else ""))  # of joined cells the first has the text
     pairs = list(zip(groups, below[apart:], strict=True))
     tops, names = list(dict.fromkeys(groups)), list(dict.fromkeys(below[apart:]))
-    known = apart and plain(below[0]) in (*TIME, *CALENDAR[0]) and "" not in names
-    if not known or len(tops) < 2 or len({*pairs}) < len(pairs) or len(pairs) != len(tops) * len(names):
+    timed = plain(below[0]) in (*TIME, *CALENDAR[0]) or parse(lines[2].split(separator)[0].strip()) is not None
+    known = apart and timed and "" not in names
+    if (
+        not known
+        or (len(tops) < 2 and "" in above[apart:])
+        or len({*pairs}) < len(pairs)
+        or len(pairs) != len(tops) * len(names)
+    ):
         return None
-    if (len(kinds_of(tops)) > 1) == (len(kinds_of(names)) > 1):
+    alone = len(pairs) > len(tops) == 1 and bool(kinds_in(*tops))  # one quantity, above each station
+    if (len(kinds_of(tops)) > 1 or alone) == (len(kinds_of(names)) > 1):
         return None
-    stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 else (tops, names)
+    stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 or alone else (tops, names)
     place = {pair if stations is tops else pair[::-1]: apart + k for k, pair in enumerate(pairs)}
     without_end(lines, 1, notes)
     body = [cells for _, cells in rows(source, lines[2:], separator, first=3)]
     if any(len(cells) != len(below) for cells in body):
         return None  # which is refused with its line
+    comma = next((cell for cells in body for cell in cells[apart:] if DECIMAL.fullmatch(cell.strip())), None)
+    if separator != "," and comma is not None and not any("." in cell for cells in body for cell in cells[apart:]):
+        notes.guess(f"numbers such as {comma.strip()!r} are read with a decimal comma", "write decimal points")
+        body = [[*cells[:apart], *(cell.replace(",", ".") for cell in cells[apart:])] for cells in body]
     notes.guess(
         f"two lines of headers are read as quantities ({listed(quantities)}) and stations ({listed(stations)})",
         "write the columns time, station and one per quantity",

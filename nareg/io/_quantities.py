@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,11 +69,11 @@ class QuantityRows:
 
         notes = table.notes
         kinds = _kinds(table, layout)
-        wanted = [*layout.time, *(i for i in (layout.station, kinds) if i is not None)]
+        wanted = [*layout.time, *(i for i in (layout.station, kinds, layout.zone) if i is not None)]
         loaded, values = table.load(wanted, layout.values, odd=LimitCells(() if layout.flags else recipe.bad))
         texts = dict(zip(wanted, loaded, strict=True))
         recipe.remove_codes(values)
-        labels, column = labels_of(table, replace(layout, zone=None), texts, len(values), notes, recipe)
+        labels, column = labels_of(table, layout, texts, len(values), notes, recipe)
         times = understand(labels, column, table.line, notes, recipe.zone) if column else None
         stamps, zone = (None, None) if times is None else (times.stamps, times.zone)
         if layout.station is None and not layout.single:

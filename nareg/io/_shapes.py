@@ -39,12 +39,13 @@ def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
     refuse_repeated(notes.source, names)
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
-    wanted = [*layout.time, *(flag for flag, _ in flags)]
+    before = [*layout.time, *(() if layout.zone is None else [layout.zone])]
+    wanted = [*before, *(flag for flag, _ in flags)]
     odd = LimitCells(() if layout.flags else request.recipe.bad)
     loaded, values = table.load(wanted, columns, odd=odd)
     count_cells(len(values) * len(layout.values), values, request, marked=odd.left_out)
     if flags:
-        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], request)
+        _honor(table, wanted[len(before) :], loaded[len(before) :], values, [place for _, place in flags], request)
     labels, column = labels_of(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes, request.recipe)
     read = from_columns([matched[name] for name in names], labels, values.T, column, table.line, request, "column")
     return replace(read, unit=one_unit(table, layout, notes))
@@ -71,7 +72,7 @@ def _of_one_station(table: Table, layout: Layout, request: Wanted) -> Readings:
     """One column of a table of one station, which has the file's name."""
     notes = request.notes
     name = station_in(table, request.stations)
-    wanted = [*layout.time, *(flag for flag, _ in layout.flags)]
+    wanted = [*layout.time, *(flag for flag, _ in layout.flags), *(() if layout.zone is None else [layout.zone])]
     odd = LimitCells(() if layout.flags else request.recipe.bad)
     loaded, values = table.load(wanted, layout.values, odd=odd)
     failed = table.failed.get(table.header[layout.values[0]], 0)

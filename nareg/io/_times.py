@@ -36,6 +36,7 @@ COMPACT = re.compile(
     re.ASCII,
 )
 DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
+SHORT = re.compile(r"(?P<d>\d{1,2})([-/])(?P<name>[A-Za-z]{3,9})\2(?P<y>\d{4}|\d{2})" + CLOCK)  # 01-Jul-24, as spreadsheets do
 NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})" + CLOCK)
 #: The half of the day in a column beside a clock of twelve hours.
 HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
@@ -91,7 +92,7 @@ def parse(text: str) -> Date | None:
     >>> parse("station 3") is None
     True
     """
-    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, NAME_DAY):
+    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY):
         match = pattern.fullmatch(text)
         if match:
             return _date(match.groupdict())
@@ -399,6 +400,19 @@ def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callabl
             day_first, why = by_day < by_month, "which gives the more regular steps"
     notes.guess(f"dates such as {labels[rows[0]]!r} are read {'day' if day_first else 'month'} first, {why}", ISO_REMEDY)
     return day_first
+
+
+def has_zone(label: str) -> bool:
+    """Whether a text is a date with an offset or a zone."""
+    date = parse(label)
+    return date is not None and (date.offset is not None or date.zone is not None)
+
+
+def offset_of(zone: str) -> str | None:
+    """The offset that a zone behind a time means, as in ``+05:30``; None where it is not known."""
+    date = parse(f"2024-01-01 00:00 {zone}") if zone else None
+    minutes = None if date is None else date.offset if date.offset is not None else OFFSETS.get(date.zone or "")
+    return None if minutes is None else written(minutes)
 
 
 def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:

@@ -89,6 +89,8 @@ FLAG = (
 )  # fmt: skip
 #: Zones of the times, by name: those of the United States are unambiguous in the column that its agencies call tz_cd.
 ZONE = ("tzcd",)
+#: Columns of offsets, or of zones by names that mean one.
+OWN_ZONE = ("tz", "timezone", "utcoffset", "gmtoffset", "zeitzone")
 ZONES = {
     "UTC": 0, "GMT": 0, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8,
     "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10, "HDT": -9, "SST": -11, "ChST": 10,

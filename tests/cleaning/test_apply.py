@@ -257,17 +257,53 @@ def test_readings_of_rain_stay_as_they_are(rng):
     assert good.mean() > 0.98
 
 
-def test_a_day_that_may_be_of_another_month_is_refused_where_that_follows_the_model(rng, tmp_path):
+def test_a_day_that_may_be_of_another_month_is_the_one_that_follows_the_model(rng, tmp_path):
+    """Within two days; where it follows later, it may be either and is refused."""
     times = pd.date_range("2024-01-28", periods=192, freq="h", name="time")  # up to the third of February
     frame = pd.DataFrame(rng.standard_normal((192, 4)).cumsum(axis=0), times, list("ABCD"))
     model = nareg.clean(frame[:168], hidden=0).model
-    for order, words in (("%m/%d/%Y %H:%M", "read as 2024-04-02; as 2024-02-04 they would follow"), ("%d/%m/%Y %H:%M", None)):
+    expected = apply(model, frame[168:])
+    for order, said in (
+        ("%m/%d/%Y %H:%M", "are read month first, so that they follow"),
+        ("%d/%m/%Y %H:%M", "are read day first"),
+    ):
         frame[168:].set_axis(times[168:].strftime(order)).rename_axis("time").to_csv(tmp_path / "day.csv")
-        if words is None:  # the day is first, as it is read
-            assert str(apply(model, tmp_path / "day.csv").readings.timestamps[0])[:10] == "2024-02-04"
-            continue
-        with pytest.raises(InputError, match=words):
-            apply(model, tmp_path / "day.csv")
+        applied = apply(model, tmp_path / "day.csv")
+        assert [said in note for note in applied.notes if "dates such as" in note] == [True]
+        pd.testing.assert_frame_equal(applied.x, expected.x, check_freq=False)
+    frame[168:].set_axis((times[168:] + pd.Timedelta("5D")).strftime("%m/%d/%Y %H:%M")).to_csv(tmp_path / "day.csv")
+    with pytest.raises(InputError, match="read as 2024-09-02; as 2024-02-09 they would follow"):
+        apply(model, tmp_path / "day.csv")
+
+
+def test_directions_follow_the_model_too(rng, tmp_path):
+    times = pd.date_range("2024-01-28", periods=192, freq="h", name="time")
+    frame = pd.DataFrame((180 + rng.standard_normal((192, 4)).cumsum(axis=0)).round(1), times, list("ABCD"))
+    model = nareg.clean(frame[:168], hidden=0, kind="direction").directed
+    frame[168:].set_axis(times[168:].strftime("%m/%d/%Y %H:%M")).rename_axis("time").to_csv(tmp_path / "day.csv")
+    applied = apply(model, tmp_path / "day.csv")
+    pd.testing.assert_frame_equal(applied.x, apply(model, frame[168:]).x, check_freq=False)
+    np.testing.assert_array_equal(applied.readings.values.T, frame[168:])
+
+
+def test_times_without_a_zone_do_not_follow_those_with_one(rng, tmp_path):
+    """They were added hours apart, without a word."""
+    times = pd.date_range("2024-06-01", periods=150, freq="h")
+    frame = pd.DataFrame(rng.standard_normal((150, 4)).cumsum(axis=0), times.strftime("%Y-%m-%d %H:%M"), list("ABCD")).round(2)
+    frame[:120].to_csv(tmp_path / "today.csv", index_label="time (CEST)")
+    frame[120:].to_csv(tmp_path / "bare.csv", index_label="time")
+    frame[120:].to_csv(tmp_path / "tomorrow.csv", index_label="time (CEST)")
+    run("clean", tmp_path / "today.csv", "--out", tmp_path / "out", "--hidden", 0)
+    before = (tmp_path / "out" / "clean.csv").read_bytes()
+    done = CliRunner().invoke(app, ["apply", str(tmp_path / "out"), str(tmp_path / "bare.csv")])
+    assert done.exit_code
+    assert "have times without a zone, such as '2024-06-06 00:00'" in " ".join(done.stderr.split())
+    assert (tmp_path / "out" / "clean.csv").read_bytes() == before
+    run("apply", tmp_path / "out", tmp_path / "bare.csv", "--zone", "+02:00")
+    own = pd.read_csv(tmp_path / "out" / "clean.csv").iloc[:, 1:]
+    run("apply", tmp_path / "out", tmp_path / "tomorrow.csv", "--out", tmp_path / "again")
+    other = pd.read_csv(tmp_path / "again" / "clean.csv").iloc[:, 1:]
+    np.testing.assert_allclose(own[120:], other)
 
 
 def run(*arguments):
@@ -321,6 +357,7 @@ def test_times_between_the_models_steps_are_joined_as_its_own_were(rng, tmp_path
     run("clean", tmp_path / "today.csv", "--out", tmp_path / "out", "--step", "1h", "--hidden", 0)
     done = run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv")
     assert "20 times of 4 stations" in done.stdout
+    assert "own_times.csv gets no rows" in " ".join(done.stderr.split())
 
 
 def test_one_of_several_quantities_may_come_alone(rng, tmp_path):

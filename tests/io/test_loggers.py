@@ -294,10 +294,10 @@ def test_the_unit_that_a_column_states(tmp_path):
 
 
 @pytest.mark.parametrize("orient", ["columns", "index", "split"])
-@pytest.mark.parametrize("iso", [True, False])
-def test_frames_that_pandas_writes_as_json(tmp_path, orient, iso):
+@pytest.mark.parametrize("unit", ["iso", "s", "ms", "us", "ns"])
+def test_frames_that_pandas_writes_as_json(tmp_path, orient, unit):
     index = pd.date_range("2024-01-01", periods=12, freq="h", name="time")
-    written = index if iso else index.astype("datetime64[ms]").astype("int64").rename("time")
+    written = index if unit == "iso" else index.astype(f"datetime64[{unit}]").astype("int64").rename("time")
     wide = pd.DataFrame(np.arange(24.0).reshape(12, 2), written, ["A", "101"])
     wide.iloc[3, 1] = np.nan
     long = wide.rename_axis(columns="station").stack(future_stack=True).rename("temperature").reset_index()

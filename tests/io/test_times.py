@@ -413,3 +413,50 @@ def test_numbers_that_may_be_days_of_the_year_are_no_dates_by_themselves(tmp_pat
 def test_a_day_of_the_year_beside_dates_is_no_station(tmp_path):
     table = table_of(tmp_path, "date,doy", ["2024-06-01,153", "2024-06-02,154"])
     assert any("1 more column of times left out: 'doy'" in note for note in table.notes)
+
+
+@pytest.mark.parametrize("label", ["01-Jul-24 13:00", "01-Jul-24 01:00:00 PM", "1/jul/2024 13:00:00", "01-Juli-24 13:00"])
+def test_days_and_names_of_months_with_short_years(tmp_path, label):
+    """Their rows were taken as evenly spaced."""
+    text = f"time,A,B\n{label},1,2\n{label.replace('1', '2', 1)},3,4\n"
+    (tmp_path / "r.csv").write_text(text)
+    stamps = io.read_readings(tmp_path / "r.csv").timestamps
+    expected = None if "Juli" in label else np.array(["2024-07-01T13", "2024-07-02T13"], dtype="datetime64[ns]")
+    np.testing.assert_array_equal(stamps, expected)
+
+
+def test_a_column_has_the_offset_of_each_time(tmp_path):
+    """It was left out, and times of stations in different zones were hours apart."""
+    for header, rows in (
+        ("time,timezone,station,value", ["2024-07-01 10:00,+01:00,A,5", "2024-07-01 11:00,+02:00,B,6"]),
+        ("time,tz,station,value", ["2024-07-01 11:00,CEST,A,5", "2024-07-01 09:00,UTC,B,6"]),
+        ("time,tz,A,B", ["2024-07-01 11:00,CEST,5,6"]),
+    ):
+        (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
+        table = io.read_readings(tmp_path / "r.csv")
+        assert (table.names, table.zone) == (("A", "B"), "UTC")
+        assert [str(time)[:16] for time in table.timestamps] == ["2024-07-01T09:00"]
+        np.testing.assert_array_equal(table.values, [[5], [6]])
+        assert [str(time)[:16] for time in np.unique(io.inspect(tmp_path / "r.csv").times)] == ["2024-07-01T09:00"]
+    rows = ["2024-07-01 10:00,Europe/Lisbon,A,5", "2024-07-01 11:00,Europe/Berlin,B,6"]
+    (tmp_path / "r.csv").write_text("\n".join(["time,timezone,station,value", *rows]))
+    with pytest.raises(InputError, match=r"column 'timezone' names 2 zones .* write the offset behind each time"):
+        io.read_readings(tmp_path / "r.csv")
+    (tmp_path / "r.csv").write_text("\n".join(["time,timezone,station,value", rows[0], rows[0].replace("10", "11")]))
+    assert io.read_readings(tmp_path / "r.csv").zone is None  # one zone, whose times are in order
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("time (Europe/Berlin),A", "says 'Europe/Berlin', which is not used"),
+        ("time (IST),A", "says 'IST', which is not used"),
+        ("date (UTC),time (CET),A", "says 'CET', 'UTC', which is not used"),
+    ],
+)
+def test_a_zone_in_the_name_of_a_column_that_is_not_used_is_said(tmp_path, header, said):
+    row = "2024-07-01,10:00,5" if header.startswith("date") else "2024-07-01 10:00,5"
+    (tmp_path / "r.csv").write_text("\n".join([header, row, row.replace("10", "11")]))
+    assert any(said in note for note in io.read_readings(tmp_path / "r.csv").notes)
+    asked = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(zone="+05:30")) if "IST" in header else None
+    assert asked is None or not any("not used" in note for note in asked.notes)

@@ -306,3 +306,117 @@ class TestTwoHeaders:
         """Rather than the first column of a name is read."""
         with pytest.raises(InputError, match=r"twice|no such column"):
             io.read_readings(write(tmp_path, "r.csv", top + self.ROWS), recipe=Recipe(value="Temperature"))
+
+
+def day(hour, form="%Y-%m-%d %H:%M"):
+    return (np.datetime64("2024-07-01T00") + np.timedelta64(hour, "h")).item().strftime(form)
+
+
+def test_kinds_in_one_column_have_units_of_their_own(tmp_path):
+    """nareg clean refused what nareg inspect had listed: two units in one column."""
+    kinds = (("temperature", 5, "°C"), ("humidity", 70, "%"))
+    rows = [f"{day(t)},{s},{kind},{v + t},{unit}" for t in range(4) for s in "AB" for kind, v, unit in kinds]
+    path = write(tmp_path, "r.csv", "\n".join(["time,station,parameter,value,unit", *rows]))
+    with pytest.raises(io.SeveralQuantities) as refused:
+        io.read_readings(path)
+    assert refused.value.names == ("temperature", "humidity")
+    read = io.read_readings(path, recipe=Recipe(value="humidity"))
+    assert read.unit == "%"
+    np.testing.assert_array_equal(read.values, [[70, 71, 72, 73]] * 2)
+    write(tmp_path, "r.csv", path.read_text().replace(",humidity,", ",temperature,"))
+    with pytest.raises(InputError, match="holds 2 units"):
+        io.read_readings(path)
+
+
+def test_files_of_different_quantities_are_not_averaged(tmp_path):
+    for name, first in (("temperature", 5), ("humidity", 70)):
+        rows = [f"{day(t)},{first + t},{first - t}" for t in range(6)]
+        write(tmp_path, f"{name}.csv", "\n".join(["time,A,B", *rows]))
+    both = sorted(tmp_path.iterdir())
+    with pytest.raises(InputError, match=r"humidity.csv.*temperature.csv.*pass those of one quantity alone"):
+        io.read_readings(both)
+    write(tmp_path, "humidity.csv", both[0].read_text().replace("A,B", "C,D"))  # of other stations
+    assert io.read_readings(both).names == ("C", "D", "A", "B")
+
+
+def test_loggers_whose_sensors_have_the_same_labels_are_not_averaged(tmp_path):
+    for logger in (1, 2):
+        sensors = [
+            f'"Temp, °C (LGR S/N: {logger}, SEN S/N: {logger}{k}, LBL: {end})"' for k, end in enumerate(("North", "South"))
+        ]
+        rows = [f"{t + 1},{day(t, '%m/%d/%y %I:%M:%S %p')},{logger + t},{9 * logger + t}" for t in range(6)]
+        write(tmp_path, f"{logger}.csv", "\n".join(['"#","Date Time, GMT+00:00",' + ",".join(sensors), *rows]))
+    with pytest.raises(InputError, match="give each station a name of its own"):
+        io.read_readings(sorted(tmp_path.iterdir()))
+
+
+def test_a_title_that_all_files_share_is_neither_station_nor_quantity(tmp_path):
+    for k, name in enumerate(("Hut", "Bay")):
+        rows = [f"{day(t)},{5 * k + t}" for t in range(6)]
+        write(tmp_path, f"{name}.csv", "\n".join(["# Station: Network North", "time,temperature", *rows]))
+    files = sorted(tmp_path.iterdir())
+    read = io.read_readings(files)
+    assert (read.names, read.quantity) == (("Bay", "Hut"), "temperature")
+    np.testing.assert_array_equal(read.values, [np.arange(5.0, 11), np.arange(6.0)])
+    seen = io.inspect(files)
+    assert (seen.stations, list(seen.quantities.index)) == (("Bay", "Hut"), ["temperature"])
+
+
+def test_a_day_of_the_year_goes_before_a_time_of_day(tmp_path):
+    """Every day was averaged into one: the column of days was left out."""
+    rows = [f"2024{183 + t // 24},{t % 24 * 100:04d},{t},{2 * t}" for t in range(60)]
+    read = io.read_readings(write(tmp_path, "r.csv", "\n".join(["yearday,time,A,B", *rows])))
+    np.testing.assert_array_equal(read.timestamps, np.datetime64("2024-07-01T00") + np.arange(60) * np.timedelta64(1, "h"))
+    np.testing.assert_array_equal(read.values, [np.arange(60), 2 * np.arange(60)])
+
+
+def test_one_quantity_above_each_station(tmp_path):
+    rows = [f"{day(t)},{350 + t},{t}" for t in range(4)]
+    path = write(tmp_path, "r.csv", "\n".join([",wind direction,wind direction", "time,S1,S2", *rows]))
+    read = io.read_readings(path)
+    assert (read.names, read.quantity) == (("S1", "S2"), "wind direction")
+    np.testing.assert_array_equal(read.values, [np.arange(350, 354), np.arange(4)])
+
+
+@pytest.mark.parametrize(
+    "block", ["Station: {0}\nLatitude: {1}\nLongitude: 4", "Station,{0}\nLat,{1}\nLon,4", "Site;{0}\nLat;{1}\nLon;4"]
+)
+@pytest.mark.parametrize("quantities", ["temperature", "temperature,humidity"])
+def test_lines_above_the_header_state_the_station_and_its_place(tmp_path, block, quantities):
+    for k, name in enumerate(("Hut", "Bay")):
+        rows = [",".join([day(t), *(str(5 * k + t) for _ in quantities.split(","))]) for t in range(6)]
+        text = "\n".join([block.format(name, 50 + k), "", f"time,{quantities}", *rows])
+        write(tmp_path, f"{k}.csv", text.replace(",", ";") if ";" in block else text)
+    files = sorted(tmp_path.iterdir())
+    read = io.read_readings(files, recipe=Recipe(value="temperature"))
+    assert read.names == ("Hut", "Bay")
+    np.testing.assert_array_equal(read.values, [np.arange(6.0), np.arange(5.0, 11)])
+    np.testing.assert_array_equal(io.inspect(files).placed.coordinates, [[50, 4], [51, 4]])
+    assert any("3 lines above the header are left out" in note for note in read.notes)
+
+
+def test_a_folder_is_inspected_as_its_files_are(tmp_path):
+    """The counts were missing, and a note said that a folder is no file."""
+    for k, name in enumerate(("Hut", "Bay")):
+        write(tmp_path, f"{name}.csv", "\n".join(["time,temperature", *(f"{day(t)},{5 * k + t}" for t in range(6))]))
+    seen = io.inspect(tmp_path)
+    assert seen.counts["temperature"].used == 12
+    assert not any("cannot be cleaned" in note for note in seen.notes)
+
+
+def test_two_headers_whose_first_column_is_known_by_its_dates(tmp_path):
+    """The second quantity was left out without a word: its columns had no name in the first line."""
+    rows = [f"0{t + 1}.07.2024 00:00;{t},5;{60 + t};{9 + t},5;{70 + t}" for t in range(4)]
+    path = write(tmp_path, "r.csv", "\n".join([";Hut;;Bay;", "Zeit (MESZ);Temperatur;Feuchte;Temperatur;Feuchte", *rows]))
+    read = io.read_readings(path, recipe=Recipe(value="Feuchte"))
+    assert (read.names, str(read.timestamps[0])[:16]) == (("Hut", "Bay"), "2024-06-30T22:00")
+    np.testing.assert_array_equal(read.values, [np.arange(60, 64), np.arange(70, 74)])
+    np.testing.assert_array_equal(io.read_readings(path, recipe=Recipe(value="Temperatur")).values[0], np.arange(0.5, 4))
+
+
+def test_columns_without_a_name_are_counted_where_they_are_left_out(tmp_path):
+    path = write(tmp_path, "r.csv", "time,A,,B\n2024-01-01,1,7,3\n2024-01-02,2,5,4\n")
+    read = io.read_readings(path)
+    assert read.names == ("A", "B")
+    assert [note for note in read.notes if "1 column of whole numbers without a name is left out" in note]
+    assert not io.read_readings(write(tmp_path, "r.csv", "time,A,\n2024-01-01,1,\n2024-01-02,2,\n")).notes
