@@ -347,13 +347,14 @@ def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple
     table = _in_order(table, last)
     assert table.timestamps is not None
     later = np.flatnonzero(table.timestamps > last)
+    end = str(last).removesuffix(".000000000")
     if not later.size:
         raise InputError(
-            f"readings end at {table.times[-1]}, and the model's at {last}: pass later readings, or clean all with nareg.clean."
+            f"readings end at {table.times[-1]}, and the model's at {end}: pass later readings, or clean all with nareg.clean."
         )
     notes = []
     if later.size < len(table.times):
-        notes.append(f"{plural(len(table.times) - later.size, 'time')} up to {last}, which the model has, left out.")
+        notes.append(f"{plural(len(table.times) - later.size, 'time')} up to {end}, which the model has, left out.")
     counts = table.counts and table.counts.less(int(table.observed.sum() - table.observed[:, later].sum()), KNOWN_TIME)
     if counts and not counts.all_used:
         notes.append(counts.sentence())
