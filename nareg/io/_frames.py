@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._file import SAMPLE, FileTable
+from nareg.io._around import SAMPLE
+from nareg.io._file import FileTable
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
 from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, MISSING, SENSOR, STATION, TIME, plain

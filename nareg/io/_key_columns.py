@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from nareg.errors import InputError
-from nareg.io._file import WITHOUT_TIMES
+from nareg.io._around import WITHOUT_TIMES
 from nareg.io._frames import FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nareg.errors import InputError
-from nareg.io._file import SAMPLE, FileTable
+from nareg.io._around import SAMPLE
+from nareg.io._file import FileTable
 from nareg.io._frames import Table
 from nareg.io._key_columns import counts_rows, half_of_day, more_times, only_words, station_column, time_columns, word_alone
 from nareg.io._marks import is_flag

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
+from nareg.io._around import SEPARATORS, without_end
 from nareg.io._database import is_database, read_database
-from nareg.io._file import SEPARATORS, FileTable, without_end
+from nareg.io._file import FileTable
 from nareg.io._formats import named_format
 from nareg.io._frames import FrameTable, Table
 from nareg.io._layout import kinds_of

@@ -1,0 +1,185 @@
+"""What stands above and below the rows of a text: lines of loggers, titles, comments, sums; and cells between spaces."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+from nareg.errors import InputError
+from nareg.io._notes import Notes, count, listed, verb
+from nareg.io._numbers import looks_numeric
+from nareg.io._times import parse
+from nareg.io._vocabulary import CALENDAR, STATED, TIME, plain
+
+#: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.
+CAMPBELL = {"TOA5": (1, 2), "TOACI1": (1, 0)}
+CAMPBELL_BINARY = ("TOB1", "TOB2", "TOB3")
+#: What the United States Geological Survey writes below the header of its RDB files: width and type of each column.
+RDB_WIDTH = re.compile(r"\d+[sdn]", re.IGNORECASE)
+#: Starts of texts that hold no table, and what they are.
+NO_TABLES = ((re.compile(r"\{|\[\s*[{\[]"), "JSON"), (re.compile(r"<(\?xml|!|[A-Za-z])"), "XML or HTML"))
+SPLIT = re.compile(r"[,;\t|]")
+#: Further names and values in a comment; a name and a value in two cells; a longitude that is west; an altitude in meters.
+APART = re.compile(r"[,;|\t]\s*(?=[^,;|\t:=]+[:=])")
+CELL = re.compile(r"^([^,;|\t:=]+)[,;|\t]\s*(?=[^,;|\t:=]+[,;|\t\s]*$)")
+HEMISPHERE = re.compile(r"[(\[](?:.*\b)?([WS])(?:est|outh)?[)\]]\s*$")
+HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|met(?:er|re)s?|m ?a\.?s\.?l\.?)?", re.IGNORECASE)
+#: Lines by which cells between spaces are recognized, and cells that they have at least.
+LINES, CELLS = 6, 4
+SEPARATORS = (",", ";", "\t", "|")
+#: What to do about a table of numbers alone.
+WITHOUT_TIMES = "A table without times is read with --step and --start."
+#: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
+SAMPLE, SAMPLE_CELLS = 20, 10_000
+#: A line of text below the rows, which is none that is cut off; and first words of lines of sums and means.
+TEXT = re.compile(r"(?![\d+]|[-.]\d).*[^\W\d]{2}")
+SUMS = frozenset(
+    ("total", "totals", "sum", "average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "count", "std", "stddev",
+     "summe", "gesamt", "mittel", "mittelwert", "durchschnitt", "totale", "somme", "moyenne", "totaal", "som", "gemiddeld",
+     "gemiddelde", "media", "promedio", "suma")
+)  # fmt: skip
+#: Lines of titles above a header, at most.
+TITLES = 40
+
+
+def stated_in(comments: list[str]) -> dict[str, str]:
+    """Station, latitude, longitude and altitude that comments state as ``# Name: value``, those alone that are unmistakable."""
+    stated: dict[str, list[str]] = {}
+    for line in comments:
+        for part in APART.split(CELL.sub(r"\1:", line.lstrip("# \t"))):
+            name, mark, value = (text.strip(" \t\"',;") for text in re.split("([:=])", part + "::", maxsplit=1))
+            value = value.removesuffix("::").strip(" \t\"',;")
+            role = next((role for role, words in STATED.items() if plain(name) in words), None)
+            if mark and value and role is not None:
+                west = HEMISPHERE.search(name)
+                stated.setdefault(role, []).append(
+                    f"{value} {west[1]}" if west and looks_numeric([value], comma=False) else value
+                )
+    heights = [number[1] for text in stated.pop("altitude", []) if (number := HEIGHT.fullmatch(text))]
+    known = {role: values[0] for role, values in stated.items() if len({*values}) == 1}
+    placed = "latitude" in known and "longitude" in known
+    name = known.get("station", known.get("site") if placed else None)  # a site alone may be another name than the file's
+    return {
+        **({"station": name} if name is not None else {}),
+        **({"latitude": known["latitude"], "longitude": known["longitude"]} if placed else {}),
+        **({"altitude": heights[0]} if placed and len({*heights}) == 1 else {}),
+    }
+
+
+def after_preamble(lines: list[str], start: int, notes: Notes) -> int:
+    """Index of the header, where ``start`` is the first line with content. Lines that are no rows are emptied.
+
+    Raises
+    ------
+    InputError
+        For texts that are no tables, with the remedy for their kind.
+    """
+    first = lines[start].strip()
+    kind = next((what for mark, what in NO_TABLES if mark.match(first)), None)
+    if kind is not None:
+        raise InputError(f"{notes.source} is {kind}, a CSV file is expected: export the readings as a table of commas.")
+    mark = SPLIT.split(first)[0].strip('" ')
+    if mark in CAMPBELL_BINARY:
+        raise InputError(f"{notes.source} is a binary table of a Campbell logger ({mark}): convert it to TOA5, or to CSV.")
+    if mark in CAMPBELL and len(lines) > start + 1:
+        before, after = CAMPBELL[mark]
+        start += before
+        left_out = lines[start + 1 : start + 1 + after]
+        units = dict.fromkeys(cell.strip('" ') for cell in SPLIT.split(left_out[0])[2:]) if left_out else {}
+        units.pop("", None)
+        lines[start + 1 : start + 1 + after] = [""] * len(left_out)
+        what = f"; units are {listed(list(units))}" if units else ""
+        notes.fact(f"the file is a Campbell logger's ({mark}), whose lines beside the header are left out{what}")
+    below = next((i for i in range(start + 1, len(lines)) if lines[i].strip()), None)
+    if below is not None and "\t" in lines[start] and all(map(RDB_WIDTH.fullmatch, lines[below].strip("\n").split("\t"))):
+        lines[below] = ""
+        notes.fact("the line of widths below the header (RDB) is left out")
+    return _after_titles(lines, start, notes)
+
+
+def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
+    """Index of the header below lines of a title or a name and a value: the first of as many words as most rows have cells."""
+    if lines[start][:4].lower() == "sep=":
+        return start
+
+    def begins(two: list[list[str]]) -> bool:  # a table of one column
+        return len(two) == 2 and plain(two[0][0]) in TIME and not parse(two[0][1]) and parse(two[1][0]) is not None
+
+    near = [i for i in range(start, min(start + TITLES + SAMPLE, len(lines))) if lines[i].strip()]
+    title = [all(len(list(filter(str.strip, lines[i].split(separator)))) <= 2 for separator in SEPARATORS) for i in near]
+    for separator in SEPARATORS:
+        cells = [[cell.strip() for cell in row] for row in csv.reader((lines[i] for i in near), delimiter=separator)]
+        if len(cells) != len(near):  # a quoted cell goes on over lines
+            continue
+        filled = [sum(map(bool, row)) for row in cells]
+        header = next((k for k, number in enumerate(filled) if number > 2 or (number == 2 and begins(cells[k : k + 2]))), 0)
+        width = len(cells[header])
+        words = not any(parse(cell) or looks_numeric([cell], comma=False) for cell in cells[header] if cell)
+        same = [len(row) for row in cells[header + 1 :] if len(row) >= width]
+        if 0 < header <= TITLES and all(title[:header]) and words and 2 * len(same) > len(cells) - header - 1:
+            notes.guess(
+                f"{count(header, 'line')} above the header {verb(header)} left out ({lines[start].strip()[:40]!r})",
+                "delete the lines above the header",
+            )
+            return near[header]
+    return start
+
+
+def without_end(lines: list[str], start: int, notes: Notes) -> None:
+    """Leave out, in place, the last lines where they are no rows: comments, a line of text, sums and means of the columns."""
+
+    def cells(k: int) -> list[str]:
+        return [cell.strip(' "') for cell in SPLIT.split(lines[below[k]])]
+
+    def sums(k: int) -> bool:
+        first = next(iter(cells(k)[0].split()), "")
+        return first.strip(":.").casefold() in SUMS and not any(map(parse, cells(k)))
+
+    def no_row(k: int) -> bool:
+        line = lines[below[k]].strip(' "')
+        text = len(cells(k)) == 1 and bool(SPLIT.search(lines[start])) and TEXT.match(line) and parse(line) is None
+        return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
+
+    below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]
+    first = len(below)
+    while first and no_row(first - 1):
+        first -= 1
+    # a station may be called Max: below rows that begin with words, a sum is one that lacks the date
+    above = cells(first - 1) if first else [""]
+    date = next((k for k, cell in enumerate(above) if parse(cell)), None)
+    if not above[0][:1].isdigit():
+        while first < len(below) and sums(first) and (date is None or any(cells(first)[date : date + 1])):
+            first += 1
+    if first < len(below):
+        number, text = len(below) - first, lines[below[first]].strip()[:40]
+        notes.guess(
+            f"{count(number, 'line')} below the rows {verb(number)} left out ({text!r})", "delete the lines below the rows"
+        )
+        del lines[below[first] :]
+
+
+def with_commas(lines: list[str], start: int, notes: Notes) -> list[str]:
+    """The lines, with commas where cells below a header are separated by spaces alone; line numbers stay."""
+    header, below = lines[start].split(), next((i for i in range(start + 1, len(lines)) if lines[i].strip()), len(lines))
+    if below < len(lines) and lines[below].lstrip().startswith("#") and len(lines[below].split()) == len(header):
+        lines[below] = ""  # units of a header that starts with "#", too
+        notes.fact("the row of units below the header is left out")
+    sample = [line for line in lines[start : start + 4 * LINES] if line.strip()][:LINES]
+    named = plain(header[0]) in CALENDAR[0] or all(re.match(r"[^\W\d]", cell) for cell in header)
+    if len(header) < CELLS or not named or {len(line.split()) for line in sample} != {len(header)}:
+        return lines
+    if any(SPLIT.search(line) for line in sample):
+        return lines
+    notes.guess("the cells are separated by spaces", "separate them by commas")
+    return [*lines[:start], *(",".join(line.split()) for line in lines[start:])]
+
+
+def refuse_spaces(lines: list[str], start: int, notes: Notes) -> None:
+    """Refuse a text whose cells are separated by spaces alone."""
+    sample = [line for line in lines[start : start + 4 * LINES] if line.strip()][:LINES]
+    widths = {len(line.split()) for line in sample[-max(len(sample) - 2, 1) :]}
+    if len(widths) == 1 and widths.pop() >= CELLS and not any(SPLIT.search(line) for line in sample):
+        raise InputError(
+            f"{notes.source}: the cells are separated by spaces: write commas between them, below a header with 'time', then "
+            f"one column per station. {WITHOUT_TIMES}"
+        )
