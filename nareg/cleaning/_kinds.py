@@ -118,9 +118,8 @@ def directions(network: StationNetwork, kind: Kind, unit: str | None) -> bool:
 
 def refuse_no_degrees(values: np.ndarray) -> None:
     """Refuse readings that are no directions."""
-    seen = values[np.isfinite(values)]
-    low, high = (seen.min(), seen.max()) if seen.size else (0.0, 0.0)
-    if low < -180 or high > 360 or (low < 0 and high > 180):
+    if np.isfinite(values).any() and not io.on_circle(values):
+        low, high = np.nanmin(values), np.nanmax(values)
         raise InputError(
             f"kind is direction, but readings lie from {low:g} to {high:g}: convert them to degrees from 0 to 360."
         )

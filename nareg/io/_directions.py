@@ -51,7 +51,7 @@ def is_direction(values: np.ndarray, unit: str | None, names: Iterable[str]) -> 
 
 def _shown_by(values: np.ndarray, unit: str | None, names: Iterable[str]) -> str | None:
     """What shows that readings are directions, ``"unit"``, ``"name"`` or ``"values"``; None where they are none."""
-    if not _on_circle(values):
+    if not on_circle(values):
         return None
     in_degrees = unit is not None and re.sub(r"[\s.]+", "", unit).casefold() in UNITS
     if unit is not None and not in_degrees:
@@ -62,7 +62,7 @@ def _shown_by(values: np.ndarray, unit: str | None, names: Iterable[str]) -> str
     return "values" if _wraps(from_seam) else None
 
 
-def _on_circle(values: np.ndarray) -> bool:
+def on_circle(values: np.ndarray) -> bool:
     """Whether there are readings, all from 0 to 360 or from -180 to 180."""
     if not np.isfinite(values).any():
         return False
@@ -88,7 +88,7 @@ def kind_of(values: np.ndarray, unit: str | None, names: Sequence[str]) -> tuple
     (('direction', 'name'), ('bounded', 'name'))
     """
     around = _shown_by(values, unit, names)
-    if around is None and unit is None and any(map(_named, names)) and _on_circle(values):
+    if around is None and unit is None and any(map(_named, names)) and on_circle(values):
         around = "name"  # that stay on one side of north are cleaned as numbers, with the same result
     if around is not None:
         return "direction", around
