@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._core.arrays import briefly_shown
 from nareg._storage.array_files import read_design
 from nareg._storage.files import atomic_write as atomic_write
 from nareg._storage.sparse_files import csr
@@ -65,6 +66,7 @@ class Status(enum.Enum):
         )
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class Solution:
     """Result of applying a filter.
@@ -220,6 +222,7 @@ class DesignCertificate:
     details: DesignDetails = field(default_factory=DesignDetails)
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class WeightDesign:
     """Designed weights, with everything needed to use and to judge them.

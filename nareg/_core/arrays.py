@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import sys
 import warnings
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +15,9 @@ from nareg.errors import InputError
 
 #: A NumPy array or a torch tensor, in code written once for both.
 Array = Any
+Class = TypeVar("Class", bound=type)
+#: Characters of a field that :func:`briefly_shown` writes out.
+BRIEF = 60
 #: Median absolute deviation of a normal variable times this is its standard deviation.
 MAD_TO_STD = 1.4826
 
@@ -27,6 +32,39 @@ def robust_std(values: np.ndarray) -> float:
     1.4826
     """
     return MAD_TO_STD * float(np.median(np.abs(values - np.median(values)))) if values.size else 0.0
+
+
+def briefly_shown(cls: Class) -> Class:
+    """Decorate a dataclass so that its ``repr`` is short: arrays and tables by their shape, what else is long by its type.
+
+    Examples
+    --------
+    >>> @briefly_shown
+    ... @dataclasses.dataclass
+    ... class Estimate:
+    ...     x: np.ndarray
+    ...     method: str
+    >>> Estimate(np.zeros((12, 100)), "kriging")
+    Estimate(x=<12 x 100 float64>, method='kriging')
+    """
+
+    def __repr__(self: Any) -> str:
+        fields = (field.name for field in dataclasses.fields(self) if field.repr)
+        return f"{type(self).__name__}({', '.join(f'{name}={_brief(getattr(self, name))}' for name in fields)})"
+
+    cls.__repr__ = __repr__  # type: ignore[misc, assignment]
+    return cls
+
+
+def _brief(value: object) -> str:
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        kind = getattr(value, "dtype", type(value).__name__)
+        return f"<{' x '.join(map(str, shape))} {kind}>"
+    if isinstance(value, (tuple, list, dict, frozenset, set)) and len(value) > 2:
+        return f"<{type(value).__name__} of {len(value):,}>"
+    text = str(value) if isinstance(value, enum.Enum) else repr(value)
+    return text if len(text) <= BRIEF and "\n" not in text else f"<{type(value).__name__}>"
 
 
 def is_tensor(value: object) -> bool:

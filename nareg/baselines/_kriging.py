@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lapack
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg._core.neighbors import EARTH_RADIUS_KM, great_circle_km
 from nareg.baselines._masks import patterns, series
 from nareg.errors import InputError, TooLargeError
@@ -26,6 +27,7 @@ FEWEST_GROUPS, SHARE = 40, 4
 KERNELS = ("exponential", "matern32")
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Kriging:
     """Result of :func:`kriging`.

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.results import Status
 from nareg.typing import ArrayLike
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class PrincipalComponents:
     """Result of :func:`pca`.

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg.baselines._masks import per_mask, refuse_silent_part
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise, interpolate
@@ -19,6 +20,7 @@ from nareg.typing import ArrayLike
 TOL = 1e-10
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Classification:
     """Result of :func:`tikhonov_classification`.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg import io
+from nareg._core.arrays import briefly_shown
 from nareg.cleaning._kinds import UNKNOWN, components, looked_for, refuse_no_degrees, to_degrees, turn_std
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
@@ -35,6 +36,7 @@ BEFORE = 1_000
 PROBED, MOVED = 125, 1e-6
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Applied:
     """Readings that a model cleaned: frames with a row per new time and a column per station of the model.

@@ -12,6 +12,7 @@ from nareg._core import checks
 from nareg.cleaning._report import FORMATS, parts, write
 from nareg.cleaning._results import CleanedTables
 from nareg.cleaning._station_table import station_table
+from nareg.cleaning._words import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +71,10 @@ class Cleaned(CleanedTables):
     timings : dict of seconds
         ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
     """
+
+    def __repr__(self) -> str:
+        stations, times = self.network.readings.values.shape
+        return f"Cleaned({plural(stations, 'station')}, {plural(times, 'time')}, {self.method}: {self.headline()})"
 
     @cached_property
     def stations(self) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg._solvers.system import Penalty, penalty, scale_symmetric
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise
@@ -195,6 +196,7 @@ def _from_pairs(i: np.ndarray, j: np.ndarray, n: int, **parts: Any) -> Graph:
     return Graph(half + half.T, **parts)
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class Field:
     """Signals of a Gaussian field on a graph, and what they were drawn from.

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg._core.neighbors import nearest
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -25,6 +26,7 @@ NEIGHBORS = 5
 _CHUNK = 4_000_000
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class LearnedGraph:
     """Result of :func:`learn`.

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy
+from nareg._core.arrays import as_numpy, briefly_shown
 from nareg._solvers.system import Penalty as Operator
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
@@ -120,6 +120,7 @@ class AttentionPenalty:
         )
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class AttentionResult:
     """The result of :func:`fit_attention`.

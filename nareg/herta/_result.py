@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from nareg._core.arrays import Array
+from nareg._core.arrays import Array, briefly_shown
 from nareg.errors import InputError
 from nareg.herta._curvature import newton_decrement
 from nareg.herta._loop import Curve
@@ -17,6 +17,7 @@ from nareg.herta._objective import Implicit, SquaredError
 from nareg.results import Status
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class TrainingResult:
     """A trained unfolded network ``Z* = (I + lam L)^-1 X W``.

@@ -23,6 +23,12 @@ def is_xarray(table: Any) -> bool:
     return _library(table) == "xarray" and hasattr(table, "dims")
 
 
+def refuse_frame(path: Any, instead: str) -> None:
+    """Refuse a table in the place of files: its columns would be taken for their names."""
+    if hasattr(path, "columns") or is_xarray(path):
+        raise InputError(f"path is a {type(path).__name__}: pass the files' names, or this table to nareg.io.{instead}.")
+
+
 def is_quantity(array: Any) -> bool:
     """Whether an xarray DataArray holds a pint quantity."""
     return hasattr(array.data, "magnitude")

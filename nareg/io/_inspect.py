@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nareg._core.arrays import briefly_shown
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._counts import CellCounts
@@ -39,6 +40,7 @@ LINES, NOTICED = 10, 0.01
 SELDOM = 0.05
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Inspection:
     """How a table of readings is understood.

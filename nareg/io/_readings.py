@@ -13,7 +13,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_npz, read_table
 from nareg.io._database import is_database
-from nareg.io._frames import FrameTable, Table, readings_frame
+from nareg.io._frames import FrameTable, Table, readings_frame, refuse_frame
 from nareg.io._join import Wanted, from_columns, joined
 from nareg.io._layout import recognize
 from nareg.io._notes import Notes
@@ -80,6 +80,7 @@ def read_readings(
     2
     """
     if not isinstance(path, (str, os.PathLike)):
+        refuse_frame(path, "readings_from_frame")
         request = Wanted.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
         return joined(path, lambda one: read_readings(one, stations, strict=strict, own_order=True, recipe=recipe), request)
     return _from_file(path, Wanted.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order))

@@ -13,7 +13,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
-from nareg.io._frames import FrameTable, Table, stations_frame
+from nareg.io._frames import FrameTable, Table, refuse_frame, stations_frame
 from nareg.io._layout import recognize
 from nareg.io._notes import NoReadings, Notes, condensed, count, listed
 from nareg.io._open import open_tables
@@ -80,6 +80,7 @@ def read_stations(
     """
     recipe = recipe or Recipe()
     if not isinstance(path, (str, os.PathLike)):
+        refuse_frame(path, "stations_from_frame")
         return _merged(path, lambda one: read_stations(one, strict=strict, recipe=recipe), Notes("stations", strict))
     notes = Notes(str(path), strict)
     if Path(path).suffix.lower() in SUFFIXES:

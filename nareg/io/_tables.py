@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nareg._core.arrays import briefly_shown
 from nareg.io._counts import CellCounts
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class Stations:
     """Station names, coordinates and the metric that fits them.
@@ -38,6 +40,7 @@ class Stations:
     covariates: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class Readings:
     """Readings with station names and times; NaN where a reading is missing.

@@ -9,6 +9,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from nareg._core.arrays import briefly_shown
+
 
 class Flag(IntEnum):
     """Flag of a reading, with the codes of QARTOD (UNKNOWN: not evaluated).
@@ -33,6 +35,7 @@ KINDS = ("dead", "stuck", "range", "unit", "level", "sunlit", "clock", "swapped"
 USUAL = tuple(kind for kind in KINDS if kind != "sunlit")
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class Suspect:
     """A station that looks faulty, with the evidence.
@@ -100,6 +103,7 @@ def _event(same: list[Suspect]) -> Suspect:
     )
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Quality:
     """Flags and scores of readings, and the stations that look faulty.

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg._solvers.eigenvalues import smallest_eigenvectors
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -18,6 +19,7 @@ SymmetricLaplacian: TypeAlias = Literal["combinatorial", "normalized", "augmente
 SYMMETRIC = ("combinatorial", "normalized", "augmented")
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class FourierBasis:
     """Frequencies and Fourier basis of a graph, from :func:`fourier_basis`.

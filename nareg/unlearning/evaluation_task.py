@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike, GraphLike, Sparse
@@ -100,6 +101,7 @@ class UnlearningTask:
         return Graph(adjacency), features, labels, np.setdiff1d(np.asarray(self.train), removed)
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class ModelScores:
     """Logits and weights of a model.

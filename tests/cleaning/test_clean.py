@@ -33,6 +33,14 @@ def test_estimate_is_closer_to_the_truth_than_readings_and_fills_gaps(network, c
     assert rms(error[network.healthy[:, None] & ~network.observed]) < network.noise
 
 
+def test_results_are_shown_in_a_line(cleaned):
+    assert repr(cleaned) == f"Cleaned(10 stations, 160 times, space-time model: {cleaned.headline()})"
+    assert repr(cleaned.model) == f"SpaceTimeModel(10 stations, 160 times, {cleaned.model.details.chosen})"
+    shown = repr(cleaned.model.smooth())
+    assert shown.startswith("Smoothed(x=<10 x 160 float64>, std=<10 x 160 float64>, status=Status.")
+    assert len(shown) < 200
+
+
 def test_frames_have_the_shape_and_the_labels_of_the_readings(network, cleaned):
     readings, _ = frames(network)
     for frame in (cleaned.x, cleaned.std, cleaned.flags):

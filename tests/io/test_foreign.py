@@ -192,3 +192,11 @@ def test_a_library_that_is_absent_is_named_with_its_extra(tmp_path, monkeypatch)
     monkeypatch.setattr("importlib.import_module", lambda name: without(name))
     with pytest.raises(MissingDependencyError, match=r"pip install 'nareg\[tables\]'"):
         io.read_readings(tmp_path / "readings.parquet")
+
+
+@pytest.mark.parametrize("what", ["readings", "stations"])
+def test_a_table_is_no_file(what):
+    """Its columns were taken for names of files: "A does not exist."."""
+    for table, name in ((frame(), "DataFrame"), (xarray.Dataset({"t": ("x", [1.0])}), "Dataset")):
+        with pytest.raises(InputError, match=f"path is a {name}: pass the files' names, or this table to nareg.io.{what}_from"):
+            getattr(io, f"read_{what}")(table)

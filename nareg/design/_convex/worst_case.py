@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg._solvers import direct
 from nareg._solvers.eigenvalues import as_dense, extreme_eigenvalue
 from nareg._solvers.factorization import factorize
@@ -156,6 +157,7 @@ def _pulled_inside(U: SignalSet, y: np.ndarray) -> np.ndarray:
 FILTER_NODES = 1000
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class WorstCase:
     """Bounds on the largest error of a filter over a set of signals.

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import erf, exp1
 
 from nareg._core import checks
-from nareg._core.arrays import MAD_TO_STD, robust_std
+from nareg._core.arrays import MAD_TO_STD, briefly_shown, robust_std
 from nareg._solvers.system import Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._node.selection import Sampling
 from nareg.design._risk.checked import data_weights
@@ -53,6 +53,7 @@ TOL = 1e-7
 PROBES = 64
 
 
+@briefly_shown
 @dataclass(frozen=True)
 class RobustFit:
     """What :func:`robust_fit` says about stations and readings.

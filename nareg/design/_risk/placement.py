@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from nareg._core import checks
 from nareg._core.adjacency import node_indices
+from nareg._core.arrays import briefly_shown
 from nareg._solvers.system import build, data_term, penalty
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
@@ -25,6 +26,7 @@ from nareg.typing import ArrayLike, GraphLike, WeightsLike
 ZERO = 1e-10
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Placement:
     """Result of :func:`placement`.

@@ -17,6 +17,7 @@ import numpy as np
 
 from nareg._solvers.threads import few_threads
 from nareg.graph import Graph
+from nareg.io import count
 from nareg.results import Status
 from nareg.spacetime._dense import cycles as _cycles
 from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
@@ -134,7 +135,7 @@ class _Learning(ModelComparison):
             held_out = held_out if last_model is None else replace(held_out, std=last_model.std)
         chosen = f"{parameters.family} correlation, order {parameters.order}"
         if refinement is not None:
-            chosen += f"; {refinement.describe()}, {iterations} iterations of EM"
+            chosen += f"; {refinement.describe()}, {count(iterations, 'iteration')} of EM"
         status = Status.CONVERGED
         if not estimate.converged:  # EM's iterations were chosen by hidden readings; the parametric search ran out of its own
             status = Status.MAX_ITERATIONS if refinement is None else Status.STOPPED_EARLY

@@ -17,7 +17,7 @@ from nareg._core import checks
 from nareg._solvers.backends import SolverBackend
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io import takes_tables
+from nareg.io import count, takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime._dense.parametric import noise_allowance
@@ -208,6 +208,10 @@ class BaseModel(ABC, Generic[StreamType]):
         series = None if series is None else series.continued(covariates, seconds)
         local = None if local is None else local.continued(covariates, seconds)
         return replace(self, cycles=replace(self.cycles, series=series, local=local))
+
+    def __repr__(self) -> str:
+        size = f"{count(self.n_nodes, 'station')}, {count(self.readings.shape[1], 'time')}"
+        return f"{type(self).__name__}({size}, {self.details.chosen})"
 
     def summary(self) -> str:
         """Size, choices, noise, likelihood and status, in a few lines."""

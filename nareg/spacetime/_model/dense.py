@@ -40,7 +40,7 @@ AVERAGED, LIKELIER = (0.25, 0.5, 0.75, 1.0), 3.0
 ALIKE = 1e-9
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SpaceTimeModel(BaseModel[Stream]):
     """A graph state-space model, made by :func:`fit`.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -25,6 +26,7 @@ from nareg.spacetime._model.spectrum import FEWEST, ErrorSpectrum, SensorChange,
 SHOWN = 5
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class SensorRanking:
     """Sites for a new sensor, or stations that may go, with what each changes in the expected squared error.

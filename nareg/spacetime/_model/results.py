@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from nareg._core import checks
+from nareg._core.arrays import briefly_shown
 from nareg.errors import MissingDependencyError
 from nareg.results import Status
 from nareg.spacetime._readings.holdout import HeldOut
@@ -143,6 +144,7 @@ class FitDetails:
     notes: tuple[str, ...] = ()
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Smoothed:
     """Estimate and standard deviation for every station and time, with all gaps filled.
@@ -214,6 +216,7 @@ class Smoothed:
         return dataset_of({"estimate": self.x, "std": self.std, "lower": lower, "upper": upper}, self.times, self._graph)
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class Update:
     """Result of one step of a stream.

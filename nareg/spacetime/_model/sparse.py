@@ -28,7 +28,7 @@ from nareg.spacetime._sparse.variances import OffsetShares
 TOL, ROUGH, START_TOL = 1e-8, 1e-3, 1e-6
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SparseSpaceTimeModel(BaseModel[SparseStream]):
     """A graph state-space model of a large network; :func:`fit` makes it above 500 stations.
 

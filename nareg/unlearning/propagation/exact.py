@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from nareg._core.arrays import briefly_shown
 from nareg.errors import InputError
 from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.base import Change, Embedding, Scratch
@@ -230,6 +231,7 @@ class Propagation(Embedding):
         return rows.reshape(len(edges), 2, rows.shape[1])
 
 
+@briefly_shown
 @dataclass(frozen=True, eq=False)
 class EdgeFactors:
     """The removal of an edge as a matrix of rank 2 (L + 1): ``Z'[nodes] = Z[nodes] + left right``, other rows as they are.
