@@ -201,7 +201,7 @@ def apply(
         raise InputError("model has stations without names: readings cannot be laid beside them.")
     report(Progress("reading", fraction=0.0))
     table = read_known(readings, names, strict, recipe)
-    table, notes = _new(table, model)
+    table, notes = _new(table, model, recipe.dates)
     _refuse_unlike(table.values, model.readings)
     assert table.timestamps is not None
     shared, guessed = read_series(recipe.series, table, recipe)
@@ -262,7 +262,7 @@ def _apply_directions(
     if bounds != (None, None):
         raise InputError(f"bounds are {bounds}, but the model is of directions, which have none: omit them.")
     names = models.east.graph.names or ()
-    table = _in_order(read_known(readings, names, strict, recipe), models.east.times[-1])
+    table = _in_order(read_known(readings, names, strict, recipe), models.east.times[-1], recipe.dates)
     refuse_no_degrees(table.values)
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
     times = np.arange(len(table.times)) if table.timestamps is None else table.timestamps
@@ -315,12 +315,12 @@ def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times:
     return bool((moved <= MOVED * more.std[:, 2 * PROBED :]).all())
 
 
-def _in_order(table: Readings, last: np.datetime64) -> Readings:
-    """Readings whose dates follow the model's ``last`` time, where day and month may be either.
+def _in_order(table: Readings, last: np.datetime64, said: str | None) -> Readings:
+    """Readings whose dates follow the model's ``last`` time, where day and month may be either and nothing is ``said``.
 
     The order that was not taken is where it goes on within two days; where it follows later, neither is sure and both refused.
     """
-    if table.timestamps is None or table.timestamps.dtype.kind != "M" or last.dtype.kind != "M":
+    if said is not None or table.timestamps is None or table.timestamps.dtype.kind != "M" or last.dtype.kind != "M":
         return table
     first, near = table.timestamps[0], np.timedelta64(2, "D")
     orders = io.either_order(table.times) or []
@@ -329,24 +329,25 @@ def _in_order(table: Readings, last: np.datetime64) -> Readings:
         if abs(other - first) > near and last < other and not last < first <= other:
             if other - last <= near and any(np.array_equal(one, table.timestamps) for one in orders):
                 rows = np.argsort(stamps, kind="stable")
-                said = f"dates such as {table.times[0]!r} are read {which} first, so that they follow the model's last time."
+                why = f"dates such as {table.times[0]!r} are read {which} first, so that they follow the model's last time."
                 return replace(
                     table, times=tuple(table.times[t] for t in rows), timestamps=stamps[rows], values=table.values[:, rows],
-                    notes=(*(note for note in table.notes if "dates such as" not in note), said),
+                    notes=(*(note for note in table.notes if "dates such as" not in note), why),
                 )  # fmt: skip
             raise InputError(
                 f"readings have dates such as {table.times[0]!r}, which are read as {str(first)[:10]}; as {str(other)[:10]} "
-                f"they would follow the model's last time, {str(last)[:10]}: write times as 2024-01-31 10:00."
+                f"they would follow the model's last time, {str(last)[:10]}: pass --dates day-first or "
+                "month-first (dates= of a recipe)."
             )
     return table
 
 
-def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel) -> tuple[Readings, list[str]]:
+def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel, order: str | None) -> tuple[Readings, list[str]]:
     """The columns of times after the model's last one, and what is to be said of the others."""
     if table.timestamps is None or table.timestamps.dtype.kind != model.times.dtype.kind:
         raise InputError("readings have times of another kind than the model's: dates, or numbers, in both.")
     last = model.times[-1]
-    table = _in_order(table, last)
+    table = _in_order(table, last, order)
     assert table.timestamps is not None
     later = np.flatnonzero(table.timestamps > last)
     end = str(last).removesuffix(".000000000")

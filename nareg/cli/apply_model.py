@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from nareg.io import Recipe
 
 #: What of a recipe holds for later readings too. Series and the time of the first row are others, and places are known.
-LASTING = ("station", "time", "value", "kind", "missing", "zone", "step", "decimal", "flag", "bad", "use_flags", "query")
+LASTING = (
+    "station",
+    "time",
+    "value",
+    "kind",
+    "missing",
+    "zone",
+    "dates",
+    "step",
+    "decimal",
+    "flag",
+    "bad",
+    "use_flags",
+    "query",
+)
 
 
 def remember(recipe: Recipe, model: Path) -> None:

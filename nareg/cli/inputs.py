@@ -341,6 +341,9 @@ class Columns:
     zone: Annotated[
         str | None, typer.Option(help="Zone of times without an offset, such as Europe/Brussels or +01:00; they become UTC.")
     ] = None
+    dates: Annotated[
+        str | None, typer.Option(help="day-first or month-first, for dates such as 3/4/2024. Default: what the file shows.")
+    ] = None
     step: Annotated[
         str | None,
         typer.Option(help="Common step of the times, such as 10min; none keeps all. Default: where times jitter."),
@@ -381,9 +384,9 @@ class Columns:
             "station": tuple(self.station_column or ()), "time": tuple(self.time_column or ()),
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "covariates": tuple(self.covariate or ()), "series": tuple(map(str, self.series or ())),
-            "kind": tuple(self.kind or ()), "missing": tuple(self.missing or ()), "zone": self.zone, "step": self.step,
-            "start": self.start, "decimal": self.decimal, "flag": self.flag_column, "bad": tuple(self.bad or ()),
-            "use_flags": self.use_flags, "query": self.query, "crs": self.crs,
+            "kind": tuple(self.kind or ()), "missing": tuple(self.missing or ()), "zone": self.zone, "dates": self.dates,
+            "step": self.step, "start": self.start, "decimal": self.decimal, "flag": self.flag_column,
+            "bad": tuple(self.bad or ()), "use_flags": self.use_flags, "query": self.query, "crs": self.crs,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         given = {name: value for name, value in said.items() if value not in (None, (), "")}

@@ -236,6 +236,7 @@ def inspect(
     by_name = in_files and isinstance(table, FrameTable)  # its format says what the columns are
     understood = recipe if by_name else replace(
         recipe,
+        dates=recipe.dates or seen.order,
         time=tuple(header[i] for i in layout.time),
         station=recipe.station or (() if layout.station is None else (header[layout.station],)),
     )  # fmt: skip

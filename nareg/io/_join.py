@@ -195,7 +195,7 @@ def from_columns(
     notes = request.notes
     values = np.array(values, dtype=float, order="C")
     remove_sentinels(values, np.arange(len(values))[:, None], notes)
-    times = understand(labels, column, line, notes, request.recipe.zone) if column else Times(None)
+    times = understand(labels, column, line, notes, request.recipe) if column else Times(None)
     zone = request.recipe.zone
     moved = times.moved(np.zeros(len(labels), dtype=int), values.T, labels, notes, zone)
     times = times if moved is None else Times(moved, times.zone if zone is None else "UTC")

@@ -52,7 +52,8 @@ def _kinds(table: Table, layout: Layout) -> int | None:
 class QuantityRows:
     """Readings (R, C) of all rows, and the time and the station of each; a wide table has a column per station.
 
-    ``names_of`` are the names of the quantities, one for a wide table, and ``cells`` how many cells each has.
+    ``names_of`` are the names of the quantities, one for a wide table, and ``cells`` how many cells each has. ``order`` is
+    that of dates such as 3/4/2024.
     """
 
     values: np.ndarray
@@ -62,6 +63,7 @@ class QuantityRows:
     names: tuple[str, ...]
     zone: str | None
     cells: tuple[int, ...]
+    order: str | None = None
 
     @classmethod
     def of(cls, table: Table, layout: Layout, recipe: Recipe, name: str, placed: Stations | None) -> QuantityRows:
@@ -74,13 +76,13 @@ class QuantityRows:
         texts = dict(zip(wanted, loaded, strict=True))
         recipe.remove_codes(values)
         labels, column = labels_of(table, layout, texts, len(values), notes, recipe)
-        times = understand(labels, column, table.line, notes, recipe.zone) if column else None
-        stamps, zone = (None, None) if times is None else (times.stamps, times.zone)
+        times = understand(labels, column, table.line, notes, recipe) if column else None
+        stamps, zone, order = (None, None, None) if times is None else (times.stamps, times.zone, times.order)
         if layout.station is None and not layout.single:
             series = values.T.copy()
             remove_sentinels(series, np.arange(len(series))[:, None], notes)
             names = tuple(_as_placed([table.header[i] for i in layout.values], placed))
-            return cls(series.T, (name,), stamps, None, names, zone, (series.size,))
+            return cls(series.T, (name,), stamps, None, names, zone, (series.size,), order)
         if layout.station is None:
             own = np.full(len(values), station_in(table, None if placed is None else placed.names), dtype=object)
         else:
@@ -104,7 +106,7 @@ class QuantityRows:
             one = values[:, j].copy()
             remove_sentinels(one, site, notes)
             values[:, j] = one
-        return cls(values, names_of, stamps, site, tuple(map(str, names)), zone, cells)
+        return cls(values, names_of, stamps, site, tuple(map(str, names)), zone, cells, order)
 
     @classmethod
     def joined(cls, parts: Sequence[QuantityRows]) -> QuantityRows:
@@ -121,13 +123,14 @@ class QuantityRows:
         every = pd.concat(frames, ignore_index=True)
         site, names = pd.factorize(every.pop(SITES))
         stamps = every.pop(TIMES).to_numpy()
-        zones = {part.zone for part in parts}
+        zones, orders = ({getattr(part, name) for part in parts} for name in ("zone", "order"))
         cells: Counter[str] = Counter()
         for part in parts:
             cells.update(dict(zip(part.names_of, part.cells, strict=True)))
         return cls(
             every.to_numpy(dtype=float), tuple(every.columns), None if stamps.dtype == object else stamps, site, tuple(names),
             zones.pop() if len(zones) == 1 else None, tuple(cells[name] for name in every.columns),
+            orders.pop() if len(orders) == 1 else None,
         )  # fmt: skip
 
     def step(self) -> tuple[float | None, float | None]:

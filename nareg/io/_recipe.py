@@ -27,6 +27,10 @@ TITLE = "# What the columns of a network's tables mean, for nareg clean --recipe
 KIND_OF = re.compile(rf"(?:(?P<whose>.*\S)\s*[:=]\s*)?(?P<kind>auto|{'|'.join(KINDS)})\s*")
 
 
+#: Orders of dates such as 3/4/2024.
+DATES = ("day-first", "month-first")
+
+
 class TableHeader(Protocol):
     """A table of which the names of the columns are known."""
 
@@ -62,6 +66,9 @@ class Recipe:
         Cells that mean that there is no reading, beside the usual ones, such as ``"-99"`` or ``"M"``.
     zone : str, optional
         Time zone of times without an offset, such as ``"Europe/Brussels"`` or ``"+01:00"``. They become UTC.
+    dates : str, optional
+        Whether 3/4/2024 is a day of April, ``"day-first"``, or of March, ``"month-first"``. Default: what the dates show, or
+        the more regular steps.
     step : str, optional
         Time from one reading to the next, such as ``"10min"``: readings are taken at the nearest. ``"none"`` keeps every time.
         Default: a common step is taken where stations read at nearly the same times, but never at the same.
@@ -107,6 +114,7 @@ class Recipe:
     kind: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     zone: str | None = None
+    dates: str | None = None
     step: str | None = None
     start: str | None = None
     decimal: str | None = None
@@ -140,6 +148,8 @@ class Recipe:
                 raise InputError(f"kind is {text!r}: pass {', '.join(KINDS)}, or a quantity's, such as 'rain: nonnegative'.")
         if self.decimal not in (None, ".", ","):
             raise InputError(f"decimal is {self.decimal!r}: pass ',' or '.'.")
+        if self.dates not in (None, *DATES):
+            raise InputError(f"dates is {self.dates!r}: pass {' or '.join(map(repr, DATES))}.")
         if self.zone is not None:
             known_zone(self.zone)
         if self.step not in (None, "auto", "none"):

@@ -167,7 +167,7 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     first = rows[np.unique(row, return_index=True)[1]]
     remove_sentinels(values, site, notes)
     zone = request.recipe.zone
-    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes, zone)
+    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes, request.recipe)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
     if stamps is not None or zone is not None:
         own = None if stamps is None else stamps[row]

@@ -14,6 +14,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._clock_change import in_standard_time, in_utc
 from nareg.io._notes import Notes, count, verb
+from nareg.io._recipe import DATES, Recipe
 from nareg.io._vocabulary import OFFSETS
 
 MONTHS = {
@@ -186,12 +187,14 @@ ISO_REMEDY = "write times as 2024-01-31 10:00"
 class Times:
     """What the labels mean: timestamps (R,), or None; ``zone`` is "UTC" where the labels have offsets.
 
-    ``agreed`` are those whose labels name zones that agree with the one that is given.
+    ``agreed`` are those whose labels name zones that agree with the one that is given. ``order`` is that of dates such as
+    3/4/2024, if there are any.
     """
 
     stamps: np.ndarray | None
     zone: str | None = None
     agreed: bool = False
+    order: str | None = None
 
     def moved(
         self, series: np.ndarray, values: np.ndarray, labels: np.ndarray, notes: Notes, zone: str | None
@@ -210,8 +213,8 @@ class Times:
         return in_standard_time(self.stamps, series, values, labels, notes)
 
 
-def understand(labels: np.ndarray, column: str, line: Callable[[int], str], notes: Notes, asked: str | None = None) -> Times:
-    """The times of texts (R,); ``line(r)`` names the place of the r-th. Zones by name agree with the one that is ``asked``."""
+def understand(labels: np.ndarray, column: str, line: Callable[[int], str], notes: Notes, recipe: Recipe) -> Times:
+    """The times of texts (R,); ``line(r)`` names the place of the r-th. Zones by name agree with the recipe's."""
     import pandas as pd
 
     quick = _iso(labels)
@@ -236,7 +239,7 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
     if not like.all():
         row, model = int(np.flatnonzero(~like)[0]), labels[np.flatnonzero(like)[0]]
         _refuse(notes, line(row), column, labels[row], model)
-    return _dated(labels, [date for date in dates if date is not None], column, line, notes, asked)
+    return _dated(labels, [date for date in dates if date is not None], column, line, notes, recipe)
 
 
 def _refuse(notes: Notes, place: str, column: str, label: str, model: str) -> None:
@@ -303,9 +306,10 @@ def _spreadsheet(labels: np.ndarray, numbers: np.ndarray, column: str, notes: No
 
 
 def _dated(
-    labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes, asked: str | None
+    labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes, recipe: Recipe
 ) -> Times:
-    day_first = _day_first(labels, dates, column, line, notes)
+    asked, order = recipe.zone, _order(labels, dates, column, line, notes, recipe.dates)
+    day_first = order != "month-first"
     named = any(date.zone is not None for date in dates)
     if named:
         offsets_of = _offsets(dates, day_first, asked)
@@ -332,7 +336,7 @@ def _dated(
     elif len(offsets) > 1:
         notes.fact(f"{column} holds {len(offsets)} time zones; all times are converted to UTC")
     utc = None if offsets == {None} else "UTC"
-    return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"), utc, named and asked is not None)
+    return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"), utc, named and asked is not None, order)
 
 
 def _offsets(dates: list[Date], day_first: bool, asked: str | None) -> list[int | None]:
@@ -376,11 +380,13 @@ def written(minutes: int) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
-def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes) -> bool:
-    """Whether 3/4/2024 is a day of April: by a number above 12 anywhere, else by the more regular steps."""
+def _order(
+    labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes, asked: str | None
+) -> str | None:
+    """Whether 3/4/2024 is a day of April: as asked, by a number above 12 anywhere, else by the more regular steps."""
     rows = [r for r, date in enumerate(dates) if not date.ordered]
     if not rows:
-        return True
+        return None
     first = next((r for r in rows if dates[r].first > 12), None)
     second = next((r for r in rows if dates[r].second > 12), None)
     if first is not None and second is not None:
@@ -388,6 +394,13 @@ def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callabl
             f"{notes.source}, {column}: {labels[first]!r} ({line(first)}) has the day first and {labels[second]!r} "
             f"({line(second)}) the month: {ISO_REMEDY}."
         )
+    other, remedy = second if asked == "day-first" else first, "pass --dates day-first or month-first (dates= of a recipe)"
+    if asked is not None and other is not None:
+        raise InputError(
+            f"{notes.source}, {line(other)}, {column}: dates is {asked!r}, but this is {labels[other]!r}: omit it."
+        )
+    if asked is not None:
+        return asked
     if first is not None or second is not None:
         day_first = first is not None
         why = f"as {labels[first if first is not None else second]!r} shows"
@@ -396,10 +409,12 @@ def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callabl
         if by_day == by_month:
             day_first = not any(TWELVE_HOURS.search(label) for label in labels)
             why = "as in most countries" if day_first else "as clocks of twelve hours go with it"
+            why += f"; if that is wrong, pass --dates {DATES[day_first]} (dates= of a recipe)"
+            remedy = "say which"
         else:
             day_first, why = by_day < by_month, "which gives the more regular steps"
-    notes.guess(f"dates such as {labels[rows[0]]!r} are read {'day' if day_first else 'month'} first, {why}", ISO_REMEDY)
-    return day_first
+    notes.guess(f"dates such as {labels[rows[0]]!r} are read {'day' if day_first else 'month'} first, {why}", remedy)
+    return DATES[0 if day_first else 1]
 
 
 def has_zone(label: str) -> bool:

@@ -53,6 +53,26 @@ def test_a_frame_is_read_by_the_same_recipe(tmp_path):
     np.testing.assert_array_equal(table.values, io.read_readings(path, recipe=DUTCH).values)
 
 
+def test_the_order_of_dates_can_be_said(tmp_path):
+    """A day of which nothing shows whether it is April 3 or March 4."""
+    path = write(tmp_path, "r.csv", "time,A,B\n03/04/2024 10:00,1,2\n03/04/2024 11:00,3,4\n")
+    guessed = io.read_readings(path)
+    assert str(guessed.timestamps[0])[:10] == "2024-04-03"
+    assert any("if that is wrong, pass --dates month-first" in note for note in guessed.notes)
+    said = io.read_readings(path, recipe=Recipe(dates="month-first"), strict=True)
+    assert str(said.timestamps[0])[:10] == "2024-03-04"
+    assert not any("dates" in note for note in said.notes)
+    assert io.inspect(path).recipe.dates == "day-first"  # so that tomorrow's file is read alike
+    assert io.inspect(path, recipe=Recipe(dates="month-first")).recipe.dates == "month-first"
+    with pytest.raises(InputError, match="line 3, column 'time': dates is 'month-first', but this is '31/04/2024 11:00'"):
+        io.read_readings(
+            write(tmp_path, "s.csv", path.read_text().replace("03/04/2024 11", "31/04/2024 11")),
+            recipe=Recipe(dates="month-first"),
+        )
+    with pytest.raises(InputError, match="dates is 'us': pass 'day-first' or 'month-first'"):
+        Recipe(dates="us")
+
+
 def test_nothing_that_is_named_is_guessed(tmp_path):
     path = write(tmp_path, "r.csv", TEXT)
     assert io.read_readings(path, recipe=DUTCH, strict=True).values.shape == (2, 2)
