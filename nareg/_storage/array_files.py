@@ -166,9 +166,11 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{path} is a folder or a device, a file is expected.")
 
 
-def refuse_expanding(path: str | os.PathLike[str], n_bytes: int, *, remedy: str = "write it again uncompressed") -> None:
-    """Refuse more bytes than a file of this size can plausibly hold."""
-    size = os.stat(path).st_size
+def refuse_expanding(
+    path: str | os.PathLike[str], n_bytes: int, *, size: int | None = None, remedy: str = "write it again uncompressed"
+) -> None:
+    """Refuse more bytes than a file of this size can plausibly hold; ``size`` is given of a file in an archive."""
+    size = os.stat(path).st_size if size is None else size
     if n_bytes > FREE + EXPANSION * size:
         raise TooLargeError(
             f"{path} has {size} bytes and declares {n_bytes}, more than {EXPANSION} times as many: it is damaged or malicious; "

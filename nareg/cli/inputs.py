@@ -159,7 +159,25 @@ def tables(first: Path, others: list[Path] | None) -> tuple[list[Path], Path | N
 
     if not others or (first.is_dir() and first.suffix != ".graph") or io.alike(first, others[0]):
         return in_folders([first, *(others or [])]), None
+    if len(others) == 1 and not _has_places_alone(first) and _has_places_alone(others[0]):
+        print_notes([f"{others[0]} has the places and no times: it is taken as the table of stations."])
+        return [first], others[0]
     return [file for file in in_folders(others) if file != first], first
+
+
+def _has_places_alone(file: Path) -> bool:
+    """Whether a file has positions of stations, and no readings."""
+    from nareg import io
+
+    try:
+        placed = io.read_stations(file).coordinates is not None
+    except InputError:
+        return False
+    try:
+        io.read_readings(file)
+    except InputError:
+        return placed
+    return False
 
 
 def distinct_folders(folders: list[Path]) -> None:

@@ -203,7 +203,7 @@ def inspect(
         except NoReadings as error:
             if len(files) == 1:
                 raise
-            notes.fact(f"a file is left out ({str(error).rstrip('.')})")
+            notes.fact(error.note)
     if not in_files:
         frame, unit, quantity = readings_frame(readings, notes, recipe.value)
         name = quantity or name
@@ -303,7 +303,7 @@ def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recip
     if not full:
         raise empty[0]
     for why in empty:
-        notes.fact(f"a file is left out ({str(why).rstrip('.')})")
+        notes.fact(why.note)
     return full
 
 

@@ -50,7 +50,7 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     if not parts:
         raise empty[0] if empty else InputError("readings are no files: pass at least one.")
     for why in empty:
-        notes.fact(f"a file is left out ({str(why).rstrip('.')})")
+        notes.fact(why.note)
     own = [part.timestamps for part in parts if part.timestamps is not None]
     if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
         raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")

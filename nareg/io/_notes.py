@@ -18,6 +18,11 @@ LISTED = 3
 class NoReadings(InputError):
     """A file that is understood and holds no reading: of several files it is left out with a note."""
 
+    @property
+    def note(self) -> str:
+        """What is said where others have readings, without what to do about it."""
+        return f"a table without readings is left out ({str(self).split(': pass ')[0].rstrip('.')})"
+
 
 class NeverRead(NoReadings):
     """A quantity that no station ever reads: of several it is left out with a note."""

@@ -7,6 +7,8 @@ import io
 import os
 import re
 import zipfile
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +23,10 @@ from nareg.io._layout import kinds_of
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import looks_numeric
 from nareg.io._recipe import Recipe
-from nareg.io._text import BINARY, GZIP, REMEDY, decoded, read_text, rows
+from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows
 from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
+from nareg.io._workbook import WORKBOOKS, is_workbook, sheets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +36,7 @@ DECIMAL = re.compile(r"[+-]?\d*,\d+", re.ASCII)
 #: Bytes by which files of one kind are recognized.
 START = 8192
 #: Members of archives that are no tables.
-BESIDE = (".xlsx", ".xls", ".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
+BESIDE = (".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
 
 
 def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> list[Table]:
@@ -44,7 +47,11 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
     InputError
         If nothing is recognized, with the remedy.
     """
-    if "\0" not in str(path) and zipfile.is_zipfile(path):
+    if "\0" in str(path):
+        return [_table(str(path), read_text(path, notes), notes, recipe)]
+    if is_workbook(path):
+        return _each(path, _of_workbook(str(path), path, recipe), notes, recipe)
+    if zipfile.is_zipfile(path):
         return _of_archive(path, notes, recipe)
     if is_database(path):
         return [read_database(path, notes, recipe)]
@@ -53,20 +60,25 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
 
 def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Whether two files are of one kind: of a named format, or with the same first line."""
-    heads = []
-    for path in (one, other):
-        try:
-            with open(path, "rb") as file:
-                zipped = file.read(2) == GZIP
-            with gzip.open(path) if zipped else open(path, "rb") as file:
-                heads.append(file.read(START).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n"))
-        except OSError:
-            return False
+    try:
+        heads = [_head(path) for path in (one, other)]
+    except OSError:
+        return False
     first, second = (named_format(head) for head in heads)
     if first is not None or second is not None:
         return first is not None and second is not None and first.name == second.name
     lines = [head.partition("\n")[0] for head in heads]
     return lines[0] == lines[1] and bool(lines[0].strip(" ,;"))
+
+
+def _head(path: str | os.PathLike[str]) -> str:
+    """The beginning of a file, or of the first sheet of a workbook."""
+    if is_workbook(path):
+        return next(filter(None, sheets(str(path), path, ".").values()), "")[:START]
+    with open(path, "rb") as file:
+        zipped = file.read(2) == GZIP
+    with gzip.open(path) if zipped else open(path, "rb") as file:
+        return file.read(START).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
@@ -171,38 +183,51 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
     """The tables of a zip archive, in memory."""
     with zipfile.ZipFile(path) as archive:
         inside = [one for one in archive.infolist() if not one.is_dir() and not Path(one.filename).name.startswith((".", "__"))]
-        if any(one.filename == "xl/workbook.xml" for one in inside):
-            return [_workbook(path, notes, recipe)]
         refuse_expanding(path, sum(one.file_size for one in inside))
-        chosen = [one for one in inside if Path(one.filename).suffix.lower() not in BESIDE]
+        texts_of, books = (
+            [one for one in inside if (Path(one.filename).suffix.lower() in WORKBOOKS) == book] for book in (0, 1)
+        )
+        chosen = [one for one in texts_of if Path(one.filename).suffix.lower() not in BESIDE] or books
         if len(chosen) < len(inside):
             left = [one.filename for one in inside if one not in chosen]
             notes.fact(f"{count(len(left), 'member')} of the archive that {verb(len(left))} no table left out: {listed(left)}")
-        tables = []
+        texts: dict[str, Callable[[Notes], str]] = {}
         for one in chosen:
-            own = Notes(f"{path}/{one.filename}", notes.strict)
+            source = f"{path}/{one.filename}"
             try:
-                tables.append(_table(own.source, decoded(own.source, archive.read(one), own), own, recipe))
-            except NoReadings as error:
-                notes.fact(f"a member without readings is left out ({one.filename}: {error})")
+                data = archive.read(one)
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-                raise InputError(f"{own.source} cannot be read from the archive ({error}): unzip it.") from None
+                raise InputError(f"{source} cannot be read from the archive ({error}): unzip it.") from None
+            book = is_workbook(io.BytesIO(data))
+            texts |= _of_workbook(source, io.BytesIO(data), recipe) if book else {source: partial(decoded, source, data)}
+    return _each(path, texts, notes, recipe)
+
+
+def _of_workbook(source: str, file: str | os.PathLike[str] | io.BytesIO, recipe: Recipe) -> dict[str, Callable[[Notes], str]]:
+    """The texts of a workbook's sheets by their sources; a sheet that is alone has the source of the workbook."""
+    texts = sheets(source, file, recipe.decimal or ".")
+    return {source if len(texts) == 1 else f"{source}/{name}": partial(_sheet, text) for name, text in texts.items()}
+
+
+def _sheet(text: str, own: Notes) -> str:
+    if not text:
+        raise NoReadings(f"{own.source} has few numbers: pass the table of readings.")
+    return text
+
+
+def _each(
+    path: str | os.PathLike[str], texts: Mapping[str, Callable[[Notes], str]], notes: Notes, recipe: Recipe
+) -> list[Table]:
+    """The tables of several texts, each of which is given its notes; those without readings are left out."""
+    tables = []
+    for source, text in texts.items():
+        own = Notes(source, notes.strict) if source != str(path) else notes
+        try:
+            tables.append(_table(source, text(own), own, recipe))
+        except NoReadings as error:
+            if len(texts) == 1:
+                raise
+            notes.fact(error.note)
     if not tables:
         raise NoReadings(f"{path} holds no table of readings: {REMEDY}.")
     return tables
-
-
-def _workbook(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> FrameTable:
-    """The first sheet of an Excel workbook."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_excel(path, sheet_name=0)
-    except ImportError:
-        raise InputError(f"{path} is {BINARY[1][1]}: pip install openpyxl, or {REMEDY}.") from None
-    except Exception as error:  # of openpyxl, of many types
-        raise InputError(f"{path} cannot be read as an Excel workbook ({type(error).__name__}): {REMEDY}.") from None
-    notes.fact("the first sheet of the workbook is read")
-    if frame.empty:
-        raise NoReadings(f"{path}: the first sheet is empty: move the readings there, or {REMEDY}.")
-    return FrameTable(frame, notes, recipe.words)

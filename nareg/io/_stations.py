@@ -21,6 +21,7 @@ from nareg.io._places import Angles, in_degrees, note_far, note_two_decimals, re
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Stations
 from nareg.io._text import stem
+from nareg.io._times import parse
 from nareg.io._vocabulary import (
     ALTITUDE,
     EAST,
@@ -191,11 +192,12 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     timed = any(word in TIME for word in words)
     alone = name is None and timed and bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     if name is None and not alone:
-        if timed:
+        heads = map(table.head, range(len(words)))
+        if timed or any(cells and all(map(parse, cells)) for cells in heads):  # of whatever name
             raise NoPlaces(
                 f"{notes.source} has a column of times ({header}) where the table of stations is expected: exchange the two "
                 "tables.",
-                timed,
+                timed=True,
             )
         options = " or ".join(map(repr, ("station", "id", "name")))
         raise InputError(

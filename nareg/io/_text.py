@@ -17,10 +17,9 @@ from nareg.errors import InputError, brief
 from nareg.io._notes import NoReadings, Notes, count, verb
 from nareg.io._numbers import NUMBER
 
-#: First bytes of files that are no text, and what they are. A zip archive may be a workbook.
+#: First bytes of files that are no text, and what they are. Workbooks are read before.
 BINARY = (
-    (b"PK\x03\x04", "an Excel workbook or another archive"),
-    (b"\xd0\xcf\x11\xe0", "an Excel workbook"),
+    (b"PK\x03\x04", "an archive"),
     (b"PAR1", "a Parquet file"),
     (b"ARROW1", "an Arrow file"),
     (b"\x89HDF", "an HDF5 or NetCDF file"),
@@ -39,7 +38,7 @@ GZIP = b"\x1f\x8b"
 #: Lines of nothing but zero bytes and spaces.
 ZEROS = re.compile(r"(?m)^[\0 ]*\0[\0 ]*\n")
 #: Endings of the same, for files that cannot be told by their first bytes.
-ENDINGS = (".xlsx", ".xls", ".ods", ".feather", ".h5")
+ENDINGS = (".feather", ".h5")
 REMEDY = "export it as CSV, or read it with pandas and pass the frame from Python"
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -208,9 +208,9 @@ def test_a_folder_with_a_table_of_stations_among_the_readings(tmp_path):
     files = sorted(tmp_path.glob("*.csv"))
     assert io.read_stations(files).notes == ()
     notes = io.read_readings(files).notes
-    assert [note for note in notes if "is left out" in note] == [
-        f"readings: a file is left out ({tmp_path / 'places.csv'} has positions ('station', 'lat', 'lon') and no times where "
-        "the readings are expected: pass the table of readings, with a column 'time')."
+    assert [note for note in notes if "places.csv" in note] == [
+        f"readings: a table without readings is left out ({tmp_path / 'places.csv'} has positions ('station', 'lat', 'lon') "
+        "and no times where the readings are expected)."
     ]
 
 

@@ -1,0 +1,93 @@
+"""Sheets of workbooks (Excel, OpenDocument) as CSV, so that all that is known of text files holds for them."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import os
+import zipfile
+from collections.abc import Sequence
+
+from nareg._storage.array_files import refuse_expanding
+from nareg.errors import InputError
+from nareg.io._text import REMEDY
+
+#: First bytes of an Excel workbook that is no archive, and members by which an archive is a workbook.
+BEFORE_2007, MEMBERS = b"\xd0\xcf\x11\xe0", ("xl/workbook.xml", "xl/workbook.bin", "content.xml")
+#: Their endings.
+WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+MIDNIGHT = datetime.time()
+
+
+def is_workbook(file: str | os.PathLike[str] | io.BytesIO) -> bool:
+    """Whether this is a workbook, by what is in it."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            return any(name in MEMBERS for name in archive.namelist())
+    if isinstance(file, io.BytesIO):
+        return file.getvalue().startswith(BEFORE_2007)
+    if not os.path.isfile(file):
+        return False
+    with open(file, "rb") as opened:
+        return opened.read(len(BEFORE_2007)) == BEFORE_2007
+
+
+def sheets(source: str, file: str | os.PathLike[str] | io.BytesIO, decimal: str) -> dict[str, str]:
+    """Sheets that are not empty, each as CSV with a line per row; empty where there is no table.
+
+    Raises
+    ------
+    InputError
+        If python-calamine is missing or cannot read the file.
+    """
+    try:
+        from python_calamine import CalamineWorkbook
+    except ImportError:
+        raise InputError(f"{source} is a workbook: pip install 'nareg[tables]', or {REMEDY}.") from None
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            packed, whole = (sum(getattr(one, size) for one in archive.infolist()) for size in ("compress_size", "file_size"))
+        refuse_expanding(source, whole, size=packed)
+    if isinstance(file, io.BytesIO):
+        file.seek(0)
+    try:
+        with CalamineWorkbook.from_object(file) as book:
+            cells = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
+    except Exception as error:  # of calamine, of several types
+        raise InputError(f"{source} cannot be read as a workbook ({str(error)[:120]}): {REMEDY}.") from None
+    return {name: _text(rows, decimal) for name, rows in cells.items() if any(cell != "" for row in rows for cell in row)}
+
+
+def _text(rows: Sequence[Sequence[object]], decimal: str) -> str:
+    """Rows of cells as a text, without columns that are empty; of a table half of the rows have numbers or dates."""
+    filled = [row for row in rows if any(cell != "" for cell in row)]
+    if 2 * sum(any(_figures(cell) for cell in row) for row in filled) < len(filled):
+        return ""
+    columns = [column for column in zip(*rows, strict=True) if any(cell != "" for cell in column)]
+    # a date without a time of day has midnight
+    dates = [all(cell.time() == MIDNIGHT for cell in column if isinstance(cell, datetime.datetime)) for column in columns]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for row in zip(*columns, strict=True):
+        cells = [_cell(cell, decimal, date=date) for cell, date in zip(row, dates, strict=True)]
+        writer.writerow(cells if any(cells) else [])
+    return file.getvalue()
+
+
+def _figures(cell: object) -> bool:
+    return not isinstance(cell, (bool, str)) or (isinstance(cell, str) and cell[:1].isdigit())
+
+
+def _cell(cell: object, decimal: str, *, date: bool) -> str:
+    if isinstance(cell, bool):
+        return str(cell)
+    if isinstance(cell, (int, float)):  # to the digits that a workbook keeps
+        return f"{cell:.15g}".replace(".", decimal)
+    if isinstance(cell, datetime.datetime):  # kept as a fraction of days, so that whole seconds may be off by microseconds
+        near = (cell + datetime.timedelta(microseconds=500)).replace(tzinfo=None)
+        return str(near.date() if date else near.replace(microsecond=near.microsecond // 1000 * 1000))
+    if isinstance(cell, datetime.timedelta):
+        minutes, seconds = divmod(round(cell.total_seconds()), 60)
+        return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}"
+    return " ".join(str(cell).split())
