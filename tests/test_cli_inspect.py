@@ -172,7 +172,8 @@ def test_rules_of_a_recipe_that_cannot_be_are_refused_by_every_command(files, tm
 def test_the_two_tables_may_come_in_either_order(files, tmp_path):
     """They were refused: exchange the two tables."""
     orders = [(files / "meta.csv", files / "data.csv"), (files / "data.csv", files / "meta.csv")]
-    right, exchanged = (run("inspect", *both, "--value", "Temperatuur", "--out", tmp_path / "r.toml") for both in orders)
+    options = ("--value", "Temperatuur", "--missing", "n.b.", "--out", tmp_path / "r.toml")
+    right, exchanged = (run("inspect", *both, *options) for both in orders)
     assert exchanged.exit_code == 0, exchanged.output
     assert f"{files / 'meta.csv'} has the places and no times: it is taken as the table of stations." in exchanged.stderr
     assert "places: 5 stations" in exchanged.stdout

@@ -159,25 +159,20 @@ def tables(first: Path, others: list[Path] | None) -> tuple[list[Path], Path | N
 
     if not others or (first.is_dir() and first.suffix != ".graph") or io.alike(first, others[0]):
         return in_folders([first, *(others or [])]), None
-    if len(others) == 1 and not _has_places_alone(first) and _has_places_alone(others[0]):
-        print_notes([f"{others[0]} has the places and no times: it is taken as the table of stations."])
-        return [first], others[0]
+    last = others[-1]
+    exchanged = len(others) == 1 and not _is_read(io.read_stations, first) and _is_read(io.read_stations, last)
+    if exchanged and not _is_read(io.read_readings, last):
+        print_notes([f"{last} has the places and no times: it is taken as the table of stations."])
+        return [first], last
     return [file for file in in_folders(others) if file != first], first
 
 
-def _has_places_alone(file: Path) -> bool:
-    """Whether a file has positions of stations, and no readings."""
-    from nareg import io
-
+def _is_read(read: Callable[..., Any], file: Path) -> bool:
     try:
-        placed = io.read_stations(file).coordinates is not None
+        read(file)
     except InputError:
         return False
-    try:
-        io.read_readings(file)
-    except InputError:
-        return placed
-    return False
+    return True
 
 
 def distinct_folders(folders: list[Path]) -> None:
