@@ -26,7 +26,7 @@ from nareg.io._recipe import Recipe
 from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows
 from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
-from nareg.io._workbook import WORKBOOKS, is_workbook, sheets
+from nareg.io._workbook import WORKBOOKS, is_workbook, sheets, side_by_side
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,6 +206,10 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
 def _of_workbook(source: str, file: str | os.PathLike[str] | io.BytesIO, recipe: Recipe) -> dict[str, Callable[[Notes], str]]:
     """The texts of a workbook's sheets by their sources; a sheet that is alone has the source of the workbook."""
     texts = sheets(source, file, recipe.decimal or ".")
+    tables = {name: text for name, text in texts.items() if text}
+    alike = len({text.partition("\n")[0] for text in tables.values()}) == 1
+    if alike and len(kinds_of(list(tables))) > 1 and (joined := side_by_side(tables)):
+        texts = {**dict.fromkeys(texts.keys() - tables.keys(), ""), "quantities": joined}
     return {source if len(texts) == 1 else f"{source}/{name}": partial(_sheet, text) for name, text in texts.items()}
 
 

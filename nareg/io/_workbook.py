@@ -7,7 +7,7 @@ import datetime
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
@@ -57,6 +57,25 @@ def sheets(source: str, file: str | os.PathLike[str] | io.BytesIO, decimal: str)
     except Exception as error:  # of calamine, of several types
         raise InputError(f"{source} cannot be read as a workbook ({str(error)[:120]}): {REMEDY}.") from None
     return {name: _text(rows, decimal) for name, rows in cells.items() if any(cell != "" for row in rows for cell in row)}
+
+
+def side_by_side(texts: Mapping[str, str]) -> str:
+    """Sheets of one quantity each, with the same columns, as one text whose first line has the quantities.
+
+    Empty where a time repeats in a sheet.
+    """
+    import pandas as pd
+
+    frames = [pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False) for text in texts.values()]
+    time, *columns = frames[0].columns
+    if any(frame[time].duplicated().any() for frame in frames):
+        return ""
+    whole = pd.concat([frame.set_index(time) for frame in frames], axis=1).fillna("")
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([["", *(name for name in texts for _ in columns)], [time, *columns * len(frames)]])
+    writer.writerows(whole.reset_index().itertuples(index=False))
+    return file.getvalue()
 
 
 def _text(rows: Sequence[Sequence[object]], decimal: str) -> str:

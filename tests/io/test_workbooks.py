@@ -114,6 +114,16 @@ def test_two_headers_with_joined_cells(tmp_path):
     is_whole(io.read_readings(book(tmp_path, {"D": rows}), recipe=Recipe(value="Temperatur")))
 
 
+def test_a_quantity_per_sheet(tmp_path):
+    head, damp = ["time", "A", "B"], [[time, 50 + k % 9, 60 + k % 7] for k, (time, *_) in enumerate(ROWS)]
+    path = book(tmp_path, {"Temperature": [head, *ROWS], "Humidity": [head, *damp[:200]]})
+    is_whole(io.read_readings(path, recipe=Recipe(value="Temperature")))
+    humid = io.read_readings(path, recipe=Recipe(value="Humidity"))
+    np.testing.assert_array_equal(humid.values[:, :200], np.array([row[1:] for row in damp[:200]]).T)
+    assert np.isnan(humid.values[:, 200:]).all()
+    assert list(io.inspect(path).quantities.index) == ["Temperature", "Humidity"]
+
+
 def test_what_is_no_workbook(tmp_path, monkeypatch):
     damaged = book(tmp_path, {"D": [["time", "A"], *ROWS]}, "damaged.xlsx")
     with zipfile.ZipFile(damaged, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
