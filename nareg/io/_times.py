@@ -26,7 +26,8 @@ MONTHS = {
     for name in names.split()
 }  # fmt: skip
 CLOCK = (
-    r"(?:(?:[T, ]\s*|:)(?P<H>\d{1,2})(?:[:h](?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9})\d*)?)?)?"
+    r"(?:(?:[T, ]\s*|:)(?P<H>\d{1,2})(?:[:h](?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9})\d*)?)?"
+    r"|\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?)?"  # 01.07.24 10.30
     r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s*(?P<zone>(?i:Z|UTC|GMT)|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d{2})?)|\s*(?P<other>[A-Z]{2,5}|[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+))?)?"
 )
 YEAR_FIRST = re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
@@ -39,6 +40,12 @@ COMPACT = re.compile(
 DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
 SHORT = re.compile(r"(?P<d>\d{1,2})([-/])(?P<name>[A-Za-z]{3,9})\2(?P<y>\d{4}|\d{2})" + CLOCK)  # 01-Jul-24, as spreadsheets do
 NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})" + CLOCK)
+#: As the command "date" writes them: Mon Jul  1 10:00:00 CEST 2024.
+YEAR_AFTER = re.compile(
+    r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<d>\d{1,2})\s+(?P<H>\d{2}):(?P<M>\d{2}):(?P<S>\d{2})\s+"
+    r"(?:(?:(?P<zone>UTC|GMT)|(?P<other>[A-Z]{2,5}))\s+)?(?P<y>\d{4})"
+)
+DOTTED = ("hour", "minute", "second")
 #: The half of the day in a column beside a clock of twelve hours.
 HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
 #: A year and a day of it, perhaps with a time of day behind.
@@ -93,7 +100,7 @@ def parse(text: str) -> Date | None:
     >>> parse("station 3") is None
     True
     """
-    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY):
+    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER):
         match = pattern.fullmatch(text)
         if match:
             return _date(match.groupdict())
@@ -149,7 +156,7 @@ def date_of_day(year: str, day: str) -> str:
 
 def _clock(parts: dict[str, str | None]) -> int | None:
     """Nanoseconds since midnight; 24:00 is the midnight at the end of the day."""
-    hour, minute, second = (int(parts.get(key) or 0) for key in "HMS")
+    hour, minute, second = (int(parts.get(key) or parts.get(dotted) or 0) for key, dotted in zip("HMS", DOTTED, strict=True))
     half = parts.get("half")
     if half:
         if not 1 <= hour <= 12:

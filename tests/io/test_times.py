@@ -109,6 +109,19 @@ def test_day_and_month_in_both_orders_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("labels", "expected"),
+    [(["01.07.24 10.30", "13.07.24 11.30"], ("2024-07-01T10:30", "2024-07-13T11:30")),
+     (["2024-07-01 10.30.15"], ("2024-07-01T10:30:15",)),
+     (["Mon Jul  1 10:00:00 2024", "Mon Jul  1 11:00:00 2024"], ("2024-07-01T10:00", "2024-07-01T11:00")),
+     (["Mon Jul 01 10:00:00 CEST 2024"], ("2024-07-01T08:00",)),
+     (["Mon Jan  1 10:00:00 UTC 2024"], ("2024-01-01T10:00",))],
+)  # fmt: skip
+def test_clocks_with_points_and_the_year_behind(tmp_path, labels, expected):
+    """They were no times: rows were taken as evenly spaced."""
+    np.testing.assert_array_equal(read(tmp_path, labels).timestamps, stamps(*expected))
+
+
+@pytest.mark.parametrize(
     "label", ["5 Jan 2024 10:00", "Jan 5, 2024 10:00 AM", "2024/1/5 10:00", "Fri, 05-January-2024 10:00:00"]
 )
 def test_names_of_months(tmp_path, label):
