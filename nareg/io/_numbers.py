@@ -15,6 +15,7 @@ from nareg.io._vocabulary import MISSING
 #: Characters of a cell that a message quotes.
 SHOWN = 80
 NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+#: A number with a decimal comma.
 COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 #: The sign of the number is in the letter.
 HEMISPHERE = re.compile(r"\d+(?:[.,]\d+)?\s*°?\s*[NSEW]", re.IGNORECASE)

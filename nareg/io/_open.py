@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import re
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,18 +20,16 @@ from nareg.io._formats import named_format
 from nareg.io._frames import FrameTable, Table
 from nareg.io._layout import kinds_of
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
-from nareg.io._numbers import looks_numeric
+from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
 from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows
 from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
-from nareg.io._workbook import WORKBOOKS, is_workbook, sheets, side_by_side
+from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: A number with a decimal comma.
-DECIMAL = re.compile(r"[+-]?\d*,\d+", re.ASCII)
 #: Bytes by which files of one kind are recognized.
 START = 8192
 #: Members of archives that are no tables.
@@ -74,7 +71,7 @@ def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
 def _head(path: str | os.PathLike[str]) -> str:
     """The beginning of a file, or of the first sheet of a workbook."""
     if is_workbook(path):
-        return next(filter(None, sheets(str(path), path, ".").values()), "")[:START]
+        return next((sheet.text for sheet in sheets(str(path), path, None).values() if sheet.text), "")[:START]
     with open(path, "rb") as file:
         zipped = file.read(2) == GZIP
     with gzip.open(path) if zipped else open(path, "rb") as file:
@@ -144,7 +141,7 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     body = [cells for _, cells in rows(source, lines[2:], separator, first=3)]
     if any(len(cells) != len(below) for cells in body):
         return None  # which is refused with its line
-    comma = next((cell for cells in body for cell in cells[apart:] if DECIMAL.fullmatch(cell.strip())), None)
+    comma = next((cell for cells in body for cell in cells[apart:] if COMMA.fullmatch(cell.strip())), None)
     if separator != "," and comma is not None and not any("." in cell for cells in body for cell in cells[apart:]):
         notes.guess(f"numbers such as {comma.strip()!r} are read with a decimal comma", "write decimal points")
         body = [[*cells[:apart], *(cell.replace(",", ".") for cell in cells[apart:])] for cells in body]
@@ -205,18 +202,20 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
 
 def _of_workbook(source: str, file: str | os.PathLike[str] | io.BytesIO, recipe: Recipe) -> dict[str, Callable[[Notes], str]]:
     """The texts of a workbook's sheets by their sources; a sheet that is alone has the source of the workbook."""
-    texts = sheets(source, file, recipe.decimal or ".")
-    tables = {name: text for name, text in texts.items() if text}
-    alike = len({text.partition("\n")[0] for text in tables.values()}) == 1
-    if alike and len(kinds_of(list(tables))) > 1 and (joined := side_by_side(tables)):
-        texts = {**dict.fromkeys(texts.keys() - tables.keys(), ""), "quantities": joined}
-    return {source if len(texts) == 1 else f"{source}/{name}": partial(_sheet, text) for name, text in texts.items()}
+    texts = sheets(source, file, recipe.decimal)
+    tables = {name: sheet for name, sheet in texts.items() if sheet.text}
+    alike = len({sheet.text.partition("\n")[0] for sheet in tables.values()}) == 1
+    if alike and len(kinds_of(list(tables))) > 1 and (joined := side_by_side(tables)).text:
+        texts = {**{name: sheet for name, sheet in texts.items() if not sheet.text}, "quantities": joined}
+    return {source if len(texts) == 1 else f"{source}/{name}": partial(_sheet, sheet) for name, sheet in texts.items()}
 
 
-def _sheet(text: str, own: Notes) -> str:
-    if not text:
+def _sheet(sheet: SheetText, own: Notes) -> str:
+    if not sheet.text:
         raise NoReadings(f"{own.source} has few numbers: pass the table of readings.")
-    return text
+    if sheet.comma:
+        own.guess(f"texts such as {sheet.comma!r} are read with a decimal comma", "pass --decimal , (decimal= of a recipe)")
+    return sheet.text
 
 
 def _each(

@@ -8,9 +8,11 @@ import io
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
+from nareg.io._numbers import COMMA
 from nareg.io._text import REMEDY
 
 #: First bytes of an Excel workbook that is no archive, and members by which an archive is a workbook.
@@ -18,6 +20,13 @@ BEFORE_2007, MEMBERS = b"\xd0\xcf\x11\xe0", ("xl/workbook.xml", "xl/workbook.bin
 #: Their endings.
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 MIDNIGHT = datetime.time()
+
+
+class SheetText(NamedTuple):
+    """A sheet as CSV, empty where it has no table; ``comma`` is a cell whose decimal comma became a point, if any."""
+
+    text: str
+    comma: str
 
 
 def is_workbook(file: str | os.PathLike[str] | io.BytesIO) -> bool:
@@ -33,8 +42,8 @@ def is_workbook(file: str | os.PathLike[str] | io.BytesIO) -> bool:
         return opened.read(len(BEFORE_2007)) == BEFORE_2007
 
 
-def sheets(source: str, file: str | os.PathLike[str] | io.BytesIO, decimal: str) -> dict[str, str]:
-    """Sheets that are not empty, each as CSV with a line per row; empty where there is no table.
+def sheets(source: str, file: str | os.PathLike[str] | io.BytesIO, decimal: str | None) -> dict[str, SheetText]:
+    """Sheets that are not empty, with a line per row; numbers are written with the ``decimal`` mark.
 
     Raises
     ------
@@ -59,39 +68,43 @@ def sheets(source: str, file: str | os.PathLike[str] | io.BytesIO, decimal: str)
     return {name: _text(rows, decimal) for name, rows in cells.items() if any(cell != "" for row in rows for cell in row)}
 
 
-def side_by_side(texts: Mapping[str, str]) -> str:
+def side_by_side(sheets: Mapping[str, SheetText]) -> SheetText:
     """Sheets of one quantity each, with the same columns, as one text whose first line has the quantities.
 
     Empty where a time repeats in a sheet.
     """
     import pandas as pd
 
-    frames = [pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False) for text in texts.values()]
+    frames = [pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False) for text, _ in sheets.values()]
     time, *columns = frames[0].columns
     if any(frame[time].duplicated().any() for frame in frames):
-        return ""
+        return SheetText("", "")
     whole = pd.concat([frame.set_index(time) for frame in frames], axis=1).fillna("")
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerows([["", *(name for name in texts for _ in columns)], [time, *columns * len(frames)]])
+    writer.writerows([["", *(name for name in sheets for _ in columns)], [time, *columns * len(frames)]])
     writer.writerows(whole.reset_index().itertuples(index=False))
-    return file.getvalue()
+    return SheetText(file.getvalue(), next((sheet.comma for sheet in sheets.values() if sheet.comma), ""))
 
 
-def _text(rows: Sequence[Sequence[object]], decimal: str) -> str:
-    """Rows of cells as a text, without columns that are empty; of a table half of the rows have numbers or dates."""
+def _text(rows: Sequence[Sequence[object]], decimal: str | None) -> SheetText:
+    """Rows of cells as CSV, without columns that are empty; of a table half of the rows have numbers or dates."""
     filled = [row for row in rows if any(cell != "" for cell in row)]
     if 2 * sum(any(_figures(cell) for cell in row) for row in filled) < len(filled):
-        return ""
+        return SheetText("", "")
     columns = [column for column in zip(*rows, strict=True) if any(cell != "" for cell in column)]
     # a date without a time of day has midnight
     dates = [all(cell.time() == MIDNIGHT for cell in column if isinstance(cell, datetime.datetime)) for column in columns]
+    commas = [cell for row in filled for cell in row if isinstance(cell, str) and COMMA.fullmatch(cell)]
+    comma = "" if decimal is not None or all(len(cell) - cell.index(",") == 4 for cell in commas) else commas[0]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     for row in zip(*columns, strict=True):
-        cells = [_cell(cell, decimal, date=date) for cell, date in zip(row, dates, strict=True)]
+        cells = [_cell(cell, decimal or ".", date=date) for cell, date in zip(row, dates, strict=True)]
+        if comma:
+            cells = [cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in cells]
         writer.writerow(cells if any(cells) else [])
-    return file.getvalue()
+    return SheetText(file.getvalue(), comma)
 
 
 def _figures(cell: object) -> bool:

@@ -104,8 +104,9 @@ def test_a_decimal_comma_is_of_texts_alone(tmp_path):
     path = book(
         tmp_path, {"D": [["time", "A", "B"], *([t, a, str(b).replace(".", ",") if b else None] for t, a, b in ROWS[1:])]}
     )
-    table = io.read_readings(path, recipe=Recipe(decimal=","))
-    np.testing.assert_array_equal(table.values[:, :3], [[0.1, 0.2, 0.3], [-0.1, -0.2, -0.3]])
+    for table in (io.read_readings(path, recipe=Recipe(decimal=",")), io.read_readings(path)):
+        np.testing.assert_array_equal(table.values[:, :3], [[0.1, 0.2, 0.3], [-0.1, -0.2, -0.3]])
+    assert any("texts such as '-0,1' are read with a decimal comma" in note for note in table.notes)
 
 
 def test_two_headers_with_joined_cells(tmp_path):
