@@ -46,7 +46,7 @@ class Whitener:
     Attributes
     ----------
     first : (p, p, N) array
-        ``first[t, k]`` weighs the value ``k`` steps before step t, for the first p steps.
+        ``first[t, s]`` weighs the value of step s in that of step t, for the first p steps.
     filter : (p + 1, N) array
         The same for all later steps.
     """
@@ -67,7 +67,7 @@ class Whitener:
         for t in range(order + 1):
             row = np.concatenate([np.ones((1, N)), -predictor]) / np.sqrt(variance)
             if t < order:
-                first[t, : t + 1] = row
+                first[t, : t + 1] = row[::-1]
             else:
                 weights = row
                 break
@@ -90,8 +90,7 @@ class Whitener:
         T, p = len(values), min(self.order, len(values))
         n = next_fast_len(T + self.order, real=True)
         result: np.ndarray = irfft(rfft(self.filter, n, axis=0) * rfft(values, n, axis=0), n, axis=0)[:T]
-        for t in range(p):
-            result[t] = (self.first[t, : t + 1] * values[t::-1]).sum(axis=0)
+        result[:p] = np.einsum("tsn,sn->tn", self.first[:p, :p], values[:p])
         return result
 
     def adjoint(self, white: np.ndarray) -> np.ndarray:
@@ -101,8 +100,7 @@ class Whitener:
         later = white.copy()
         later[:p] = 0.0
         result: np.ndarray = irfft(rfft(self.filter, n, axis=0).conj() * rfft(later, n, axis=0), n, axis=0)[:T]
-        for t in range(p):
-            result[t::-1] += self.first[t, : t + 1] * white[t]
+        result[:p] += np.einsum("tsn,tn->sn", self.first[:p, :p], white[:p])
         return result
 
 
