@@ -38,8 +38,8 @@ SUMS = frozenset(
      "summe", "gesamt", "mittel", "mittelwert", "durchschnitt", "totale", "somme", "moyenne", "totaal", "som", "gemiddeld",
      "gemiddelde", "media", "promedio", "suma")
 )  # fmt: skip
-#: Lines of titles above a header, at most.
-TITLES = 40
+#: Lines of titles above a header, at most, and of another table.
+TITLES, ABOVE = 40, 4
 
 
 def stated_in(comments: list[str]) -> dict[str, str]:
@@ -122,6 +122,45 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
                 "delete the lines above the header",
             )
             return near[header]
+    return _after_small_table(lines, near, notes)
+
+
+def _after_small_table(lines: list[str], near: list[int], notes: Notes) -> int:
+    """Index of the header below a few lines of another number of cells, such as a station's name and place."""
+    for separator in SEPARATORS:
+        cells = list(csv.reader((lines[i] for i in near), delimiter=separator))
+        widths = list(map(len, cells))
+        above = next((k for k in range(len(widths)) if len({*widths[k:]}) == 1), 0)
+        if len(cells) != len(near) or not 0 < above <= ABOVE or len(near) - above < SAMPLE or widths[-1] < 2:
+            continue
+        words, row = cells[above], cells[above + 1]
+        if any(map(_is_value, words)) or not _is_value(row[0]) or widths[-1] in widths[:above]:
+            continue
+        notes.guess(
+            f"{count(above, 'line')} above the header {verb(above)} left out ({lines[near[0]].strip()[:40]!r})",
+            "delete the lines above the header",
+        )
+        return near[above]
+    return near[0]
+
+
+def _is_value(cell: str) -> bool:
+    text = cell.strip()
+    return bool(text) and (parse(text) is not None or looks_numeric([text], comma=False))
+
+
+def one_header(lines: list[str], start: int, notes: Notes) -> int:
+    """Index of the header, where its words stand in two lines, the first without any above the times, as of WeatherLink."""
+    if len(lines) < start + 3:
+        return start
+    for separator in SEPARATORS:
+        above, below, row = ([cell.strip() for cell in lines[start + k].split(separator)] for k in range(3))
+        if not 2 < len(above) == len(below) <= len(row) or above[0] or not all(below) or '"' in lines[start]:
+            continue
+        if not any(map(_is_value, above + below)) and _is_value(row[0]):
+            lines[start], lines[start + 1] = "", separator.join(f"{a} {b}".strip() for a, b in zip(above, below, strict=True))
+            notes.guess("the two lines of the header are joined", "write one line")
+            return start + 1
     return start
 
 

@@ -20,6 +20,7 @@ from nareg.io._around import (
     SAMPLE_CELLS,
     SEPARATORS,
     after_preamble,
+    one_header,
     refuse_spaces,
     stated_in,
     with_commas,
@@ -94,6 +95,7 @@ class FileTable:
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
         first, start = start, after_preamble(self._lines, start, notes)
+        start = one_header(self._lines, start, notes)
         self.stated |= stated_in(self._lines[first:start])
         without_end(self._lines, start, notes)
         stated = {match[1].strip() for line in self._lines[:start] if (match := UNIT_LINE.fullmatch(line))}

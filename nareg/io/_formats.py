@@ -16,7 +16,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._formats_radiation import read_reference_network, read_solar_laboratory, read_surfrad
-from nareg.io._formats_web import read_case_counts, read_data_frame, read_records, read_water_services
+from nareg.io._formats_web import read_case_counts, read_data_frame, read_flux, read_records, read_water_services
 from nareg.io._notes import as_numbers, count, listed, tidy
 
 if TYPE_CHECKING:
@@ -249,7 +249,8 @@ FORMATS = (
     Format("CAMELS", re.compile(r"\d{8} \d{4} \d\d \d\d\s+-?[\d.]+ \S+\n"), _streamflow),
     Format("USGS WaterServices", re.compile(r'\{\s*"name"\s*:\s*"ns1:timeSeriesResponseType"'), read_water_services),
     Format("WaterML", re.compile(r"<\?xml[^>]*>\s*<(\w+:)?timeSeriesResponse.*timeSeries", re.DOTALL), read_water_services),
-    Format("records in JSON", re.compile(r"\[\s*\{"), read_records),
+    Format("records in JSON", re.compile(r"\[\s*\{|\{[^\n]*\}\n\{[^\n]*\}"), read_records),
+    Format("InfluxDB", re.compile(r"#(group|datatype|default),"), read_flux),
     Format("counts per region and day", re.compile(r'\{\s*"edge_mapping"'), read_case_counts),
     Format("a frame in JSON", re.compile(r'\{\s*"(columns|index|data)"\s*:\s*\['), read_data_frame),
     Format("a frame in JSON", re.compile(r'\{\s*"[^"]*"\s*:\s*\{\s*"[^"]*"\s*:\s*(?![\[{\s])'), read_data_frame),

@@ -1,15 +1,16 @@
-"""Answers of web services, as JSON or XML: long tables of pandas, as in :mod:`._formats`."""
+"""Answers of web services and databases, as JSON, XML or annotated tables: long tables of pandas, as in :mod:`._formats`."""
 
 from __future__ import annotations
 
 import html
+import io
 import json
 import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from nareg.errors import InputError
-from nareg.io._notes import count, verb
+from nareg.io._notes import as_numbers, count, listed, tidy, verb
 from nareg.io._times import parse
 
 if TYPE_CHECKING:
@@ -49,11 +50,48 @@ def read_water_services(text: str, stem: str) -> pd.DataFrame:
     return frame
 
 
-def read_records(text: str, stem: str) -> pd.DataFrame:
-    """A list of records, a row of a table each."""
+#: Columns of InfluxDB that are no tags.
+FLUX = ("", "result", "table", "_start", "_stop", "_time", "_value", "_field", "_measurement")
+
+
+def read_flux(text: str, stem: str) -> pd.DataFrame:
+    """Tables of InfluxDB, each below lines of annotations: a quantity per field, a station per combination of tags."""
     import pandas as pd
 
-    frame = pd.json_normalize(json.loads(text))
+    blocks: list[list[str]] = [[]]
+    for line in text.splitlines():
+        if line.strip(", ") and not line.startswith("#"):
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    tables = [pd.read_csv(io.StringIO("\n".join(block)), dtype=str, keep_default_na=False) for block in blocks if block]
+    frame = pd.concat(tables, ignore_index=True).fillna("")
+    if not {"_time", "_value", "_field"} <= {*frame.columns}:
+        raise InputError("the tables need the columns _time, _value and _field: do not pivot them.")
+    tags = [name for name in frame.columns if name not in FLUX and not name.startswith("Unnamed")]
+    several = [name for name in tags if frame[name].nunique() > 1] or tags[:1]
+    station = frame[several].agg(" ".join, axis=1) if several else stem
+    keys = ["_measurement", "_field"] if "_measurement" in frame and frame["_measurement"].nunique() > 1 else ["_field"]
+    long = pd.DataFrame(
+        {
+            "station": station,
+            "time": frame["_time"],
+            "what": frame[keys].agg(" ".join, axis=1),
+            "value": as_numbers(frame["_value"]),
+        }
+    )
+    words = long[long["value"].isna() & (frame["_value"] != "")]
+    wide = long.pivot_table(index=["station", "time"], columns="what", values="value", aggfunc="mean").reset_index()
+    said = f"{count(len(words), 'value')} of {listed(sorted({*words['what']}))} that {verb(len(words))} no number left out"
+    return tidy({str(name): wide[name] for name in wide.columns}, {}, said if len(words) else "")
+
+
+def read_records(text: str, stem: str) -> pd.DataFrame:
+    """A list of records, a row of a table each; or a record per line."""
+    import pandas as pd
+
+    records = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line]
+    frame = pd.json_normalize(records)
     if len(frame.columns) < 2:
         raise InputError("the file is JSON, whose records need a time and a reading: export the readings as a table of commas.")
     frame.attrs = {"units": {}, "notes": []}

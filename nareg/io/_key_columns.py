@@ -75,7 +75,7 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         numbers = looks_numeric(table.head(named[0][1]), comma=False)  # of seconds, which nobody reads as well as dates
         return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
-        return (0,)
+        return _with_clock(table, words, 0, known, notes)
     dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
     if dated is not None:
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")

@@ -29,6 +29,8 @@ from nareg.io._vocabulary import (
     NUMBERED,
     OWN_ZONE,
     POSITION,
+    SENSOR,
+    STATION,
     TIME,
     VALUE,
     ZONE,
@@ -293,8 +295,8 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
 
 
 def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
-    """Columns of a long table that can be readings: neither positions nor marks."""
-    return [i for i in rest if words[i] not in BESIDE and not is_flag(table.header[i])]
+    """Columns of a long table that can be readings: neither positions nor marks, nor other names of the stations."""
+    return [i for i in rest if words[i] not in (*BESIDE, *STATION, *SENSOR) and not is_flag(table.header[i])]
 
 
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:

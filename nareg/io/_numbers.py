@@ -10,7 +10,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._notes import Notes, count, verb
-from nareg.io._vocabulary import MISSING
+from nareg.io._vocabulary import MISSING, unit_in
 
 #: Characters of a cell that a message quotes.
 SHOWN = 80
@@ -19,7 +19,9 @@ NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 #: The sign of the number is in the letter.
 HEMISPHERE = re.compile(r"\d+(?:[.,]\d+)?\s*°?\s*[NSEW]", re.IGNORECASE)
-UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
+UNIT = re.compile(r"(?P<number>[+-]?\d+(?:[.,]\d+)?)\s*(?P<unit>[^\d\s.,+\-:/_()].*)", re.ASCII)
+#: Units that may be names, such as of a station at 10 m.
+LETTERS = ("m", "M", "f", "F", "k", "K", "c", "C", "ft", "cm", "km")
 
 
 #: A word per so many numbers of a column is a slip, in a table of so many rows.
@@ -191,13 +193,22 @@ def looks_read(cells: list[str], *, comma: bool) -> bool:
     words = TRACE | UNDETECTED | REMARKS
     others = [
         cell for cell in map(str.strip, cells)
-        if cell.lower() not in words and not _LIMIT.fullmatch(cell) and not MARKED.fullmatch(cell)
+        if cell.lower() not in words and not _LIMIT.fullmatch(cell) and not MARKED.fullmatch(cell) and not with_unit(cell)
     ]  # fmt: skip
     return looks_numeric(others, comma=comma) and (not cells or len(others) > 0 or any(map(_LIMIT.fullmatch, cells)))
 
 
+def with_unit(cell: str) -> tuple[str, str] | None:
+    """A number and the unit behind it, such as ``21.3 °C``; None of other cells."""
+    parts = UNIT.fullmatch(cell)
+    unit = "" if parts is None else unit_in(f"({parts['unit'].strip()})")
+    return (parts["number"], unit) if parts is not None and unit and unit not in LETTERS else None
+
+
 class LimitCells:
     """Reads such cells of a table of readings: as the limit, or as 0 where they are traces of rain; and numbers with a mark.
+
+    A unit behind most numbers of a column, the same behind all, is read as such.
 
     Those with a mark that is ``bad`` are ``left_out``: so many.
     """
@@ -210,6 +221,7 @@ class LimitCells:
         self._undetected: list[tuple[int, int]] = []
         self._traces = self._remarks = 0
         self._marks: dict[str, list[tuple[str, int, int]]] = {}
+        self._units: dict[int, dict[str, list[tuple[str, int]]]] = {}
 
     def read(self, cell: str, row: int, column: int) -> float | None:
         """The limit, 0 for a trace, NaN for a remark or for a limit without a number (until :meth:`finish`); else None."""
@@ -230,6 +242,11 @@ class LimitCells:
         if marked is not None:
             self._marks.setdefault(marked["mark"] or marked["apart"], []).append((cell, row, column))
             return float(marked["number"].replace(",", "."))
+        measured = with_unit(cell)
+        if measured is not None:
+            number, unit = measured
+            self._units.setdefault(column, {}).setdefault(unit, []).append((cell, row))
+            return float(number.replace(",", "."))
         parsed = _LIMIT.fullmatch(cell)
         if parsed is None:
             return None
@@ -255,6 +272,7 @@ class LimitCells:
                 )
         for mark, cells in self._marks.items():
             self._read_marked(mark, cells, values, notes, where)
+        self._note_units(values, notes, where)
         if absent := sorted(self._bad - {*self._marks}):
             notes.fact(
                 f"no number has the mark {', '.join(map(repr, absent))} behind it; if a column has it, pass --flag-column"
@@ -293,6 +311,17 @@ class LimitCells:
             "write the marks in a column of their own",
             place=where(row, column),
         )
+
+    def _note_units(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
+        for column, cells in sorted(self._units.items(), reverse=True):  # to name the first one
+            (cell, row), *_ = min(cells.values(), key=len)
+            if len(cells) > 1 or sum(map(len, cells.values())) <= MOST * np.isfinite(values[:, column]).sum():
+                raise InputError(f"{notes.source}, {where(row, column)}: {_refusal(cell)}.")
+        if self._units:
+            notes.guess(
+                f"readings of {count(len(self._units), 'column')} such as {cell!r} have their unit in the cell",
+                "write the unit in the header", place=where(row, column),
+            )  # fmt: skip
 
     def _complete(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
         cell, row, column = self._first["undetected"]

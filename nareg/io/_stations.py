@@ -190,14 +190,15 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
         name = 0 if _names(table, 0) else _named_by_words(table, notes)
     timed = any(word in TIME for word in words)
+    if name is None and not timed:  # a column of dates, of whatever name
+        timed = any(cells and all(map(parse, cells)) for cells in map(table.head, range(len(words))))
     alone = name is None and timed and bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     if name is None and not alone:
-        heads = map(table.head, range(len(words)))
-        if timed or any(cells and all(map(parse, cells)) for cells in heads):  # of whatever name
+        if timed:
             raise NoPlaces(
                 f"{notes.source} has a column of times ({header}) where the table of stations is expected: exchange the two "
                 "tables.",
-                timed=True,
+                timed,
             )
         options = " or ".join(map(repr, ("station", "id", "name")))
         raise InputError(

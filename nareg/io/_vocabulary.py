@@ -78,6 +78,7 @@ VALUE = ("value", "values", "reading", "readings", "measurement", "observation",
 UNIT = ("unit", "units", "einheit")
 #: What only units have, and units without any. A letter alone may be a channel, or the first of a word.
 UNIT_SIGN = re.compile(r"[%°℃℉²³µμ]|[a-z] ?\^?-[1-4]\b|/(s|min|h|hr|d|day|l|m|cm|km|ha|ft)\^?[23]?\b", re.IGNORECASE)
+ONE_SIGN = str.maketrans({"℃": "°C", "℉": "°F", "º": "°"})
 SYMBOLS = frozenset((
     "c", "f", "k", "degc", "degf", "deg", "celsius", "fahrenheit", "kelvin", "m", "cm", "mm", "km", "ft", "hpa", "kpa", "pa",
     "mbar", "bar",
@@ -117,11 +118,12 @@ EVENTS = frozenset(
 POSITION = (*LATITUDE, *LONGITUDE, *ALTITUDE, *EAST, *NORTH)
 #: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
 QUANTITIES = {
-    "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp tmp modtemp pnt",
-    "humidity": "rh humidity relhum humidite humidité vochtigheid feuchte luftfeuchte relh",
-    "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp",
-    "wind": "wind ws wspd gst spd windspeed windspd vent windsnelheid", "direction": "dir wd wdir winddir direction richting",
-    "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie",
+    "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp dew tmp modtemp pnt temperatura",
+    "humidity": "rh hum humidity humedad umidità relhum humidite humidité vochtigheid feuchte luftfeuchte relh",
+    "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp bar barometer",
+    "wind": "wind ws wspd gst spd windspeed windspd vent viento windsnelheid",
+    "direction": "dir wd wdir winddir direction richting",
+    "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia",
     "gases": "no no2 nox o3 so2 co ch4", "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
     "carbon dioxide": "co2 fc nee", "radiation": "netrad ghi dni dhi ppfd swin global direct diffuse solar",
     "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow",
@@ -133,7 +135,7 @@ KIND = (
     "resultcharacteristic", "characteristicname",
 )  # fmt: skip
 #: Ends of names of numbers about readings, not readings: codes, counts of observations, indices of air quality.
-ABOUT = ("code", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")
+ABOUT = ("code", "entryid", "recordid", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")
 #: What long tables carry beside time, station and value.
 BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 
@@ -254,7 +256,7 @@ def loose(name: str) -> str:
 def unit_in(name: str) -> str:
     """The unit in brackets at the end of a name; empty where what they hold is none, as ``(raw)``."""
     brackets = BRACKETS.search(name)
-    text = brackets.group().strip(" ()[]") if brackets else ""
+    text = brackets.group().strip(" ()[]").translate(ONE_SIGN) if brackets else ""
     return text if UNIT_SIGN.search(text) or text.casefold() in SYMBOLS else ""
 
 

@@ -125,7 +125,7 @@ def test_a_line_above_the_header_states_the_unit(tmp_path, title, unit, header):
         ("power (W m-2)", "W m-2"),
         ("level (cm)", "cm"),
         ("t [°C]", "°C"),
-        ("t (℃)", "℃"),
+        ("t (℃)", "°C"),
         ("PM2.5 (μg/m3)", "μg/m3"),
         ("p (mmHg)", "mmHg"),
         ("rain (mm/h)", "mm/h"),

@@ -1,0 +1,104 @@
+"""Exports of dashboards, databases and citizens' stations, as their owners get them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+from nareg.io import Recipe
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def rows_of(line, number=24):
+    """A line per hour, of which ``line`` makes the text from the hour."""
+    return "".join(f"{line(hour)}\n" for hour in range(number))
+
+
+def hourly(number=24):
+    return np.datetime64("2024-05-01", "ns") + np.arange(number) * np.timedelta64(1, "h")
+
+
+def test_weatherlink_has_its_header_in_two_lines(tmp_path):
+    """Its clock, in a column without a name, was left out, and the readings of each day averaged."""
+    header = "\t\tTemp\tHi\tLow\tOut\nDate\tTime\tOut\tTemp\tTemp\tHum\n"
+    path = write(tmp_path, "davis.txt", header + rows_of(lambda h: f" 1.05.24\t{h:2d}:00\t{h}.5\t{h}.9\t{h}.1\t{60 - h}"))
+    table = io.read_readings(path, recipe=Recipe(value="Temp Out"))
+    np.testing.assert_array_equal(table.timestamps, hourly())
+    np.testing.assert_array_equal(table.values, [np.arange(24) + 0.5])
+    assert list(io.inspect(path).quantities.index) == ["Temp Out", "Hi Temp", "Low Temp", "Out Hum"]
+
+
+def test_a_clock_without_a_name_beside_dates_without_one(tmp_path):
+    text = ",,A,B\n" + rows_of(lambda h: f"2024-05-01,{h:02}:00,{h},{-h}")
+    table = io.read_readings(write(tmp_path, "r.csv", text))
+    np.testing.assert_array_equal(table.timestamps, hourly())
+    np.testing.assert_array_equal(table.values, [np.arange(24), -np.arange(24)])
+
+
+def test_a_small_table_above_the_readings(tmp_path):
+    """The name and the place of a station of Netatmo."""
+    above = 'Name;Lat;Long;ModuleName;ModuleType;\n"Haus";"9.1";"48.7";"Garten";"Outdoor";\n'
+    header = 'Timestamp;"Timezone : Europe/Berlin";Temperature;Humidity\n'
+    start = 1714521600
+    body = rows_of(lambda h: f'{start + 3600 * h};"2024/05/01 {h:02}:00:00";{h}.5;{60 - h}')
+    table = io.read_readings(write(tmp_path, "n.csv", above + header + body), recipe=Recipe(value="Temperature"))
+    np.testing.assert_array_equal(table.timestamps, hourly())
+    np.testing.assert_array_equal(table.values, [np.arange(24) + 0.5])
+    assert any("2 lines above the header are left out" in note for note in table.notes)
+
+
+def test_units_in_the_cells(tmp_path):
+    text = '"Time","A","B"\n' + rows_of(lambda h: f'"2024-05-01 {h:02}:00:00","{h}.5 °C","-{h} °C"')
+    table = io.read_readings(write(tmp_path, "g.csv", text))
+    np.testing.assert_array_equal(table.values, [np.arange(24) + 0.5, -np.arange(24)])
+    assert any("readings of 2 columns such as '0.5 °C' have their unit in the cell" in note for note in table.notes)
+    for other in (text.replace("7.5 °C", "45 °F"), text.replace(" °C", "").replace("7.5", "7.5 °C")):
+        with pytest.raises(InputError, match=r"column 'A': '(45 °F|7\.5 °C)' is a number with a unit"):
+            io.read_readings(write(tmp_path, "h.csv", other))
+
+
+def test_tables_of_influxdb(tmp_path):
+    above = "#group,false,true\n#datatype,string,long\n#default,_result,\n,result,table,_start,_time,_value,_field,host\n"
+
+    def one(host, field, sign):
+        return rows_of(lambda h: f",,0,2024-05-01T00:00:00Z,2024-05-01T{h:02}:00:00Z,{sign}{h},{field},{host}")
+
+    path = write(
+        tmp_path, "i.csv", above + one("n1", "temp", "") + one("n2", "temp", "-") + "\n" + above + one("n1", "hum", "5")
+    )
+    table = io.read_readings(path, recipe=Recipe(value="temp"))
+    assert table.names == ("n1", "n2")
+    np.testing.assert_array_equal(table.timestamps, hourly())
+    np.testing.assert_array_equal(table.values, [np.arange(24), -np.arange(24)])
+    np.testing.assert_array_equal(
+        io.read_readings(path, recipe=Recipe(value="hum")).values[0], [int(f"5{h}") for h in range(24)]
+    )
+    with pytest.raises(InputError, match="columns _time, _value and _field: do not pivot them"):
+        io.read_readings(write(tmp_path, "p.csv", "#group,false\n,result,_time,temp\n,,2024-05-01T00:00:00Z,3\n"))
+
+
+def test_a_record_per_line(tmp_path):
+    text = rows_of(lambda h: f'{{"at": "2024-05-01T{h:02}:00:00Z", "device": {{"id": "a"}}, "T": {h}}}')
+    table = io.read_readings(write(tmp_path, "r.jsonl", text), recipe=Recipe(value="T", station="device.id"))
+    assert (table.names, table.zone) == (("a",), "UTC")
+    np.testing.assert_array_equal(table.values, [np.arange(24)])
+
+
+def test_numbers_of_rows_and_of_places_are_no_quantities(tmp_path):
+    """ThingSpeak and Sensor.Community."""
+    text = "created_at,entry_id,field1,field2\n" + rows_of(lambda h: f"2024-05-01 {h:02}:00:00 UTC,{h + 1},{h}.5,{60 - h}")
+    places = "latitude,longitude".join([",", "\n"])
+    header, _, rows = text.partition("\n")
+    channel = write(tmp_path, "channel.csv", header + places + rows.replace("\n", ",,\n"))
+    assert list(io.inspect(channel).quantities.index) == ["field1", "field2"]
+    header = "sensor_id;sensor_type;location;lat;lon;timestamp;P1;durP1;P2\n"
+    text = header + "".join(
+        rows_of(lambda h, s=s: f"{s};SDS;{s + 50};48.{s};9.{s};2024-05-01T{h:02}:00:00;{h};;{h}.5") for s in (1, 2)
+    )
+    assert list(io.inspect(write(tmp_path, "sc.csv", text)).quantities.index) == ["P1", "P2"]
