@@ -144,6 +144,15 @@ def _after_small_table(lines: list[str], near: list[int], notes: Notes) -> int:
     return near[0]
 
 
+def is_header(comment: str, row: str) -> bool:
+    """Whether a comment has the names of the columns of the row below it, which is one of readings."""
+    for separator in SEPARATORS:
+        names, cells = ([cell.strip() for cell in text.split(separator)] for text in (comment.strip(" \t#"), row))
+        if 2 < len(names) == len(cells) and all(names) and not any(map(_is_value, names)) and all(map(_is_value, cells[:2])):
+            return True
+    return False
+
+
 def _is_value(cell: str) -> bool:
     text = cell.strip()
     return bool(text) and (parse(text) is not None or looks_numeric([text], comma=False))

@@ -20,6 +20,7 @@ from nareg.io._around import (
     SAMPLE_CELLS,
     SEPARATORS,
     after_preamble,
+    is_header,
     one_header,
     refuse_spaces,
     stated_in,
@@ -117,10 +118,13 @@ class FileTable:
 
     def _after_comments(self) -> int | None:
         """Index of the first line with content that is no comment, or None. A header that starts with "#" loses it."""
-        comments = 0
+        comments, last = 0, 0
         for i, line in enumerate(self._lines):
             text = line.strip()
             marked = text.startswith("#")
+            if text and not marked and comments and is_header(self._lines[last], text):
+                i, text = last, self._lines[last].strip(" \t#")
+                self._lines[last], comments = text, comments - 1
             apart = text[1:].split()
             buoy = len(apart) >= CELLS and plain(apart[0]) in CALENDAR[0]
             if marked and (buoy or plain(re.split(r"[,;\t|]", text[1:])[0].strip(' "')) in HEADERS):
@@ -130,7 +134,7 @@ class FileTable:
                 if comments:
                     self.notes.fact(f"{count(comments, 'line')} of comments before the header {verb(comments)} left out")
                 return i
-            comments += marked
+            comments, last = comments + marked, i if marked else last
         return None
 
     def _without_serial_numbers(self, headings: list[str]) -> list[str]:

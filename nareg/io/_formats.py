@@ -16,7 +16,16 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._formats_radiation import read_reference_network, read_solar_laboratory, read_surfrad
-from nareg.io._formats_web import read_case_counts, read_data_frame, read_flux, read_records, read_water_services
+from nareg.io._formats_web import (
+    read_air_quality,
+    read_archived,
+    read_case_counts,
+    read_data_frame,
+    read_flux,
+    read_records,
+    read_tides,
+    read_water_services,
+)
 from nareg.io._notes import as_numbers, count, listed, tidy
 
 if TYPE_CHECKING:
@@ -250,6 +259,9 @@ FORMATS = (
     Format("USGS WaterServices", re.compile(r'\{\s*"name"\s*:\s*"ns1:timeSeriesResponseType"'), read_water_services),
     Format("WaterML", re.compile(r"<\?xml[^>]*>\s*<(\w+:)?timeSeriesResponse.*timeSeries", re.DOTALL), read_water_services),
     Format("records in JSON", re.compile(r"\[\s*\{|\{[^\n]*\}\n\{[^\n]*\}"), read_records),
+    Format("AQS", re.compile(r'"?State Code"?,"?County Code"?,"?Site Num"?,.*"?Date GMT"?,"?Time GMT"?'), read_air_quality),
+    Format("CO-OPS", re.compile(r"Date Time, ?Water Level, ?Sigma"), read_tides),
+    Format("BADC-CSV", re.compile(r"Conventions,G,BADC-CSV"), read_archived),
     Format("InfluxDB", re.compile(r"#(group|datatype|default),"), read_flux),
     Format("counts per region and day", re.compile(r'\{\s*"edge_mapping"'), read_case_counts),
     Format("a frame in JSON", re.compile(r'\{\s*"(columns|index|data)"\s*:\s*\['), read_data_frame),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import io
 import json
@@ -48,6 +49,43 @@ def read_water_services(text: str, stem: str) -> pd.DataFrame:
     coded = f"{count(missing, 'reading')} with the code of no data {verb(missing)} taken as missing"
     frame.attrs = {"units": units, "notes": [coded] if missing else []}
     return frame
+
+
+def read_air_quality(text: str, stem: str) -> pd.DataFrame:
+    """Rows of the Air Quality System of the United States: a site is a number within a county of a state."""
+    import pandas as pd
+
+    frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    what, value = frame["Parameter Name"], as_numbers(frame["Sample Measurement"])
+    keys = {
+        "station": frame[["State Code", "County Code", "Site Num"]].agg("-".join, axis=1),
+        "time": pd.to_datetime(frame["Date GMT"] + " " + frame["Time GMT"], utc=True),
+        "latitude": as_numbers(frame["Latitude"]), "longitude": as_numbers(frame["Longitude"]),
+    }  # fmt: skip
+    units = dict(zip(what, frame["Units of Measure"], strict=True))
+    return tidy(keys | {name: value.where(what == name) for name in units}, units)
+
+
+def read_tides(text: str, stem: str) -> pd.DataFrame:
+    """Water levels of the National Ocean Service of the United States, one station each."""
+    import pandas as pd
+
+    frame = pd.read_csv(io.StringIO(text), skipinitialspace=True)
+    return tidy({"station": stem, "time": frame["Date Time"], "water level": as_numbers(frame["Water Level"])}, {})
+
+
+def read_archived(text: str, stem: str) -> pd.DataFrame:
+    """BADC-CSV: names, units and places first, then a table between "data" and "end data"."""
+    import pandas as pd
+
+    above, _, table = text.partition("\ndata\n")
+    frame = pd.read_csv(io.StringIO(table.partition("\nend data")[0]))
+    facts = [row for row in csv.reader(above.splitlines()) if len(row) > 3]
+    units = {column: unit for name, column, *_, unit in facts if name == "long_name"}
+    place = next((row[2:4] for row in facts if row[:2] == ["location", "G"]), None)
+    if place is not None:
+        frame["latitude"], frame["longitude"] = map(float, place)
+    return tidy({str(name): frame[name] for name in frame.columns}, {name: unit for name, unit in units.items() if unit})
 
 
 #: Columns of InfluxDB that are no tags.

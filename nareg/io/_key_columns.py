@@ -77,6 +77,11 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return _with_clock(table, words, 0, known, notes)
     dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
+    if dated is not None and parse(table.header[dated]) is not None:
+        raise InputError(
+            f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
+            "'time', then the names of the columns."
+        )
     if dated is not None:
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
         return _with_clock(table, words, dated, known, notes)
@@ -137,6 +142,8 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
         return (date,)
     others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
     clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
+    if len(clocks) > 1:  # of "Date GMT" the clock is "Time GMT"
+        clocks = [i for i in clocks if words[i].replace("time", "") == words[date].replace("date", "")]
     if len(clocks) != 1:
         return (date,)
     notes.guess(

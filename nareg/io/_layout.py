@@ -129,6 +129,8 @@ def _recognized(
                 _refuse_words(table, rest, notes)
                 _refuse_several(table, own, notes)
             flags = tuple((i, v) for i, v in _flags_of(table, rest, stations) if v in own)
+            if len(own) == 1 and not flags:
+                flags = tuple((i, own[0]) for i in rest if i not in own and is_flag(table.header[i]))
             return Layout(time, None, tuple(own), flags=flags, zone=zone, single=True)
         if stations is None:
             _refuse_words(table, rest, notes)
@@ -183,6 +185,8 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     title = loose(stem(table.source))
     placed |= len(rest) == 1 and any(loose(name) and loose(name) in title for name in stations or ())  # the file is a station's
     placed |= len(rest) == 1 and bool(table.stated)
+    marked = [i for i in rest if is_flag(table.header[i])]
+    placed |= bool(marked) and len([i for i in rest if i not in marked and any(table.head(i))]) == 1  # whose quality is marked
     if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
@@ -296,7 +300,12 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
 
 def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
     """Columns of a long table that can be readings: neither positions nor marks, nor other names of the stations."""
-    return [i for i in rest if words[i] not in (*BESIDE, *STATION, *SENSOR) and not is_flag(table.header[i])]
+
+    def marks(i: int) -> bool:  # QT beside T, of a digit each
+        return words[i][:1] == "q" and words[i][1:] in words and all(re.fullmatch(r"\d?", cell) for cell in table.head(i))
+
+    possible = [i for i in rest if words[i] not in (*BESIDE, *STATION, *SENSOR) and not is_flag(table.header[i])]
+    return [i for i in possible if not marks(i)]
 
 
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:

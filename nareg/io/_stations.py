@@ -222,13 +222,15 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     covariates = recipe.columns("covariates", table)
     used = {name, *pair, altitude, *covariates}
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
-    if extra and not timed:
-        notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
     columns = list(dict.fromkeys([*pair, *([] if altitude is None else [altitude]), *covariates]))
     words_of, values = table.load([] if name is None else [name], columns, finite=True, odd=Angles() if degrees else None)
     names = words_of[0] if words_of else np.full(len(values), stem(table.source), dtype=object)
     for row in np.flatnonzero(names == "")[:1]:
         raise InputError(f"{notes.source}, {table.line(row)}: the station has no name: fill it in or drop the row.")
+    if not timed and len({*names}) < len(names):  # rows of a time each, whatever the name of its column
+        timed = any(cells and all(map(parse, cells)) for cells in map(table.head, range(len(words))))
+    if extra and not timed:
+        notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
     if timed:
         names, values = _once(names, values, notes)
     else:

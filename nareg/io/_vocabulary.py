@@ -16,7 +16,8 @@ SENSOR = (
     "sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location",
     "messstelle", "standort", "stazione", "stasjon", "estación", "estacion", "siteno", "sitenumber", "sitecode",
     "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid",
-    "numersta", "numposte", "poste",
+    "numersta", "numposte", "poste", "stn", "sitenum", "codestation", "airqualitystationeoicode", "climateid",
+    "bureauofmeteorologystationnumber",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
@@ -30,7 +31,7 @@ LONGITUDE = (
 )  # fmt: skip
 ALTITUDE = (
     "altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe", "altva", "stationshoehe",
-    "stationshöhe", "hoogte", "altitudine", "højde", "høyde",
+    "stationshöhe", "hoogte", "altitudine", "højde", "høyde", "alti",
 )  # fmt: skip
 #: What comments above a header say of the one station of a table.
 STATED = {
@@ -87,6 +88,7 @@ SYMBOLS = frozenset((
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
     "qflag", "qa", "qaqc", "validity", "qualifier", "qualifiers", "status", "qualität", "qualitaet", "qualité", "calidad",
+    "kvalitet", "kwaliteit", "qualità", "verification", *(f"qn{level}" for level in range(1, 10)),
 )  # fmt: skip
 #: Zones of the times, by name: those of the United States are unambiguous in the column that its agencies call tz_cd.
 ZONE = ("tzcd",)
@@ -132,7 +134,7 @@ QUANTITIES = {
 #: Columns that name the kind of each reading of a long table.
 KIND = (
     "parameter", "variable", "quantity", "element", "datatype", "measurand", "pollutant", "observedproperty", "parametername",
-    "resultcharacteristic", "characteristicname",
+    "resultcharacteristic", "characteristicname", "airpollutant",
 )  # fmt: skip
 #: Ends of names of numbers about readings, not readings: codes, counts of observations, indices of air quality.
 ABOUT = ("code", "entryid", "recordid", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")
