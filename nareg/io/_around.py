@@ -38,8 +38,8 @@ SUMS = frozenset(
      "summe", "gesamt", "mittel", "mittelwert", "durchschnitt", "totale", "somme", "moyenne", "totaal", "som", "gemiddeld",
      "gemiddelde", "media", "promedio", "suma")
 )  # fmt: skip
-#: Lines of titles above a header, at most, and of another table.
-TITLES, ABOVE = 40, 4
+#: Lines of titles above a header, at most.
+TITLES = 40
 
 
 def stated_in(comments: list[str]) -> dict[str, str]:
@@ -122,25 +122,25 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
                 "delete the lines above the header",
             )
             return near[header]
-    return _after_small_table(lines, near, notes)
+    return _after_other_tables(lines, near, notes)
 
 
-def _after_small_table(lines: list[str], near: list[int], notes: Notes) -> int:
-    """Index of the header below a few lines of another number of cells, such as a station's name and place."""
+def _after_other_tables(lines: list[str], near: list[int], notes: Notes) -> int:
+    """Index of the header below lines of other numbers of cells, such as a station's name: the last that has words alone."""
     for separator in SEPARATORS:
         cells = list(csv.reader((lines[i] for i in near), delimiter=separator))
         widths = list(map(len, cells))
-        above = next((k for k in range(len(widths)) if len({*widths[k:]}) == 1), 0)
-        if len(cells) != len(near) or not 0 < above <= ABOVE or len(near) - above < SAMPLE or widths[-1] < 2:
+        first = next((k for k in range(len(widths)) if len({*widths[k:]}) == 1), 0)
+        if len(cells) != len(near) or widths[0] == widths[-1] or widths[-1] < 2:
             continue
-        words, row = cells[above], cells[above + 1]
-        if any(map(_is_value, words)) or not _is_value(row[0]) or widths[-1] in widths[:above]:
-            continue
-        notes.guess(
-            f"{count(above, 'line')} above the header {verb(above)} left out ({lines[near[0]].strip()[:40]!r})",
-            "delete the lines above the header",
-        )
-        return near[above]
+        for k in range(first, len(cells) - SAMPLE + 1):
+            words = [cell.strip() for cell in cells[k]]
+            if all(words[:2]) and not any(map(_is_value, words)) and _is_value(cells[k + 1][0]):
+                notes.guess(
+                    f"{count(k, 'line')} above the header {verb(k)} left out ({lines[near[0]].strip()[:40]!r})",
+                    "delete the lines above the header",
+                )
+                return near[k]
     return near[0]
 
 

@@ -88,6 +88,25 @@ def _ghcn_daily(text: str, stem: str) -> pd.DataFrame:
     return tidy(out, TENTHS | WHOLE, said, failed=lost, why="that failed the agency's checks")
 
 
+def _diver(text: str, stem: str) -> pd.DataFrame:
+    """Van Essen Divers (MON): settings, then lines of date, time and a number per channel."""
+    import pandas as pd
+
+    settings, _, table = text.partition("[Data]")
+    names = re.findall(r"Identification\s*=(.*)", settings)
+    rows = [line.split() for line in table.splitlines() if re.match(r"\d{4}/\d\d/\d\d ", line)]
+    numbers = [row[-len(names) :] for row in rows] if names else []
+    if not numbers or any(len(row) != len(names) + 2 for row in rows):
+        raise InputError("the lines below [Data] need a date, a time and a number per channel: export it as CSV.")
+    place = re.search(r"Location\s*=(.*)", settings)
+    station = place[1].strip() if place and place[1].strip() else stem
+    columns = {
+        name.strip().lower(): as_numbers(pd.Series(column))
+        for name, column in zip(names, zip(*numbers, strict=True), strict=True)
+    }
+    return tidy({"station": station, "time": [f"{date} {clock}" for date, clock, *_ in rows], **columns}, {})
+
+
 #: ISD: place of the number, place of its quality, code of missing, factor, unit.
 ISD_FIELDS = {
     "wind direction": (60, 63, 63, 999, 1.0, "°"),
@@ -260,6 +279,7 @@ FORMATS = (
     Format("WaterML", re.compile(r"<\?xml[^>]*>\s*<(\w+:)?timeSeriesResponse.*timeSeries", re.DOTALL), read_water_services),
     Format("records in JSON", re.compile(r"\[\s*\{|\{[^\n]*\}\n\{[^\n]*\}"), read_records),
     Format("AQS", re.compile(r'"?State Code"?,"?County Code"?,"?Site Num"?,.*"?Date GMT"?,"?Time GMT"?'), read_air_quality),
+    Format("Diver", re.compile(r"Data file for DataLogger"), _diver),
     Format("CO-OPS", re.compile(r"Date Time, ?Water Level, ?Sigma"), read_tides),
     Format("BADC-CSV", re.compile(r"Conventions,G,BADC-CSV"), read_archived),
     Format("InfluxDB", re.compile(r"#(group|datatype|default),"), read_flux),

@@ -304,7 +304,7 @@ def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
     def marks(i: int) -> bool:  # QT beside T, of a digit each
         return words[i][:1] == "q" and words[i][1:] in words and all(re.fullmatch(r"\d?", cell) for cell in table.head(i))
 
-    possible = [i for i in rest if words[i] not in (*BESIDE, *STATION, *SENSOR) and not is_flag(table.header[i])]
+    possible = [i for i in rest if words[i] not in (*BESIDE, *STATION, *SENSOR, *TIME) and not is_flag(table.header[i])]
     return [i for i in possible if not marks(i)]
 
 

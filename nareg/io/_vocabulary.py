@@ -108,8 +108,8 @@ OFFSETS = {
     )
     for zone in zones.split()
 }  # fmt: skip
-#: Columns that only count rows: what spreadsheets do not name, and loggers do.
-COUNTERS = (*UNNAMED, "record", "recnbr")
+#: Columns that only count rows, what spreadsheets do not name, and loggers do; or milliseconds beside times.
+COUNTERS = (*UNNAMED, "record", "recnbr", "ms")
 #: And what may: it counts where its numbers follow one another. NO is a gas, too.
 NUMBERED = ("no", "nr", "#", "row", "rownumber")
 #: Columns in which HOBOware marks what happened to the logger.
@@ -128,7 +128,7 @@ QUANTITIES = {
     "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia",
     "gases": "no no2 nox o3 so2 co ch4", "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
     "carbon dioxide": "co2 fc nee", "radiation": "netrad ghi dni dhi ppfd swin global direct diffuse solar",
-    "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow",
+    "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow level",
     "electricity": "batt vdc idc vac wac battery",
 }  # fmt: skip
 #: Columns that name the kind of each reading of a long table.

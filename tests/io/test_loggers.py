@@ -395,3 +395,37 @@ def test_the_label_of_a_sensor_is_the_station(tmp_path):
     assert (table.names, table.unit) == (("North", "South"), "°C")
     what = '"Temp, °C (LGR S/N: 1, SEN S/N: 1, LBL: Air Temp)","RH, % (LGR S/N: 1, SEN S/N: 1, LBL: Rel Hum)"\n'
     assert read(tmp_path, start + what + rows, recipe=io.Recipe(value="Temp (°C)")).names == ("r",)
+
+
+HALF_HOURS = [f"05/{day:02}/2024,{hour:02}:{minute:02}:00" for day in (30, 31) for hour in range(24) for minute in (0, 30)]
+SOLINST = "Serial_number:\n2012345\nLocation:\nMW-3\nLEVEL\nUNIT: m\nDate,Time,ms,LEVEL,TEMPERATURE\n"
+KOR = (
+    "KOR Export File\n\n\n,,,MEAN VALUE:,21.1,8.2\n,,,SENSOR SERIAL NUMBER:,17A,17B\n"
+    "Date (MM/DD/YYYY),Time (HH:mm:ss),Time (Fract. Sec),Site Name,Temp °C,pH\n"
+)
+IN_SITU = (
+    "Report Date:,2024-06-01\n\nLog File Properties\n     File Name,vulink.wsl\n\nSensors,1\n1,812345,Pressure/Temp 11 m\n\n"
+    ",Sensor: Pres(G),Sensor: Pres(G)\n,SN#: 812345,SN#: 812345\nDate and Time,Pressure (PSI),Temperature (C)\n"
+)
+DIVER = (
+    "Data file for DataLogger.\n[Logger settings]\n  Location                  =P12\n[Channel 1]\n"
+    "  Identification            =PRESSURE\n[Channel 2]\n  Identification            =TEMPERATURE\n[Data]\n96\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "names"),
+    [(SOLINST, lambda t, k: f"{t},0,1.{k:02},{k}.5", ["LEVEL", "TEMPERATURE"]),
+     (KOR, lambda t, k: f"{t},0,Dock,1.{k:02},{k}.5", ["Temp °C", "pH"]),
+     (IN_SITU, lambda t, k: f"{t.replace(',', ' ')},1.{k:02},{k}.5", ["Pressure (PSI)", "Temperature (C)"]),
+     (DIVER, lambda t, k: f"2024/{t[:5]} {t[11:]}.0     1.{k:02}     {k}.5", ["pressure", "temperature"])],
+)  # fmt: skip
+def test_settings_and_other_tables_above_the_readings(tmp_path, text, row, names):
+    """Loggers in wells and streams: the header is the last line of words above the readings."""
+    path = tmp_path / "r.csv"
+    path.write_text(text + "".join(row(time, k) + "\n" for k, time in enumerate(HALF_HOURS)), encoding="utf-8")
+    assert list(io.inspect(path).quantities.index) == names
+    for name, values in zip(names, ([float(f"1.{k:02}") for k in range(96)], np.arange(96) + 0.5), strict=True):
+        table = io.read_readings(path, recipe=io.Recipe(value=name))
+        np.testing.assert_array_equal(table.values, [values])
+        assert str(table.timestamps[-1])[:16] == "2024-05-31T23:30"
