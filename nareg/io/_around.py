@@ -159,17 +159,23 @@ def _is_value(cell: str) -> bool:
 
 
 def one_header(lines: list[str], start: int, notes: Notes) -> int:
-    """Index of the header, where its words stand in two lines, the first without any above the times, as of WeatherLink."""
-    if len(lines) < start + 3:
-        return start
-    for separator in SEPARATORS:
-        above, below, row = ([cell.strip() for cell in lines[start + k].split(separator)] for k in range(3))
-        if not 2 < len(above) == len(below) <= len(row) or above[0] or not all(below) or '"' in lines[start]:
-            continue
-        if not any(map(_is_value, above + below)) and _is_value(row[0]):
-            lines[start], lines[start + 1] = "", separator.join(f"{a} {b}".strip() for a, b in zip(above, below, strict=True))
-            notes.guess("the two lines of the header are joined", "write one line")
-            return start + 1
+    """Index of the header, where its words stand in two or three lines: the last one names the times.
+
+    In the first of two nothing stands above the times (WeatherLink); of three, the first have the logger's ports and sensors.
+    """
+    for count_of in (2, 3):
+        for separator in SEPARATORS:
+            rows = [[cell.strip() for cell in line.split(separator)] for line in lines[start : start + count_of + 1]]
+            *above, last, values = rows if len(rows) > count_of else [[], [], []]
+            if not 2 < len(last) <= len(values) or any(len(row) != len(last) for row in above) or '"' in lines[start]:
+                continue
+            named = not above[0][0] if count_of == 2 else plain(last[0]) in TIME
+            if not named or not all(last) or any(map(_is_value, sum(above, last))) or not _is_value(values[0]):
+                continue
+            joined = [" ".join(filter(None, cells)) for cells in zip(*above, last, strict=True)]
+            lines[start : start + count_of] = [*[""] * (count_of - 1), separator.join([last[0], *joined[1:]])]
+            notes.guess(f"the {count_of} lines of the header are joined", "write one line")
+            return start + count_of - 1
     return start
 
 

@@ -32,6 +32,7 @@ from nareg.io._vocabulary import (
     SENSOR,
     STATION,
     TIME,
+    UNIT_SIGN,
     VALUE,
     ZONE,
     kinds_in,
@@ -194,8 +195,9 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
 
 
 def kinds_of(names: Sequence[str]) -> set[str]:
-    """What columns read: kinds by words in the names, where these have them, or units in brackets."""
+    """What columns read: kinds by words in the names, where these have them, or units in brackets or as a word."""
     stated = {brackets.group().strip(" ()[]").casefold() for brackets in map(BRACKETS.search, names) if brackets}
+    stated |= {word.casefold() for name in names for word in BRACKETS.sub("", name).split() if UNIT_SIGN.search(word)}
     units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
     each = [kinds_in(name) for name in names]
     kinds: set[str] = set().union(*each)

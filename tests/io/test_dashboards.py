@@ -34,6 +34,15 @@ def test_weatherlink_has_its_header_in_two_lines(tmp_path):
     assert list(io.inspect(path).quantities.index) == ["Temp Out", "Hi Temp", "Low Temp", "Out Hum"]
 
 
+def test_a_header_of_three_lines(tmp_path):
+    """Port, sensor and quantity of a METER logger."""
+    head = "z6-01234,Port 1,Port 1,Port 2\nRecords: 24,TEROS 12,TEROS 12,TEROS 12\nTimestamp,m³/m³ Water,°C Soil,m³/m³ Water\n"
+    path = write(tmp_path, "z.csv", head + rows_of(lambda h: f"2024-05-01 {h:02}:00,.{h:02},{h},.9"))
+    names = ["Port 1 TEROS 12 m³/m³ Water", "Port 1 TEROS 12 °C Soil", "Port 2 TEROS 12 m³/m³ Water"]
+    assert list(io.inspect(path).quantities.index) == names
+    np.testing.assert_array_equal(io.read_readings(path, recipe=Recipe(value=names[1])).values, [np.arange(24)])
+
+
 def test_a_clock_without_a_name_beside_dates_without_one(tmp_path):
     text = ",,A,B\n" + rows_of(lambda h: f"2024-05-01,{h:02}:00,{h},{-h}")
     table = io.read_readings(write(tmp_path, "r.csv", text))
