@@ -110,4 +110,10 @@ def test_numbers_of_rows_and_of_places_are_no_quantities(tmp_path):
     text = header + "".join(
         rows_of(lambda h, s=s: f"{s};SDS;{s + 50};48.{s};9.{s};2024-05-01T{h:02}:00:00;{h};;{h}.5") for s in (1, 2)
     )
-    assert list(io.inspect(write(tmp_path, "sc.csv", text)).quantities.index) == ["P1", "P2"]
+    path = write(tmp_path, "sc.csv", text)
+    assert list(io.inspect(path).quantities.index) == ["P1", "P2"]
+    with pytest.raises(InputError, match=r"not 2 \('P1', 'P2'\)"):  # those that have readings, also where they begin late
+        io.read_readings(path)
+    late = text.replace("23:00:00;23;;", "23:00:00;23;5;")
+    with pytest.raises(InputError, match=r"not 3 \('P1', 'durP1', 'P2'\)"):
+        io.read_readings(write(tmp_path, "late.csv", late))
