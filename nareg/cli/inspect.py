@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -56,7 +57,8 @@ def inspect(
     for heading in ("unit", "kind", "stations", "readings", "missing", "lowest", "median", "highest", "in steps of"):
         shown.add_column(heading, justify="left" if heading in ("unit", "kind") else "right")
     for name, row in seen.quantities.iterrows():
-        range_ = (f"{row[key]:.6g}" for key in ("low", "median", "high", "resolution"))
+        numbers = (row[key] for key in ("low", "median", "high", "resolution"))
+        range_ = (f"{number:.6g}" if np.isfinite(number) else "-" for number in numbers)
         cells = (f"{row['stations']:,}", f"{row['readings']:,}", f"{100 * row['missing']:.1f} %", *range_)
         kind = f"{KINDS[row['kind']]} (by {row['shown_by']})"
         shown.add_row(escape(str(name)), escape(str(row["unit"])), kind, *cells)
