@@ -118,11 +118,16 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
         same = [len(row) for row in cells[header + 1 :] if len(row) >= width]
         if 0 < header <= TITLES and all(title[:header]) and words and 2 * len(same) > len(cells) - header - 1:
             notes.guess(
-                f"{count(header, 'line')} above the header {verb(header)} left out ({lines[start].strip()[:40]!r})",
+                f"{count(header, 'line')} above the header {verb(header)} left out ({_shown(lines[start])})",
                 "delete the lines above the header",
             )
             return near[header]
     return _after_other_tables(lines, near, notes)
+
+
+def _shown(line: str) -> str:
+    """A line in a note, without separators at its ends."""
+    return repr(line.strip(" ,;\t")[:40])
 
 
 def _after_other_tables(lines: list[str], near: list[int], notes: Notes) -> int:
@@ -137,7 +142,7 @@ def _after_other_tables(lines: list[str], near: list[int], notes: Notes) -> int:
             words = [cell.strip() for cell in cells[k]]
             if all(words[:2]) and not any(map(_is_value, words)) and _is_value(cells[k + 1][0]):
                 notes.guess(
-                    f"{count(k, 'line')} above the header {verb(k)} left out ({lines[near[0]].strip()[:40]!r})",
+                    f"{count(k, 'line')} above the header {verb(k)} left out ({_shown(lines[near[0]])})",
                     "delete the lines above the header",
                 )
                 return near[k]
@@ -205,9 +210,9 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
         while first < len(below) and sums(first) and (date is None or any(cells(first)[date : date + 1])):
             first += 1
     if first < len(below):
-        number, text = len(below) - first, lines[below[first]].strip()[:40]
+        number, text = len(below) - first, _shown(lines[below[first]])
         notes.guess(
-            f"{count(number, 'line')} below the rows {verb(number)} left out ({text!r})", "delete the lines below the rows"
+            f"{count(number, 'line')} below the rows {verb(number)} left out ({text})", "delete the lines below the rows"
         )
         del lines[below[first] :]
 
