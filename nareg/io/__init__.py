@@ -28,6 +28,7 @@ from nareg.io._convert import convert
 from nareg.io._counts import KNOWN_TIME as KNOWN_TIME
 from nareg.io._counts import UNKNOWN as UNKNOWN
 from nareg.io._counts import CellCounts
+from nareg.io._dates import has_zone as has_zone
 from nareg.io._directions import KINDS as KINDS
 from nareg.io._directions import is_direction as is_direction
 from nareg.io._directions import on_circle as on_circle
@@ -54,7 +55,6 @@ from nareg.io._text import read_rows
 from nareg.io._text import rows as rows
 from nareg.io._text import unshield as unshield
 from nareg.io._times import either_order as either_order
-from nareg.io._times import has_zone as has_zone
 from nareg.io._vocabulary import distinct as distinct
 from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows

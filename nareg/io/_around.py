@@ -6,9 +6,9 @@ import csv
 import re
 
 from nareg.errors import InputError
+from nareg.io._dates import parse
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import looks_numeric
-from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, STATED, TIME, plain
 
 #: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from nareg.errors import InputError
+from nareg.io._dates import parse
 from nareg.io._notes import as_numbers, count, listed, tidy, verb
-from nareg.io._times import parse
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from nareg.errors import InputError
 from nareg.io._around import WITHOUT_TIMES
+from nareg.io._dates import HALF, ORDINAL, parse
 from nareg.io._frames import FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._numbers import looks_numeric, looks_read
-from nareg.io._times import HALF, ORDINAL, parse
 from nareg.io._vocabulary import (
     CALENDAR,
     CLOCK,

@@ -9,11 +9,11 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._clock_change import is_of_zone
+from nareg.io._dates import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes, listed
 from nareg.io._recipe import Recipe
-from nareg.io._times import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written
 from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, OWN_ZONE, ZONES, plain
 
 #: Years and days of them, which may have a fraction.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from nareg.errors import InputError
 from nareg.io._around import SAMPLE
+from nareg.io._dates import offset_of, parse
 from nareg.io._file import FileTable
 from nareg.io._frames import Table
 from nareg.io._key_columns import counts_rows, half_of_day, more_times, only_words, station_column, time_columns, word_alone
@@ -16,7 +17,6 @@ from nareg.io._notes import Notes, SeveralQuantities, count, listed, verb
 from nareg.io._numbers import MARK, looks_numeric, looks_read
 from nareg.io._recipe import Recipe
 from nareg.io._text import stem
-from nareg.io._times import offset_of, parse
 from nareg.io._vocabulary import (
     ABOUT,
     BESIDE,

@@ -15,6 +15,7 @@ from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
 from nareg.io._around import SEPARATORS, without_end
 from nareg.io._database import is_database, read_database
+from nareg.io._dates import parse
 from nareg.io._file import FileTable
 from nareg.io._formats import named_format
 from nareg.io._frames import FrameTable, Table
@@ -23,7 +24,6 @@ from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
 from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows
-from nareg.io._times import parse
 from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
 from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
+from nareg.io._dates import parse
 from nareg.io._frames import FrameTable, Table, refuse_frame, stations_frame
 from nareg.io._layout import recognize
 from nareg.io._notes import NoReadings, Notes, condensed, count, listed
@@ -21,7 +22,6 @@ from nareg.io._places import Angles, in_degrees, note_far, note_two_decimals, re
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Stations
 from nareg.io._text import stem
-from nareg.io._times import parse
 from nareg.io._vocabulary import (
     ALTITUDE,
     EAST,

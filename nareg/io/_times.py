@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,171 +12,10 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._clock_change import in_standard_time, in_utc
+from nareg.io._dates import Date, parse, written
 from nareg.io._notes import Notes, count, verb
 from nareg.io._recipe import DATES, Recipe
 from nareg.io._vocabulary import OFFSETS
-
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        ("jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august",
-         "sep sept september", "oct october", "nov november", "dec december"), 1
-    )
-    for name in names.split()
-}  # fmt: skip
-CLOCK = (
-    r"(?:(?:[T, ]\s*|:)(?P<H>\d{1,2})(?:[:h](?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9})\d*)?)?"
-    r"|\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?)?"  # 01.07.24 10.30
-    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s*(?P<zone>(?i:Z|UTC|GMT)|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d{2})?)|\s*(?P<other>[A-Z]{2,5}|[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+))?)?"
-)
-YEAR_FIRST = re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
-YEAR_LAST = re.compile(r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
-COMPACT = re.compile(
-    r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
-    r"(?:[T ]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
-    re.ASCII,
-)
-DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
-SHORT = re.compile(r"(?P<d>\d{1,2})([-/])(?P<name>[A-Za-z]{3,9})\2(?P<y>\d{4}|\d{2})" + CLOCK)  # 01-Jul-24, as spreadsheets do
-NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})" + CLOCK)
-#: As the command "date" writes them: Mon Jul  1 10:00:00 CEST 2024.
-YEAR_AFTER = re.compile(
-    r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<d>\d{1,2})\s+(?P<H>\d{2}):(?P<M>\d{2}):(?P<S>\d{2})\s+"
-    r"(?:(?:(?P<zone>UTC|GMT)|(?P<other>[A-Z]{2,5}))\s+)?(?P<y>\d{4})"
-)
-DOTTED = ("hour", "minute", "second")
-#: The half of the day in a column beside a clock of twelve hours.
-HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
-#: A year and a day of it, perhaps with a time of day behind.
-ORDINAL = re.compile(r"(?P<year>(?:19|20)\d{2})-?(?P<day>[0-2]\d{2}|3[0-5]\d|36[0-6])(?![^T ])", re.ASCII)
-EPOCH = datetime.datetime(1970, 1, 1)
-#: What 64 bits of nanoseconds hold.
-LIMIT = 2**63 - 1
-
-
-@dataclass(frozen=True)
-class Date:
-    """Parts of a date; ``first`` and ``second`` are day and month, in unknown order."""
-
-    year: int
-    month: int
-    day: int
-    first: int
-    second: int
-    clock: int  # nanoseconds since midnight
-    offset: int | None  # minutes east of Greenwich
-    zone: str | None = None  # a zone by its name, which may say no offset: CST is one in China, another in America
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the text shows which is the month."""
-        return self.month > 0
-
-    def nanoseconds(self, *, day_first: bool = True) -> int | None:
-        """Since 1970, in UTC where there is an offset; None where there is no such date."""
-        day, month = (self.day, self.month) if self.ordered else (self.first, self.second) if day_first else self._swapped
-        try:
-            days = (datetime.datetime(self.year, month, day) - EPOCH).days
-        except ValueError:
-            return None
-        total = days * 86_400 * 10**9 + self.clock - (self.offset or 0) * 60 * 10**9
-        return total if abs(total) <= LIMIT else None
-
-    @property
-    def _swapped(self) -> tuple[int, int]:
-        return self.second, self.first
-
-
-def parse(text: str) -> Date | None:
-    """The parts of a text that is a date, perhaps with a time of day; None of others.
-
-    Examples
-    --------
-    >>> parse("2024-01-31 10:00+01:00").nanoseconds() == parse("31 Jan 2024 9:00 Z").nanoseconds()
-    True
-    >>> parse("03.04.2024").ordered
-    False
-    >>> parse("station 3") is None
-    True
-    """
-    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER):
-        match = pattern.fullmatch(text)
-        if match:
-            return _date(match.groupdict())
-    return None
-
-
-def _date(parts: dict[str, str | None]) -> Date | None:
-    clock = _clock(parts)
-    if clock is None:
-        return None
-    text = parts["y"] or ""
-    year = int(text) + ((2000 if int(text) < 70 else 1900) if len(text) == 2 else 0)
-    month, day, first, second = 0, 0, 0, 0
-    if parts.get("name"):
-        month, day = MONTHS.get(str(parts["name"]).lower(), 0), int(parts["d"] or 0)
-        if not month:
-            return None
-    elif parts.get("m"):
-        month, day = int(parts["m"] or 0), int(parts["d"] or 0)
-        if not 1 <= month <= 12:
-            return None
-    else:
-        first, second = int(parts["a"] or 0), int(parts["b"] or 0)
-    return Date(year, month, day, first, second, clock, _offset(parts.get("zone")), parts.get("other"))
-
-
-def joined_date(*parts: str) -> str:
-    """Year, month, day, and perhaps hour (or a time of day), minute and second, as one label."""
-    year, month, day, hour, minute, second = (*(part.split(".")[0] for part in parts), *("0",) * (6 - len(parts)))
-    if ":" in hour:
-        return f"{year}-{month:0>2}-{day:0>2} {parts[3]}"
-    return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}:{minute:0>2}:{second:0>2}"
-
-
-def date_of_day(year: str, day: str) -> str:
-    """The date of a day of the year, with a time of day where it has a fraction; both as they are where there is none.
-
-    Examples
-    --------
-    >>> date_of_day("2024", "153"), date_of_day("2024", "153.25"), date_of_day("2023", "366")
-    ('2024-06-01', '2024-06-01 06:00:00', '2023-366')
-    """
-    try:
-        number, first = float(day), datetime.datetime(int(float(year)), 1, 1)
-        date = first + datetime.timedelta(days=int(number) - 1)
-    except (ValueError, OverflowError):
-        return f"{year}-{day}"
-    if date.year != first.year:
-        return f"{year}-{day}"
-    moment = date + datetime.timedelta(seconds=round(number % 1 * 86_400))
-    return str(moment if number % 1 else date.date())
-
-
-def _clock(parts: dict[str, str | None]) -> int | None:
-    """Nanoseconds since midnight; 24:00 is the midnight at the end of the day."""
-    hour, minute, second = (int(parts.get(key) or parts.get(dotted) or 0) for key, dotted in zip("HMS", DOTTED, strict=True))
-    half = parts.get("half")
-    if half:
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + 12 * (half in "Pp")
-    rest = int((parts.get("f") or "").ljust(9, "0"))
-    if minute > 59 or second > 60 or hour > 24 or (hour == 24 and (minute or second or rest)):
-        return None
-    return ((hour * 60 + minute) * 60 + second) * 10**9 + rest
-
-
-def _offset(zone: str | None) -> int | None:
-    if not zone:
-        return None
-    digits = zone.upper().removeprefix("UTC").removeprefix("GMT").replace(":", "")
-    if digits in ("", "Z"):
-        return 0
-    sign, digits = (-1 if digits[0] == "-" else 1), digits[1:]
-    hours, minutes = (int(digits), 0) if len(digits) < 3 else (int(digits[:-2]), int(digits[-2:]))
-    return sign * (60 * hours + minutes)
-
 
 DIGITS = re.compile(r"\d{8}(?:\d{2}){0,3}", re.ASCII)
 #: Numbers of this size in the whole column count from 1970, with so many of them per second: 1973 to 2103.
@@ -382,11 +220,6 @@ def _why_no_offset(date: Date, asked: str | None) -> str:
     )
 
 
-def written(minutes: int) -> str:
-    """An offset as in ``+05:30``."""
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
-
-
 def _order(
     labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes, asked: str | None
 ) -> str | None:
@@ -422,19 +255,6 @@ def _order(
             day_first, why = by_day < by_month, "which gives the more regular steps"
     notes.guess(f"dates such as {labels[rows[0]]!r} are read {'day' if day_first else 'month'} first, {why}", remedy)
     return DATES[0 if day_first else 1]
-
-
-def has_zone(label: str) -> bool:
-    """Whether a text is a date with an offset or a zone."""
-    date = parse(label)
-    return date is not None and (date.offset is not None or date.zone is not None)
-
-
-def offset_of(zone: str) -> str | None:
-    """The offset that a zone behind a time means, as in ``+05:30``; None where it is not known."""
-    date = parse(f"2024-01-01 00:00 {zone}") if zone else None
-    minutes = None if date is None else date.offset if date.offset is not None else OFFSETS.get(date.zone or "")
-    return None if minutes is None else written(minutes)
 
 
 def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:

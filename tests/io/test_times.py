@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nareg import io
 from nareg.errors import InputError
-from nareg.io._times import parse
+from nareg.io._dates import parse
 from nareg.io._vocabulary import SENTINELS
 
 
