@@ -12,7 +12,7 @@ from nareg.io._around import SAMPLE
 from nareg.io._file import FileTable
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
-from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, MISSING, SENSOR, STATION, TIME, plain
+from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, MISSING, POSITION, SENSOR, STATION, TIME, plain
 
 #: Degrees of latitude and longitude.
 WGS84 = 4326
@@ -44,6 +44,7 @@ def readings_frame(table: Any, notes: Notes, value: str | None = None) -> tuple[
         return _pandas(table, notes.source), None, None
     if hasattr(table, "data_vars"):
         series = _series_of_one_place(table, notes, value)
+        series = _long(table) if series is None else series
         if series is not None:
             return series, None, None
     array = one_variable(table, notes.source)
@@ -71,6 +72,37 @@ def _series_of_one_place(table: Any, notes: Notes, value: str | None) -> Any:
     frame = table[[*names]].reset_coords(places)[[*names, *places]].to_dataframe()[[*names, *places]]
     frame.attrs = {"units": {name: str(table[name].attrs["units"]) for name in names if "units" in table[name].attrs}}
     return frame.rename_axis("time")
+
+
+def _long(table: Any) -> Any:
+    """Several variables along stations and times, or ragged arrays of the CF conventions, as a long frame; None of others."""
+    import pandas as pd
+
+    both = {str(name): array for name, array in table.data_vars.items() if array.ndim == 2 and time_of(array) is not None}
+    read = [name for name, array in both.items() if not _is_flag(name, array)]
+    links = ("instance_dimension", "sample_dimension")
+    ragged = next((array for array in table.variables.values() if {*links} & {*array.attrs}), None)
+    if ragged is not None:  # the station of each row, or how many rows each station has
+        of_row, (own,) = links[0] in ragged.attrs, ragged.dims
+        station, row = (ragged.attrs[links[0]], own) if of_row else (own, ragged.attrs[links[1]])
+        numbers = ragged.to_numpy().astype(int)
+        which = numbers if of_row else np.repeat(np.arange(numbers.size), numbers)
+        cells = {str(name): array.to_numpy() for name, array in _along(table, row).items() if links[0] not in array.attrs}
+    elif len(read) > 1 and len({frozenset(both[name].dims) for name in read}) == 1:
+        dimensions, time = both[read[0]].dims, str(time_of(both[read[0]]))
+        station = next(str(name) for name in dimensions if name != time)
+        length, size = table.sizes[time], table.sizes[station]
+        which = np.tile(np.arange(size), length)
+        cells = {"time": np.repeat(table[time].to_numpy() if time in table.coords else np.arange(length), size)}
+        alike = {name: array for name, array in both.items() if {*array.dims} == {*dimensions}}
+        cells |= {name: array.transpose(time, station).to_numpy().ravel() for name, array in alike.items()}
+    else:
+        return None
+    places = {str(n): a.to_numpy()[which] for n, a in _along(table, station).items() if plain(str(n)) in POSITION}
+    frame = pd.DataFrame({"station": np.array(_labels(table, station), dtype=object)[which], **places, **cells})
+    units = {name: table[name].attrs.get("units") for name in cells if name in table}
+    frame.attrs = {"units": {name: str(unit) for name, unit in units.items() if unit}}
+    return frame
 
 
 def wide_frame(table: Any, source: str) -> Any:
@@ -177,7 +209,9 @@ def _wide(array: Any, source: str) -> tuple[Any, str | None]:
 def _labels(table: Any, dimension: str) -> list[str]:
     """Names along a dimension: of its coordinate, of another one that names stations, or the numbers."""
     words = (*STATION, *SENSOR)
-    others = [n for n, v in _along(table, dimension).items() if plain(str(n)) in words and v.dtype.kind in "OUST"]
+    along = _along(table, dimension)
+    others = [n for n, v in along.items() if v.attrs.get("cf_role") == "timeseries_id"]
+    others += [n for n, v in along.items() if plain(str(n)) in words and v.dtype.kind in "OUST"]
     name = dimension if dimension in table.coords else next(iter(others), None)
     if name is None:
         return [str(i) for i in range(table.sizes[dimension])]

@@ -105,11 +105,41 @@ def test_quality_flags_beside_the_readings_are_not_readings(name, attributes):
     check(io.readings_from_frame(data))
 
 
-def test_xarray_dataset_with_two_variables_is_refused():
+def test_xarray_dataset_with_two_variables():
+    """It was refused; flags beside a variable were not used."""
     data = array().to_dataset()
     data["wind"] = data.t2m * 2
-    with pytest.raises(InputError, match="t2m, wind of its variables have a time and a station dimension: keep one of them"):
+    data["t2m_qc"] = xarray.where(data.t2m == 4.0, 4, 1).assign_attrs(flag_values=[1, 4])
+    with pytest.raises(InputError, match=r"not 2 \('t2m', 'wind'\): name the one to read by --value"):
         io.readings_from_frame(data)
+    wind, warm = (io.readings_from_frame(data, recipe=io.Recipe(value=name)) for name in ("wind", "t2m"))
+    assert wind.names == tuple(NAMES)
+    np.testing.assert_array_equal(wind.values, 2 * VALUES)
+    np.testing.assert_array_equal(warm.values, np.where(VALUES == 4.0, np.nan, VALUES))
+    assert list(io.inspect(data).quantities.index) == ["t2m", "wind"]
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_ragged_arrays_of_the_cf_conventions(tmp_path, indexed):
+    """Rows of all stations in one dimension: with the station of each, or the number of each station's."""
+    rows = [(station, t) for station in range(3) for t in range(6) if np.isfinite(VALUES[station, t])]
+    station, t = np.array(rows).T
+    link = (
+        ("obs", station, {"instance_dimension": "station"}) if indexed
+        else ("station", np.bincount(station), {"sample_dimension": "obs"})
+    )  # fmt: skip
+    data = xarray.Dataset(
+        {
+            "temp": ("obs", VALUES[station, t], {"units": "degC"}), "link": link, "time": ("obs", TIMES[t]),
+            "label": ("station", np.array(NAMES, dtype="S1"), {"cf_role": "timeseries_id"}),
+            "lat": ("station", PLACES[:, 0]), "lon": ("station", PLACES[:, 1]),
+        }
+    )  # fmt: skip
+    data.to_netcdf(tmp_path / "r.nc", engine="h5netcdf")
+    table = io.read_readings(tmp_path / "r.nc")
+    assert (table.names, table.unit) == (tuple(NAMES), "degC")
+    np.testing.assert_array_equal(table.values, VALUES)
+    np.testing.assert_array_equal(io.read_stations(tmp_path / "r.nc").coordinates, PLACES)
 
 
 def test_xarray_names_in_another_coordinate():
