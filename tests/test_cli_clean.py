@@ -303,6 +303,7 @@ def test_fast_names_its_suspects_and_writes_no_empty_line(tmp_path):
     assert "" not in done.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path, monkeypatch):
     network = nareg.datasets.simulated(8, 100, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)

@@ -120,6 +120,7 @@ def test_a_dismissed_unit_is_neither_flagged_nor_left_out(plain, table, places):
     assert not any("fitted again" in note for note in cleaned.notes)
 
 
+@pytest.mark.slow
 def test_what_is_below_the_threshold_is_used(network, places):
     readings = network.readings.copy()
     readings[4, 50:90] = readings[4, 49] + 3
@@ -137,12 +138,14 @@ def test_a_dismissal_of_an_unknown_station_is_an_error(table, places):
         nareg.clean(table, places, quality={"dismiss": "Vernal: drift"})
 
 
+@pytest.mark.slow
 def test_the_report_names_what_is_dismissed(table, places, tmp_path):
     cleaned = nareg.clean(table, places, quality={"dismiss": DRIFTING})
     page = cleaned.report(tmp_path / "report.html").read_text()
     assert f"<p>Dismissed: {DRIFTING}, drift: " in page
 
 
+@pytest.mark.slow
 def test_files_have_the_corrections_and_the_flags_of_the_scheme(corrected, plain, tmp_path):
     corrected.save(tmp_path)
     written = pd.read_csv(tmp_path / "corrections.csv")
@@ -157,6 +160,7 @@ def test_files_have_the_corrections_and_the_flags_of_the_scheme(corrected, plain
         np.testing.assert_array_equal(flags.isin(["drift suspect", "unit outlier", 1]), plain.flags.isin([3, 4]))
 
 
+@pytest.mark.slow
 def test_tomorrow_keeps_what_is_dismissed_and_corrects_nothing(table, places, tmp_path):
     today = nareg.clean(table[:330], places, quality={"dismiss": [FAHRENHEIT], "flags": "labels"})
     today.save(tmp_path)
@@ -191,6 +195,7 @@ def test_directions_take_the_rules_too(network, places):
     assert not any("S02: stuck" in note for note in cleaned.notes)
 
 
+@pytest.mark.slow
 def test_tomorrow_of_a_sensor_that_still_drifts_has_a_wide_band(network, places):
     """Corrected or not, the model goes on from the sensor's own readings: corrected ones would end in a step."""
     readings = network.readings.copy()
@@ -227,6 +232,7 @@ def test_without_a_check_bad_readings_are_outliers_of_no_kind_and_dismissals_are
     assert not any("No finding matches" in note for note in cleaned.notes)
 
 
+@pytest.mark.slow
 def test_a_large_network_spares_what_is_dismissed(network, places, monkeypatch):
     monkeypatch.setattr("nareg.spacetime._model.fit.LARGEST", 11)
     readings = network.readings[:, :170].copy()
@@ -239,6 +245,7 @@ def test_a_large_network_spares_what_is_dismissed(network, places, monkeypatch):
     assert "Nothing is corrected: no station was checked." in cleaned.notes
 
 
+@pytest.mark.slow
 def test_two_dismissed_findings_of_one_kind_are_both_listed(network, places):
     readings = network.readings.copy()
     readings[4, 50:110] = 8.0

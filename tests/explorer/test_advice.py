@@ -43,6 +43,7 @@ def folder(tmp_path_factory):
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(ADVICE))
 def test_its_code_runs(name, folder):
     names = {}

@@ -124,6 +124,7 @@ def test_a_constant_covariate_changes_nothing(value):
     assert not result.regression.used.any()
 
 
+@pytest.mark.slow
 def test_only_what_helps_is_used():
     used, slopes = np.zeros(2), np.zeros(2)
     for seed in range(12):
