@@ -136,6 +136,7 @@ def brute_force(value, limit, starts):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("rate", [0.3, 0.7])
 def test_node_weights_are_as_good_as_brute_force(seed, rate):
