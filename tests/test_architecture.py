@@ -56,7 +56,7 @@ def modules() -> list[tuple[str, ast.Module]]:
 
 def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
     """What stands under ``if TYPE_CHECKING``, which never runs."""
-    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+    blocks = (node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
     return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
 
 

@@ -22,7 +22,7 @@ def test_design_then_denoise(station_files, tmp_path, out):
     done = process("design", folder / "stations.csv", folder / "readings.csv", "--noise", 9, "--out", tmp_path / out)
     assert done.returncode == 0, done.stderr
     assert "blind: " in done.stdout
-    done = process(
+    done = run(
         "denoise", folder / "stations.csv", folder / "readings.csv", "--weights", tmp_path / out, "--out", tmp_path / "x.csv"
     )
     assert done.returncode == 0, done.stderr

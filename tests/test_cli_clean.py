@@ -251,6 +251,7 @@ def test_interrupted_it_leaves_nothing_half_written(tmp_path):
     assert list((tmp_path / "clean").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_findings_are_dismissed_and_corrected_by_options_and_by_the_recipe(tmp_path):
     network = nareg.datasets.simulated(8, 200, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)
@@ -302,6 +303,7 @@ def test_fast_names_its_suspects_and_writes_no_empty_line(tmp_path):
     assert "" not in done.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path, monkeypatch):
     network = nareg.datasets.simulated(8, 100, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)
@@ -323,6 +325,7 @@ def test_a_station_that_one_quantity_lacks_is_dismissed_in_the_others(tmp_path, 
     assert done.stderr.count("no station has that name") == 2
 
 
+@pytest.mark.slow
 def test_ranges_of_quantities_and_of_a_station_flag_what_is_beyond(tmp_path):
     network = nareg.datasets.simulated(8, 200, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)
@@ -355,7 +358,7 @@ def test_ranges_of_quantities_and_of_a_station_flag_what_is_beyond(tmp_path):
     assert (flags[beyond] == 4).all()
     assert (flags[there & ~beyond] == 4).sum() <= 2
     assert not (io.read_readings(tmp_path / "out" / "humid" / "flags.csv").values == 4).sum() > 2
-    done = run("clean", *tables[:-2], "--range", "pressure: 0 to 5", "--hidden", 0)
+    done = run("clean", *tables[:-2], "--range", "pressure: 0 to 5", "--hidden", 0, "--effort", "fast")
     assert "'pressure: 0 to 5', whose name is neither a station's nor the quantity's, 'temp'" in done.stderr
     done = run("clean", *tables[:-2], "--range", "900 to 1100", "--hidden", 0)
     assert done.exit_code == 2
@@ -367,6 +370,7 @@ def test_ranges_of_quantities_and_of_a_station_flag_what_is_beyond(tmp_path):
     assert "suspect" in done.output
 
 
+@pytest.mark.slow
 def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(tmp_path):
     network = nareg.datasets.simulated(6, 80, faults=(), rng=np.random.default_rng(1))
     network.to_csv(tmp_path)

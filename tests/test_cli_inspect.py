@@ -143,7 +143,7 @@ def test_a_folder_of_files_per_station(files, tmp_path):
 
 @pytest.mark.slow
 def test_two_quantities_are_cleaned_into_two_folders_and_one_that_fails_stops_no_other(files, tmp_path):
-    tables = (files / "meta.csv", files / "data.csv", "--missing", "n.b.", "--out", tmp_path / "c")
+    tables = (files / "meta.csv", files / "data.csv", "--missing", "n.b.", "--effort", "fast", "--out", tmp_path / "c")
     done = run("clean", *tables, "--value", "Windrichting", "--value", "Temperatuur", "--value", "Vochtigheid")
     assert done.exit_code == 2
     assert "value is 'Windrichting', but there is no such column" in done.output

@@ -130,6 +130,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 def test_a_first_call_says_that_loops_are_compiled(tmp_path):
     """A user who waits is told why, once; a second process has the compiled loops."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -169,6 +170,7 @@ print(kernels.step_and_norms(X, R, P, Q, np.ones(50), np.full(1, 0.5)).ravel().t
 """
 
 
+@pytest.mark.slow
 def test_small_arguments_compile_neither_threads_nor_sums(tmp_path):
     """Numba's sum along an axis is a hundred functions, and threads triple the time: a first solve would wait for both."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from nareg._storage import sparse_files
 from nareg.cli import node_files
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
+from tests.command_line import process, run
 
 
 def parts(matrix):
@@ -240,15 +239,10 @@ def test_a_crafted_file_reaches_no_compiled_loop_by_way_of_the_command_line(rng,
     good = sp.csr_array(rng.random((64, 5)))
     sp.save_npz(tmp_path / "good.npz", good)
     write(tmp_path / "bad.npz", **{**parts(good), "indices": np.where(np.arange(good.nnz) % 7, good.indices, -(10**6))})
-    for store, features, expected in [("a.store", "bad.npz", 2), ("b.store", "good.npz", 0)]:
-        done = run("fit", store, "graph.mtx", features, "labels.csv", folder=tmp_path)
+    for command, store, features, expected in [(process, "a.store", "bad.npz", 2), (run, "b.store", "good.npz", 0)]:
+        done = command("unlearn", "fit", store, "graph.mtx", features, "labels.csv", cwd=tmp_path)
         assert done.returncode == expected, done.stderr
         assert (tmp_path / store).exists() == (expected == 0)
-    done = run("add", "b.store", "--nodes", "bad.npz", folder=tmp_path)
+    done = process("unlearn", "add", "b.store", "--nodes", "bad.npz", cwd=tmp_path)
     assert done.returncode == 2
     assert "an entry of row 0 is in column -1000000 of 5" in " ".join(done.stderr.split())
-
-
-def run(*arguments, folder):
-    command = [sys.executable, "-m", "nareg", "unlearn", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)

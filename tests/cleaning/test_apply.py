@@ -110,6 +110,7 @@ def test_rows_are_added_to_the_tables_once(tables, folder, tmp_path):
     assert pd.read_csv(work / "flags.csv").dtypes[1:].map(lambda kind: kind.kind == "i").all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tidy", [True, False])
 def test_rows_are_added_in_the_shape_of_the_first_run(tables, tmp_path, tidy):
     wide, long = tables[0].rename(columns={tables[0].columns[0]: "007", tables[0].columns[1]: "=b"}), {}
@@ -216,6 +217,7 @@ def test_series_of_directions_are_in_the_zone_of_the_readings(vanes, tmp_path):
     assert apply(models, tmp_path / "tomorrow.csv", recipe=recipe).x.shape == (24, 5)
 
 
+@pytest.mark.slow
 def test_a_model_of_an_earlier_run_does_not_stay(tables, tmp_path):
     long = tables[0][:48].rename_axis(columns="station").stack(future_stack=True).rename("level").reset_index()
     long.assign(flow=long.level + 1).to_csv(tmp_path / "two.csv", index=False)

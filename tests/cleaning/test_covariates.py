@@ -42,6 +42,7 @@ def test_a_silent_summit_is_as_cold_as_its_height_says(rng):
     assert np.abs(flat.x["S11"].to_numpy() - truth[-1]).mean() > 8
 
 
+@pytest.mark.slow
 def test_where_the_altitude_does_not_help_the_reasons_say_so(rng):
     readings, places, _ = tables(rng, 0.0)
     cleaned = nareg.clean(readings, places)
@@ -50,6 +51,7 @@ def test_where_the_altitude_does_not_help_the_reasons_say_so(rng):
     pd.testing.assert_frame_equal(cleaned.x, plain.x)
 
 
+@pytest.mark.slow
 def test_a_silent_station_has_the_models_estimate_where_another_method_wins(rng, monkeypatch):
     readings, places, truth = tables(rng, -0.0065)
     monkeypatch.setattr("nareg.cleaning._clean.choose", lambda *_: ("neighbors' median", "for a test"))
@@ -101,6 +103,7 @@ def test_wrong_names_and_empty_cells(rng):
             nareg.clean(readings, stations, covariates=names)
 
 
+@pytest.mark.slow
 def test_in_a_large_network_the_altitude_is_followed_too(rng, monkeypatch):
     readings, places, truth = tables(rng, -0.0065)
     monkeypatch.setattr("nareg.spacetime._model.fit.LARGEST", N - 1)
@@ -110,6 +113,7 @@ def test_in_a_large_network_the_altitude_is_followed_too(rng, monkeypatch):
     assert any(name == "covariates" and text.startswith("means and cycles follow altitude") for name, text in cleaned.reasons)
 
 
+@pytest.mark.slow
 def test_the_command_takes_covariates(rng, tmp_path):
     readings, places, _ = tables(rng, -0.0065)
     readings.to_csv(tmp_path / "readings.csv")

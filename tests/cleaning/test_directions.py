@@ -174,6 +174,7 @@ def test_signed_directions_stay_signed(vanes, cleaned):
     np.testing.assert_allclose(turn(signed.x.to_numpy(), cleaned.x.to_numpy()), 0.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_speed_of_the_wind_weighs_its_directions(vanes, rng):
     """Of a vector that wanders, with gusts on it, the direction means little where the vector is short."""
     places = vanes[1]

@@ -10,12 +10,12 @@ import nareg
 from nareg.cleaning._parts import NEIGHBORHOOD, neighborhoods
 from nareg.quality import Flag
 
-N, T, INDOORS = 40, 300, 31
+N, T, INDOORS = 30, 150, 24
 
 
 @pytest.fixture(scope="module")
 def tables():
-    """Forty stations of which one is indoors."""
+    """Stations of which one is indoors."""
     network = nareg.datasets.simulated(N, T, faults=(), rng=np.random.default_rng(4))
     readings = pd.DataFrame(network.readings.T.copy(), pd.DatetimeIndex(network.times, name="time"), network.names)
     rng = np.random.default_rng(5)
@@ -28,7 +28,7 @@ def tables():
 def small_engine(monkeypatch):
     """The network is too large for the dense engine, and for one neighborhood."""
     monkeypatch.setattr("nareg.spacetime._model.fit.LARGEST", N - 1)
-    monkeypatch.setattr("nareg.cleaning._parts.NEIGHBORHOOD", 25)
+    monkeypatch.setattr("nareg.cleaning._parts.NEIGHBORHOOD", 20)
 
 
 @pytest.mark.slow

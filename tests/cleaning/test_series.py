@@ -35,6 +35,7 @@ def gap_error(cleaned: nareg.Cleaned, truth: np.ndarray) -> float:
     return float(np.sqrt(np.mean((cleaned.x.to_numpy()[SILENT] - truth.T[SILENT]) ** 2)))
 
 
+@pytest.mark.slow
 def test_a_gap_of_the_whole_network_follows_a_series(tables):
     readings, places, series, truth = tables
     alone, followed = (nareg.clean(readings, places, covariates=given) for given in ((), series))
@@ -44,6 +45,7 @@ def test_a_gap_of_the_whole_network_follows_a_series(tables):
     assert texts[1].startswith("pressure is not used")
 
 
+@pytest.mark.slow
 def test_files_of_series_at_the_terminal_and_tomorrow(tables, tmp_path):
     readings, places, series, truth = tables
     until = readings.index[400]
@@ -70,6 +72,7 @@ def test_files_of_series_at_the_terminal_and_tomorrow(tables, tmp_path):
     assert set(assemble(tmp_path / "readings.csv", tmp_path / "stations.csv", recipe=recipe).covariates) == {"t2m", "pressure"}
 
 
+@pytest.mark.slow
 def test_a_table_of_a_reanalysis_at_every_station_and_tomorrow(tables, tmp_path):
     readings, places, _, truth = tables
     rng = np.random.default_rng(0)

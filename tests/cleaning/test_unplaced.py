@@ -89,6 +89,7 @@ def test_places_that_cannot_be_read_are_named(simulated):
     assert any("Why no place was read" in note and "latitude" in note for note in network.notes)
 
 
+@pytest.mark.slow
 def test_a_slow_road_among_fast_ones_is_no_fault(rng):
     """Without places stations may be at any level; a unit that changes still shows."""
     common = lfilter([1.0], [1.0, -0.95], rng.standard_normal(400))

@@ -97,7 +97,7 @@ def test_molene_with_unequal_noise(rng, data_root):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "size"), [("grid", 8), ("power law", 100), *at_night([("grid", 100), ("power law", 2000)])])
+@pytest.mark.parametrize(("kind", "size"), [("grid", 6), ("power law", 50), *at_night([("grid", 100), ("power law", 2000)])])
 @pytest.mark.parametrize("design", [exact, blind])
 @pytest.mark.parametrize("rate", [0.5, 0.9])
 def test_grids_and_power_laws(kind, size, design, rate):
@@ -136,6 +136,7 @@ def brute_force(value, limit, starts):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("rate", [0.3, 0.7])
 def test_node_weights_are_as_good_as_brute_force(seed, rate):

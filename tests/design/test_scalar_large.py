@@ -13,6 +13,7 @@ from nareg.design import blind, estimate_noise, node_invariant
 from nareg.design._node import estimate_noise as noise_module
 from nareg.design._node.node_invariant_large import node_invariant_large
 from nareg.errors import InputError, TooLargeError
+from tests.helpers import at_night
 
 
 def smooth_problem(n, n_signals, seed, graph=None):
@@ -31,7 +32,7 @@ def arguments(rule, X, Y, variance):
 @pytest.mark.slow
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv", "discrepancy"])
-@pytest.mark.parametrize("n", [200, 900])
+@pytest.mark.parametrize("n", [200, *at_night([900])])
 def test_agrees_with_the_dense_rule(n, rule, data_weight):
     g, X, Y, variance = smooth_problem(n, 40, 3)
     dense = node_invariant(g, rule=rule, **{**arguments(rule, X, Y, variance), "noise": variance}, data_weight=data_weight)
@@ -180,9 +181,10 @@ def test_default_method_and_refusal_by_size(rng):
 
 
 @pytest.mark.slow
-def test_twenty_thousand_nodes():
-    """Noise estimate, single weight and blind design from readings alone."""
-    g, X, Y, variance = smooth_problem(20_000, 32, 8, nareg.graphs.grid((100, 200)))
+@pytest.mark.parametrize("shape", [(50, 80), *at_night([((100, 200),)])])
+def test_thousands_of_nodes_from_readings_alone(shape):
+    """Noise estimate, single weight and blind design."""
+    g, X, Y, variance = smooth_problem(shape[0] * shape[1], 32, 8, nareg.graphs.grid(shape))
     result = estimate_noise(g, Y)
     assert np.corrcoef(np.log(result), np.log(variance))[0, 1] > 0.6
     assert np.median(result / variance) == pytest.approx(1.0, abs=0.15)

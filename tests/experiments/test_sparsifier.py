@@ -73,8 +73,9 @@ def test_an_accuracy_out_of_reach_keeps_the_whole_graph(rng):
     assert (found.n_edges, found.error, found.draws) == (graph.n_edges, 0.0, 0)
 
 
-@pytest.mark.parametrize("n", [80, 3200])
-def test_effective_resistances_are_taken_at_any_lam(n, rng):
+@pytest.mark.parametrize(("n", "limit"), [(80, 80), (400, 399)])  # exact, and by projections
+def test_effective_resistances_are_taken_at_any_lam(n, limit, rng, monkeypatch):
+    monkeypatch.setattr(sparsifier.checks, "DENSE_LIMIT", limit)
     graph = nareg.graphs.erdos_renyi(n, 20 / n, rng=rng)
     found = sparsify(graph, lam=1e7, epsilon=0.5, rng=rng, scores="effective-resistance", draws=500, measure=False)
     # of a connected graph they add up to N - 1 (Foster)

@@ -41,7 +41,7 @@ def address():
             return
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)  # a test that ends does not wait
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", asked
         server.shutdown()

@@ -387,6 +387,7 @@ def test_a_sensor_stuck_at_an_absurd_value_is_stuck_and_has_no_spikes():
     assert (found.flags[2, 60:90] == Flag.BAD).all()
 
 
+@pytest.mark.slow
 def test_stations_with_the_readings_of_others_say_nothing_of_the_noise():
     """Sites that take the nearest weather station's readings are many copies of few: the others are not noisy for it."""
     rng = np.random.default_rng(0)

@@ -124,6 +124,7 @@ def test_a_constant_covariate_changes_nothing(value):
     assert not result.regression.used.any()
 
 
+@pytest.mark.slow
 def test_only_what_helps_is_used():
     used, slopes = np.zeros(2), np.zeros(2)
     for seed in range(12):
@@ -175,11 +176,12 @@ def test_a_saved_model_has_its_covariates(case, tmp_path):
     np.testing.assert_array_equal(result.std, expected.std)
 
 
+@pytest.mark.slow
 def test_the_sparse_engine_follows_what_helps_and_fills_in_a_silent_summit():
-    graph, heights, truth, y = network(1, 60)
+    graph, heights, truth, y = network(1, 40)
     top = np.argsort(heights)[-4:]
     y[top] = np.nan
-    given = {"height": heights, "number": np.random.default_rng(0).standard_normal(60)}
+    given = {"height": heights, "number": np.random.default_rng(0).standard_normal(40)}
     flat, model = (nareg.spacetime.fit(graph, y, times=TIMES, engine="sparse", covariates=each) for each in (None, given))
     assert model.cycles.follows == ("height",)
     assert model.covariate_lines[0].startswith("means and cycles follow height, by -6.")

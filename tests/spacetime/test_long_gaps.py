@@ -206,6 +206,7 @@ def second_orders(*recursion):
     return count
 
 
+@pytest.mark.slow
 def test_a_few_long_gaps_do_not_turn_down_a_second_order():
     """Errors in one long gap are alike: they say little against what is far likelier."""
     assert second_orders(1, -1.5, 0.56) >= 10

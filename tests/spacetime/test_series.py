@@ -39,6 +39,7 @@ def test_a_series_fills_what_no_station_reads(case):
     assert np.sqrt(np.mean((followed.x - truth) ** 2)) < np.sqrt(np.mean((alone.x - truth) ** 2))
 
 
+@pytest.mark.slow
 def test_the_sparse_engine_follows_a_series_too(case):
     graph, shared, truth, y = case
     part = slice(240, 420)

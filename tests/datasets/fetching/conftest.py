@@ -79,7 +79,7 @@ def _running(folder: Path, certificate: tuple[Path, Path] | None) -> Iterator[Si
         context.load_cert_chain(*certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
     site = Site(f"http{'s' if certificate else ''}://127.0.0.1:{server.server_address[1]}", folder)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)  # a test that ends does not wait
     thread.start()
     yield site
     server.shutdown()

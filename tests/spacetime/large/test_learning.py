@@ -76,7 +76,7 @@ def test_noise_is_drawn_to_the_networks():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "part"), [(160, 100), *at_night([(400, 250)])])
+@pytest.mark.parametrize(("n", "part"), [(120, 80), *at_night([(400, 250)])])
 def test_a_part_of_a_network_stands_for_it(n, part, monkeypatch):
     graph, truth = process(2, n=n)
     _, y = readings(truth, 160, RNG(2), 0.1)
