@@ -141,8 +141,13 @@ def clean(
     def read_one(recipe: Recipe) -> StationNetwork:
         return assemble(*tables, strict=strict, neighbors=options.neighbors, recipe=recipe)
 
+    said: set[str] = set()
+
     def read(recipe: Recipe) -> StationNetwork:
-        return read_one(replace(recipe, quality=None))  # the tables are the same, whatever is no fault
+        network = read_one(replace(recipe, quality=None))  # the tables are the same, whatever is no fault
+        inputs.print_notes(note for note in network.notes if note not in said)  # of several quantities most are the same
+        said.update(network.notes)
+        return network
 
     def clean_one(recipe: Recipe, folder: Path) -> Cleaned:
         return _clean_one(tables, partial(read, recipe), recipe, folder, form, options, given, strict)
@@ -231,7 +236,6 @@ def _clean_one(
     written: list[str] = []
     try:
         network = read()
-        inputs.print_notes(network.notes)
         inputs.print_notes(cleaning.unused_kinds(recipe.kind, [recipe.value or "", *network.quantity]))
         settings = options.settings(network, recipe)
         if options.speed is not None and cleaning.directions(network, settings.kind, settings.unit):

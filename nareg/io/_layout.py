@@ -315,7 +315,7 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
     possible = _possible(table, words, rest)
     numeric = [i for i in possible if looks_read(table.head(i), comma=table.comma)]
     if len(numeric) > 1:
-        numeric = _numeric(table, words, rest) or numeric
+        numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])

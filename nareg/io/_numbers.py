@@ -158,7 +158,7 @@ def _refusal(cell: str) -> str:
     if len(cell) > SHOWN:
         return f"the cell, {cell[:SHOWN]!r} and so on, is not a number"
     if COMMA.fullmatch(cell):
-        return f"{cell!r} holds a comma; write a decimal point"
+        return f"{cell!r} holds a comma; write a decimal point, or pass --decimal ','"
     if HEMISPHERE.fullmatch(cell):
         return f"{cell!r} is a number with a mark; write the number alone, and degrees west or south with a minus"
     if UNIT.fullmatch(cell):

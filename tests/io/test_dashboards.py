@@ -112,8 +112,3 @@ def test_numbers_of_rows_and_of_places_are_no_quantities(tmp_path):
     )
     path = write(tmp_path, "sc.csv", text)
     assert list(io.inspect(path).quantities.index) == ["P1", "P2"]
-    with pytest.raises(InputError, match=r"not 2 \('P1', 'P2'\)"):  # those that have readings, also where they begin late
-        io.read_readings(path)
-    late = text.replace("23:00:00;23;;", "23:00:00;23;5;")
-    with pytest.raises(InputError, match=r"not 3 \('P1', 'durP1', 'P2'\)"):
-        io.read_readings(write(tmp_path, "late.csv", late))
