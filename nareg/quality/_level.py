@@ -153,7 +153,7 @@ def _station(
     if best is None:
         return None
     _, name, factor, constant, part = best
-    if seen[part].size < FEWEST:
+    if seen[part].size < FEWEST or not _leaps_where_it_changes(z, x, part, factor, constant):
         return None
     far = float(np.median(np.abs(z[part] - x[part])) / usual)
     left = float(np.median(np.abs((z[part] - constant) / factor - x[part])) / usual)
@@ -164,6 +164,21 @@ def _station(
     if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
         return None
     return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
+
+
+def _leaps_where_it_changes(z: np.ndarray, x: np.ndarray, part: slice, factor: float, constant: float) -> bool:
+    """Whether readings at the begin or end of a part go on more smoothly if they are converted: a unit changes at once.
+
+    Where the rest is too short to say, the part stands for the whole record.
+    """
+    cut = part.start or part.stop or 0
+    if not FEWEST <= cut <= z.size - FEWEST:
+        return True
+    converted = z.copy()
+    converted[part] = (z[part] - constant) / factor
+    sides = slice(cut - BESIDE, cut), slice(cut, cut + BESIDE)
+    read, right = (abs(np.subtract(*(np.median((y - x)[side]) for side in sides))) for y in (z, converted))
+    return bool(right < read)
 
 
 def _jump(difference: np.ndarray, least: float) -> int | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nareg.quality import Flag, check
-from nareg.quality._level import _ratios, deaf
+from nareg.quality._level import _leaps_where_it_changes, _ratios, deaf
 from nareg.quality._others import others
 from nareg.quality._residuals import compute_residuals
 from nareg.quality._slow import _level
@@ -123,3 +123,12 @@ def test_a_sensor_that_hardly_follows_is_suspect_at_the_weathers_own_level(case,
         finding = _level(residuals, response)
         assert finding.flag == Flag.SUSPECT
         assert "standard deviations less than these follow each other" in finding.evidence
+
+
+def test_a_unit_changes_at_once():
+    """Snow that stays on a mountain while it melts in the valley is 3.6 times as deep there by and by, and in no unit."""
+    depth, valley = np.linspace(100, 80, 100), np.linspace(100, 20, 100)
+    part = slice(60, None)
+    assert not _leaps_where_it_changes(depth, valley, part, 3.6, 0.0)
+    assert _leaps_where_it_changes(np.where(np.arange(100) < 60, 1.0, 3.6) * depth, depth, part, 3.6, 0.0)
+    assert _leaps_where_it_changes(3.6 * depth, depth, slice(0, None), 3.6, 0.0)
