@@ -83,7 +83,8 @@ def test_components_cannot_be_changed():
         ([[0, -1], [-1, 0]], r"adjacency\[0, 1\] is -1"),
         ([[1, 0], [0, 0]], r"adjacency\[0, 0\] is 1: self-loops"),
         ([[0, np.nan], [np.nan, 0]], r"adjacency\[0, 1\] is nan"),
-        (sp.csr_array([[0, np.inf], [np.inf, 0]]), r"adjacency\[0, 1\] is not finite"),
+        (sp.csr_array([[0, np.inf], [np.inf, 0]]), r"adjacency\[0, 1\] is inf"),
+        ([[0, 1], [1 + 2**-39, 0]], r"adjacency\[0, 1\] differs from its mirror by 1.81899e-12: "),
         (np.zeros((0, 0)), "adjacency is empty"),
         (np.zeros((2, 3)), "must be square"),
         ([[0, 1j], [1j, 0]], "complex"),
@@ -267,6 +268,14 @@ def test_the_random_walk_laplacian_follows_its_formula_and_is_refused_by_filters
     np.testing.assert_allclose(values, np.linalg.eigvalsh(g.laplacian("normalized").toarray()), atol=1e-12)
     with pytest.raises(InputError, match=r"laplacian\('normalized'\) in place of the random-walk Laplacian"):
         nareg.filters.denoise(L, 1.0, np.ones(6))
+
+
+@pytest.mark.parametrize("library", ["networkx", "pygsp"])
+def test_a_graph_of_another_library_is_refused_with_its_converter(library):
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    theirs = getattr(nareg.graphs.grid((3,)), f"to_{library}")()
+    with pytest.raises(InputError, match=f"adjacency is a graph of {library}: convert it with nareg.Graph.from_{library}."):
+        nareg.Graph(theirs)
 
 
 def test_a_pygsp_graph_with_another_laplacian_is_refused(rng):

@@ -15,6 +15,7 @@ from nareg.errors import InputError
 
 def checked(value: Any) -> sp.csr_array:
     """A user's adjacency as canonical CSR, float64: square, symmetric, non-negative, finite, zero diagonal."""
+    refuse_foreign("adjacency", value)
     # rounding in the user's own dtype is no asymmetry
     tolerance = 1e-12
     if sp.issparse(value):
@@ -38,12 +39,11 @@ def checked(value: Any) -> sp.csr_array:
     if matrix.shape[0] == 0:
         raise InputError("adjacency is empty: a graph needs at least one node.")
     if not np.isfinite(matrix.data).all():
-        raise InputError(f"adjacency[{_entry(matrix, ~np.isfinite(matrix.data))}] is not finite: drop that edge.")
+        i, j = _entry(matrix, ~np.isfinite(matrix.data))
+        raise InputError(f"adjacency[{i}, {j}] is {matrix[i, j]}: values must be finite; drop that edge.")
     if (matrix.data < 0).any():
-        raise InputError(
-            f"adjacency[{_entry(matrix, matrix.data < 0)}] is {matrix.data[matrix.data < 0][0]:g}: edge weights must not be "
-            "negative."
-        )
+        i, j = _entry(matrix, matrix.data < 0)
+        raise InputError(f"adjacency[{i}, {j}] is {matrix[i, j]:g}: edge weights must not be negative.")
     loops = matrix.diagonal()
     if loops.any():
         i = int(np.flatnonzero(loops)[0])
@@ -53,9 +53,10 @@ def checked(value: Any) -> sp.csr_array:
     allowed = sp.csr_array(tolerance * matrix.maximum(matrix.T))
     excess = sp.csr_array(gap - allowed)
     if excess.nnz and excess.max() > 0:
+        i, j = _entry(excess, excess.data == excess.max())
         raise InputError(
-            f"adjacency[{_entry(excess, excess.data == excess.max())}] differs from its mirror by {excess.max():g}: "
-            "the graph is undirected; pass adjacency.maximum(adjacency.T) if either direction means an edge."
+            f"adjacency[{i}, {j}] differs from its mirror by {gap[i, j]:g}: the graph is undirected; pass "
+            "adjacency.maximum(adjacency.T) if either direction means an edge."
         )
     if gap.nnz:
         matrix = sp.csr_array((matrix + matrix.T) / 2)
@@ -66,9 +67,16 @@ def checked(value: Any) -> sp.csr_array:
     return matrix
 
 
-def _entry(matrix: sp.csr_array, bad: np.ndarray) -> str:
+def refuse_foreign(name: str, graph: Any) -> None:
+    """Raise if a graph is another library's."""
+    # by its classes: a table of stations may have a column "W"
+    for library in {ancestor.__module__.split(".")[0] for ancestor in type(graph).__mro__} & {"networkx", "pygsp"}:
+        raise InputError(f"{name} is a graph of {library}: convert it with nareg.Graph.from_{library}.")
+
+
+def _entry(matrix: sp.csr_array, bad: np.ndarray) -> tuple[int, int]:
     e = int(np.flatnonzero(bad)[0])
-    return f"{int(np.searchsorted(matrix.indptr, e, side='right')) - 1}, {int(matrix.indices[e])}"
+    return int(np.searchsorted(matrix.indptr, e, side="right")) - 1, int(matrix.indices[e])
 
 
 def undirected(edges: np.ndarray, n_nodes: int) -> sp.csr_array:

@@ -19,6 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from nareg._core import checks
+from nareg._core.adjacency import refuse_foreign
 from nareg._core.arrays import ratio
 from nareg._core.sparse_checks import whole_sparse
 from nareg._solvers.eigenvalues import extreme_eigenvalue
@@ -59,10 +60,7 @@ def penalty(graph: Any) -> Penalty:
     if isinstance(graph, (StoredGraph, str, os.PathLike)):
         raise InputError("graph is in a folder, which filters.denoise takes: pass nareg.Graph.load(path) here, if it fits.")
     if not sp.issparse(graph):
-        if hasattr(graph, "nodes") or hasattr(graph, "W"):
-            raise InputError(
-                f"graph is a {type(graph).__module__} object: convert it with nareg.Graph.from_networkx or from_pygsp."
-            )
+        refuse_foreign("graph", graph)
         dense = checks.floats("graph", graph, ndim=(2,))
         checks.dense_size("a dense operator", dense.shape[0], alternative="pass it as a scipy sparse matrix")
         graph = sp.csr_array(dense)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,13 @@ class Candidate:
     build: Callable[[int, int], torch.nn.Module]
     learning_rate: float = 0.01
     weight_decay: float = 5e-4
+
+    def __post_init__(self) -> None:
+        if isinstance(self.build, torch.nn.Module) or not callable(self.build):
+            raise InputError(
+                f"build is a {type(self.build).__name__}: pass a function that builds a new torch module, say "
+                "lambda n_features, n_classes: Net(n_features, n_classes)."
+            )
 
     def train(
         self,
@@ -235,7 +243,13 @@ class _Task:
         if run.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         row = results(run)
-        if file is not None:
+        if run.status is Status.DIVERGED:
+            # not stored, so that it is said again
+            warnings.warn(
+                f"models[{self.name!r}] diverged: its loss is not finite after epoch {run.epochs}, and an output that is NaN "
+                f"counts as wrong; take a learning_rate below {self.recipe.learning_rate:g}.", UserWarning, stacklevel=3,
+            )  # fmt: skip
+        elif file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(file, own=True) as handle:
                 handle.write(json.dumps(row).encode())
@@ -326,6 +340,8 @@ def compare(
     """
     if not isinstance(data, NodeClassification):
         raise InputError(f"data is a {type(data).__name__}: pass a NodeClassification, say NodeClassification.from_pyg(data).")
+    if not isinstance(models, Mapping):
+        raise InputError(f"models is a {type(models).__name__}: pass a dict of names and models, say {{'mine': Net}}.")
     if not models:
         raise InputError("models is empty: at least one model is needed.")
     if not data.splits:

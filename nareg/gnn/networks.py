@@ -83,6 +83,12 @@ class EdgeNetwork(Network):
         x, index, weight = inputs
         weights = {"edge_weight": weight} if self.takes_weights else {}
         out: torch.Tensor = self.module(x, index, **weights) if self.takes_edges else self.module(x)
+        if not isinstance(out, torch.Tensor) or out.ndim != 2 or out.shape[0] != x.shape[0]:
+            shape = f"shape {tuple(out.shape)}" if isinstance(out, torch.Tensor) else f"a {type(out).__name__}"
+            raise InputError(
+                f"{type(self.module).__name__} returned {shape}: a tensor ({x.shape[0]}, classes) of logits is expected, a row "
+                "per node."
+            )
         return out[rows]
 
 

@@ -136,7 +136,9 @@ class NodeAdaptiveConv(LazyWeight):
         if weights.has_edge_weights:
             raise InputError("weights is an edge design: a node design (one weight per node) is expected.")
         if weights.data_weight is not None and not np.all(weights.data_weight == 1):
-            raise InputError("weights were designed with fit=..., which the layer does not have: design without fit.")
+            raise InputError(
+                "weights were designed with data_weight, which the layer does not have: design without data_weight."
+            )
         penalty = sp.coo_array(weights.penalty)
         self._designed = (torch.as_tensor(np.stack(penalty.coords)).long(), torch.tensor(penalty.data))
         return weights.weights

@@ -114,6 +114,13 @@ def propagate(
         return stored
     if out is not None:
         raise InputError(f"out is {str(out)!r}, but the graph is in memory: omit out, and save the result.")
+    if backend != "auto":
+        raise InputError(f"backend is {backend!r}, but the graph is in memory: omit backend, or pass a folder.")
+    if normalization != "augmented":
+        raise InputError(
+            f"normalization is {normalization!r}, but the graph is in memory: pass nareg.gnn.Adjacency(graph, normalization=...) "
+            "in its place, which takes 'sym' and 'rw'."
+        )
     features = checked_features("x", x)
     adjacency = as_adjacency(cast("GraphInput", graph), features.shape[0])
     if weights is not None:

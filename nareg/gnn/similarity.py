@@ -29,6 +29,8 @@ def similarity_weighted(graph: Graph, features: ArrayLike | Sparse) -> Graph:
     >>> nareg.gnn.similarity_weighted(path, [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).n_edges
     1
     """
+    if not isinstance(graph, Graph):
+        raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph, say nareg.Graph.from_edge_index(edge_index).")
     values = feature_matrix(graph, features)
     rows, columns, common, size = edge_products(graph, values)
     cosines = common / np.maximum(np.sqrt(size[rows] * size[columns]), 1e-300)

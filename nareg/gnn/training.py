@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -74,9 +75,10 @@ class Run:
     network : Network
         With the weights of the selected epoch. A torch module that is no Network is its ``module``.
     status : Status
-        COMPLETED, STOPPED_EARLY (by patience) or INTERRUPTED (by Ctrl-C).
+        COMPLETED, STOPPED_EARLY (by patience), INTERRUPTED (by Ctrl-C), or DIVERGED: the last validation loss is
+        not finite.
     test_accuracy : float
-        Of the epoch that the protocol's rule selected.
+        Of the epoch that the protocol's rule selected. A node with an output that is NaN counts as wrong.
     test_by_rule : dict of str to float
         Test accuracy of the epoch that each of the rules would have selected, from the same training.
     val_accuracy, val_loss : float
@@ -175,6 +177,8 @@ def fit(
         status = loop.run(progress)
     by_rule = {rule: loop.selected(rule) for rule in RULES}
     epoch, chosen = by_rule[protocol.selection]
+    if status is not Status.INTERRUPTED and not math.isfinite(loop.results[-1].loss):
+        status = Status.DIVERGED
     network.load_state_dict(loop.weights())
     network.eval()
     end = time.perf_counter()
@@ -227,9 +231,11 @@ class _Result(NamedTuple):
         """Whether a rule prefers it to an earlier one."""
         if rule == "last":
             return self.test >= 0  # always, and where the numbers are
+        # any loss is better than one that is NaN, which no comparison finds larger
+        lower = (self.loss < best.loss) | ((self.loss == self.loss) & (best.loss != best.loss))
         if rule == "val-loss":
-            return self.loss < best.loss
-        return (self.val > best.val) | ((self.val == best.val) & (self.loss < best.loss))
+            return lower
+        return (self.val > best.val) | ((self.val == best.val) & lower)
 
 
 class _Loop:
@@ -300,7 +306,8 @@ class _Loop:
         self.network.eval()
         inputs, rows, target = self.far
         logits, n = self.network(inputs, rows), self.n_val
-        right = (logits.argmax(1) == target).double()
+        # the largest of outputs with a NaN is the first NaN, which is no answer
+        right = ((logits.argmax(1) == target) & ~logits.isnan().any(1)).double()
         loss = F.cross_entropy(logits[:n], target[:n])
         now = torch.stack((right[:n].mean(), loss.double(), right[n:].mean()))
         state = self.network.state_dict()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nareg._core.interrupts import interrupts_deferred
-from nareg.errors import InputError
+from nareg.errors import InputError, LedgerError
 from nareg.typing import ArrayLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning.certificate import Certificate
@@ -93,6 +93,8 @@ class Data:
     settings: StoredSettings
     #: Of data in memory, if the model was saved.
     store: Ledger | None = None
+    #: The store that was closed last.
+    closed: Path | None = None
 
     def __init__(
         self, graph: LiveGraph, features: np.ndarray, labeling: Labeling, weights: np.ndarray, r_max: float, *,
@@ -153,7 +155,16 @@ class Data:
 
         The block gets a function ``commit``: after its call nothing is undone. Call it while interrupts are deferred, together
         with everything that must happen along with it. ``fully`` propagates through the whole graph.
+
+        Raises
+        ------
+        LedgerError
+            If the store is closed: it would still have what is removed from memory.
         """
+        if self.store is None and self.closed is not None:
+            raise LedgerError(
+                f"{self.closed} is closed, so that the request would not be in it: load it, or save() the model elsewhere."
+            )
         committed = False
 
         def commit() -> None:
@@ -203,6 +214,7 @@ class Data:
     def close(self) -> None:
         """Release what the data hold besides memory."""
         if self.store is not None:
+            self.closed = self.store.path
             self.store.close()
         self.store = None
 

@@ -165,7 +165,8 @@ class StoredModel(Forgetting[Certificate]):
     def close(self) -> None:
         """Close the store or folder, so that others can open it. A request of another thread ends first.
 
-        Without its folder a model is not fitted any more.
+        Without its folder a model is not fitted any more. Without its store it predicts, but refuses requests until it is saved
+        to another path, because the closed store would still have what they remove.
         """
         with self._lock.mutex:
             self._lock.refuse_changing()

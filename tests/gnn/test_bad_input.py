@@ -91,6 +91,18 @@ BAD = {
     "another size, prepared": (lambda: propagate(Adjacency(nareg.graphs.grid((2, 2))), X), "graph has 4 nodes but x has 9"),
     "not square": (lambda: Adjacency(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
     "normalization": (lambda: Adjacency(G, normalization="left"), "normalization is 'left'"),
+    "random walk in memory": (
+        lambda: propagate(G, X, normalization="rw"), r"normalization is 'rw', .* in memory: pass nareg.gnn.Adjacency\(graph",
+    ),
+    "normalized in memory": (lambda: propagate(INDEX, X, normalization="normalized"), "normalization is 'normalized', but the"),
+    "backend in memory": (lambda: propagate(G, X, backend="petsc"), "backend is 'petsc', but the graph is in memory: omit"),
+    "data weights": (
+        lambda: NodeAdaptiveConv(4, 2, weights=nareg.design.exact(G, signals=X, noise=np.arange(1.0, 10), data_weight="noise")),
+        "designed with data_weight, which the layer does not have: design without data_weight",
+    ),
+    "likeness of edge_index": (
+        lambda: nareg.gnn.similarity_weighted(INDEX, X), r"graph is a Tensor: pass .* nareg.Graph.from_edge_index\(",
+    ),
     "solver": (lambda: propagate(G, X, solver="lu"), "solver is 'lu'"),
     "lam": (lambda: propagate(G, X, lam=-1.0), "lam is -1.0"),
     "no solver": (lambda: propagate(G, X, solver=1e-3), "solver is a float: pass 'neumann'"),

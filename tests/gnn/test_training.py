@@ -265,6 +265,74 @@ def test_a_network_without_outputs_is_refused():
         Nothing()
 
 
+class Turning(torch.nn.Module):
+    """A linear model whose outputs are NaN before or after so many evaluations."""
+
+    def __init__(self, first, last):
+        super().__init__()
+        self.linear, self.first, self.last, self.calls = torch.nn.Linear(64, 3), first, last, 0
+
+    def forward(self, x):
+        self.calls += not self.training
+        return self.linear(x) * (1.0 if self.training or self.first <= self.calls <= self.last else torch.nan)
+
+
+@pytest.mark.parametrize("rule", training.RULES)
+def test_outputs_that_are_nan_are_wrong_and_never_chosen(rule):
+    """The first evaluation checks the width. Every node is of class 0, which the argmax of NaN would give."""
+    labels = np.zeros(DATA.n_nodes, int)
+    labels[DATA.splits[0][0][:2]] = 1, 2
+
+    def run(first, last):
+        return training.fit(
+            lambda: Turning(first, last), DATA.graph, DATA.features, labels, DATA.splits[0],
+            protocol=training.Protocol(epochs=10, selection=rule),
+        )  # fmt: skip
+
+    never = run(99, 0)
+    assert (never.test_accuracy, never.val_accuracy, never.status) == (0.0, 0.0, nareg.results.Status.DIVERGED)
+    late = run(5, 99)
+    assert late.epoch >= 4
+    assert late.status is nareg.results.Status.COMPLETED
+    early = run(0, 4)
+    assert early.status is nareg.results.Status.DIVERGED
+    assert early.epoch in ([10] if rule == "last" else [1, 2, 3])
+    assert (early.test_accuracy == 0) == (rule == "last")
+
+
+def test_a_comparison_says_which_model_diverged(tmp_path):
+    models = {"nan": lambda f, c: Turning(99, 0), "linear": torch.nn.Linear}
+    for _ in range(2):  # the cache does not silence it
+        with pytest.warns(UserWarning, match=r"models\['nan'\] diverged: .* take a learning_rate below 0.01"):
+            result = nareg.gnn.compare(DATA, models, runs=1, protocol=training.Protocol(epochs=5), cache=tmp_path)
+        assert result.summary()["nan"].mean == 0 < result.summary()["linear"].mean
+
+
+class Part(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x)[:10]
+
+
+class Pair(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x), x
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ({"m": Part}, r"Part returned shape \(10, 3\): a tensor \(150, classes\) of logits is expected, a row per node"),
+        ({"m": Pair}, "Pair returned a tuple: a tensor"),
+        ({"m": torch.nn.Linear(64, 3)}, "build is a Linear: pass a function that builds a new torch module"),
+        ({"m": 3}, "build is a int: pass a function"),
+        ([torch.nn.Linear], "models is a list: pass a dict of names and models"),
+    ],
+)
+def test_models_that_cannot_be_compared_are_refused(models, message):
+    with pytest.raises(nareg.errors.InputError, match=message):
+        nareg.gnn.compare(DATA, models, runs=1)
+
+
 def test_a_random_walk_adjacency_reaches_the_filter():
     """The model's filter is that of the adjacency which is handed over; another one is refused."""
     A = nareg.gnn.Adjacency(DATA.graph, normalization="rw")

@@ -68,6 +68,25 @@ def test_a_loaded_model_goes_on_where_it_stood(r_max, rng, tmp_path):
     with_all.close()
 
 
+def test_a_request_that_a_closed_store_would_miss_is_refused(rng, tmp_path):
+    """The store would still have the node that is removed, and its certificate would be nowhere."""
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store").close()
+    before = model.decision()
+    for ask in (lambda: model.remove_nodes([3]), model.renew, lambda: model.add_nodes(np.ones((1, 5)))):
+        with pytest.raises(LedgerError, match="store is closed, so that the request would not be in it: load it, or save"):
+            ask()
+    np.testing.assert_array_equal(model.decision(), before)
+    assert 3 in model.remaining
+    model.save(tmp_path / "other")
+    model.remove_nodes([3])
+    model.close()
+    assert verify(tmp_path / "other").holds
+    other = CertifiedGPR.load(tmp_path / "other")
+    assert 3 not in other.remaining
+    other.close()
+
+
 def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     model, *_ = fitted(rng)
     path = tmp_path / "store"
