@@ -118,8 +118,8 @@ def propagate(
         raise InputError(f"backend is {backend!r}, but the graph is in memory: omit backend, or pass a folder.")
     if normalization != "augmented":
         raise InputError(
-            f"normalization is {normalization!r}, but the graph is in memory: pass nareg.gnn.Adjacency(graph, normalization=...) "
-            "in its place, which takes 'sym' and 'rw'."
+            f"normalization is {normalization!r}, but the graph is in memory: pass "
+            "nareg.gnn.Adjacency(graph, normalization=...) in its place, which takes 'sym' and 'rw'."
         )
     features = checked_features("x", x)
     adjacency = as_adjacency(cast("GraphInput", graph), features.shape[0])
