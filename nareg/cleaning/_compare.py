@@ -139,12 +139,15 @@ def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) ->
 def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> tuple[float, float]:
     """By how much the mean squared error of ``mine`` is above that of ``other``, and the standard error of that.
 
-    Squared errors are capped, as in the choice of a model: one broken sensor must not decide.
+    Squared errors are capped, as in the choice of a model: one broken sensor must not decide. Those in gaps, which may be ten
+    times as large as at single readings, are capped among themselves.
     """
     where = hidden.mask
     a, b = hidden.errors(mine, y), hidden.errors(other, y)
-    scale = min(robust_scale(a), robust_scale(b)) or np.inf
-    difference = winsorized_squares(a, scale) - winsorized_squares(b, scale)
+    difference = np.empty(a.size)
+    for part in (hidden.gap[where], ~hidden.gap[where]):
+        scale = min(robust_scale(a[part]), robust_scale(b[part])) or np.inf
+        difference[part] = winsorized_squares(a[part], scale) - winsorized_squares(b[part], scale)
     station = np.nonzero(where)[0]
     total = float(difference.mean())
     groups = np.unique(station).size

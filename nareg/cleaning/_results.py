@@ -14,7 +14,7 @@ from nareg.cleaning._kinds import turn
 from nareg.cleaning._learn import corrections
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
-from nareg.quality import KINDS, Flag, FlagScheme, Quality, Rules, Suspect
+from nareg.quality import KINDS, Flag, FlagScheme, Quality, Rules, Suspect, events
 from nareg.results import WeightDesign
 from nareg.spacetime import Bounds, DirectionModels, Smoothed, SpaceTimeModel, SparseSpaceTimeModel, dataset_of
 
@@ -160,9 +160,9 @@ class CleanedTables:
 
     @property
     def suspects(self) -> tuple[str, ...]:
-        """Names of the stations that look faulty."""
+        """Names of the stations that look faulty; what the whole network has is no fault of theirs."""
         if self.quality is not None:
-            return tuple(dict.fromkeys(suspect.name for suspect in self.quality.suspects))
+            return tuple(dict.fromkeys(suspect.name for suspect in self.quality.suspects if not suspect.shared))
         flags = self.flags.to_numpy()
         bad = (flags == Flag.BAD).sum(axis=0)
         # single wild readings make no station suspect
@@ -197,6 +197,8 @@ class CleanedTables:
         else:
             parts.append("error unknown (too few readings to hide some)")
         parts.append(plural(len(self.suspects), "suspect station"))
+        shared = [] if self.quality is None else [event for event in events(self.quality.suspects) if event.shared]
+        parts += [plural(len(shared), "fault") + " of the whole network"] if shared else []
         return ", ".join(parts)
 
     def summary(self) -> str:

@@ -61,6 +61,8 @@ class Suspect:
         Which of the station's readings these are.
     corrected, corrected_std : arrays or None
         These readings without the error of the sensor, and the standard deviation of the correction; None where it has none.
+    shared : bool
+        Whether the whole network has the fault, as where its logger stands still.
     """
 
     station: int
@@ -74,13 +76,17 @@ class Suspect:
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int), repr=False, compare=False)
     corrected: np.ndarray | None = field(default=None, repr=False, compare=False)
     corrected_std: np.ndarray | None = field(default=None, repr=False, compare=False)
+    shared: bool = False
 
 
 def events(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
-    """One suspect per station and kind of fault, the longest first; it has the evidence of the longest finding."""
-    groups: dict[tuple[int, str], list[Suspect]] = {}
+    """One suspect per station and kind of fault, the longest first; it has the evidence of the longest finding.
+
+    What all stations share is one.
+    """
+    groups: dict[tuple[int | str, str], list[Suspect]] = {}
     for suspect in suspects:
-        groups.setdefault((suspect.station, suspect.kind), []).append(suspect)
+        groups.setdefault((suspect.evidence if suspect.shared else suspect.station, suspect.kind), []).append(suspect)
     for same in groups.values():
         same.sort(key=_length, reverse=True)
     return tuple(_event(same) for same in sorted(groups.values(), key=lambda same: _length(same[0]), reverse=True))
@@ -93,6 +99,8 @@ def _length(suspect: Suspect) -> float:
 
 
 def _event(same: list[Suspect]) -> Suspect:
+    if same[0].shared:
+        return replace(same[0], name=f"{same[0].name} and {len(same) - 1} more")
     more = f" {len(same) - 1} more like it." if len(same) > 1 else ""
     return replace(
         same[0],
@@ -167,6 +175,7 @@ class Finding:
     size : float
         How far off they are, in the unit of the readings; NaN where that is not one number.
     corrected, corrected_std : arrays or None
+    shared : bool
         As in :class:`Suspect`.
     """
 
@@ -180,13 +189,14 @@ class Finding:
     size: float = math.nan
     corrected: np.ndarray | None = None
     corrected_std: np.ndarray | None = None
+    shared: bool = False
 
     def suspect(self, names: tuple[str, ...], times: np.ndarray) -> Suspect:
         """The finding with the station's name and dates, as a user gets it."""
         first, last = (times[self.columns[k]] for k in (0, -1))
         return Suspect(
             self.station, names[self.station], self.kind, float(self.score), first, last, self.evidence, self.size,
-            self.columns, self.corrected, self.corrected_std,
+            self.columns, self.corrected, self.corrected_std, self.shared,
         )  # fmt: skip
 
 

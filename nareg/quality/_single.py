@@ -11,7 +11,7 @@ from nareg.graph import Graph
 from nareg.io import count
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, number, span, time
-from nareg.spacetime import robust_spread, steps, stuck_runs
+from nareg.spacetime import freezes, robust_spread, steps, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.
@@ -19,7 +19,10 @@ SILENT_SHARE, SILENT_TIMES = 0.1, 5
 
 
 def stuck(residuals: Residuals) -> list[Finding]:
-    """Runs of one value that chance does not explain; the first reading of a run is right, the sensor stuck after it."""
+    """Runs of one value that chance does not explain; the first reading of a run is right, the sensor stuck after it.
+
+    Where the whole network repeats its values, that is one finding of all its stations.
+    """
     findings = []
     for run in stuck_runs(residuals.readings.T):
         began = run.rows[0] > np.flatnonzero(np.isfinite(residuals.readings[run.station]))[0]
@@ -29,6 +32,12 @@ def stuck(residuals: Residuals) -> list[Finding]:
         )
         score = float(np.sqrt(2 * run.evidence))
         findings.append(Finding(run.station, "stuck", score, run.rows[int(began) :], Flag.BAD, evidence))
+    for runs in freezes(residuals.readings.T):
+        ends = residuals.grid.values[[min(run.rows[0] for run in runs), max(run.rows[-1] for run in runs)]]
+        network = count(residuals.n_nodes, "station")
+        evidence = f"{len(runs)} of {network} repeat their values, {span(*ends)}: the logger or the link stood still."
+        score = float(np.sqrt(2 * runs[0].evidence))
+        findings += [Finding(run.station, "stuck", score, run.rows, Flag.BAD, evidence, shared=True) for run in runs]
     return findings
 
 

@@ -27,6 +27,8 @@ from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 from nareg.spacetime._model.stream import SparseStream, Stream
 from nareg.spacetime._readings import cycles as cycles
 from nareg.spacetime._readings import times as times
+from nareg.spacetime._readings.freezes import freezes as freezes
+from nareg.spacetime._readings.freezes import stuck as stuck
 from nareg.spacetime._readings.holdout import hide as hide
 from nareg.spacetime._readings.holdout import robust_scale as robust_scale
 from nareg.spacetime._readings.holdout import station_order as station_order
@@ -41,7 +43,6 @@ from nareg.spacetime._readings.outliers import spikes as spikes
 from nareg.spacetime._readings.repeats import Bounds as Bounds
 from nareg.spacetime._readings.repeats import bounds as bounds
 from nareg.spacetime._readings.repeats import intermittent as intermittent
-from nareg.spacetime._readings.repeats import stuck as stuck
 from nareg.spacetime._readings.repeats import stuck_runs as stuck_runs
 from nareg.spacetime._readings.resolution import steps as steps
 from nareg.spacetime._readings.series import LONGEST as LONGEST

@@ -47,6 +47,17 @@ def test_the_better_method_is_used_only_beyond_the_standard_error(rng):
     assert why.endswith("last reading, which may be by chance: it differs by less than its standard error")
 
 
+def test_errors_in_gaps_are_capped_among_themselves(rng):
+    """At a step of minutes those at single readings are tiny: a line in time won by a hair there, and lost gaps threefold."""
+    y = np.zeros((7, 400))
+    gap = np.zeros(y.shape, dtype=bool)
+    gap[:, ::2] = True
+    hidden = Hidden(np.ones_like(gap), np.zeros_like(gap), gap)
+    error = rng.standard_normal(y.shape)
+    model, line = (np.where(gap, wide * error, narrow * error) for wide, narrow in ((0.7, 0.079), (1.8, 0.078)))
+    assert _steps.choose(y, {_steps.MODEL: model, "straight line in time": line}, hidden)[0] == _steps.MODEL
+
+
 def test_far_behind_is_measured_without_the_noise(rng):
     y = np.zeros((10, 200))
     noise, field = rng.standard_normal(y.shape), rng.standard_normal(y.shape)

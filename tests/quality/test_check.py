@@ -95,6 +95,20 @@ def test_stuck(case):
     assert "at 30 times in a row, from 100 to 129" in quality.suspects[0].evidence
 
 
+def test_a_frozen_network_is_one_finding_and_accuses_nobody(rng):
+    """A healthy station drifted afterwards, and its correction made it worse."""
+    coordinates, readings = drawn(rng)
+    readings = np.round(readings, 1)
+    readings[:, 101:141] = readings[:, [100]]
+    quality = check(known_model(readings, coordinates))
+    assert {(suspect.kind, suspect.shared) for suspect in quality.suspects} == {("stuck", True)}
+    (event,) = nareg.quality.events(quality.suspects)
+    assert event.name == f"S0 and {N - 1} more"
+    assert event.evidence == f"{N} of {N} stations repeat their values, from 101 to 140: the logger or the link stood still."
+    np.testing.assert_array_equal(quality.flags[:, 101:141], Flag.BAD)
+    assert (quality.flags[:, :101] == Flag.GOOD).mean() > 0.99
+
+
 def test_dead_from_the_start_and_from_some_time_on(case):
     coordinates, readings = case
     readings[1] = np.nan

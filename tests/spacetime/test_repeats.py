@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime._readings.repeats import at_bound, bounds, detectable, intermittent, stuck, stuck_runs
+from nareg.spacetime._readings.freezes import freezes, stuck
+from nareg.spacetime._readings.repeats import at_bound, bounds, detectable, intermittent, stuck_runs
 
 N, T = 8, 600
 
@@ -209,3 +210,41 @@ def test_water_that_rests_at_its_freezing_point_is_not_stuck(rng):
     y[3090:3120, 0] = 0.0
     assert stuck(y)[3091:3120, 0].all()
     assert stuck(y).sum() <= 40
+
+
+def hourly(rng, n=8, days=40):
+    """Temperatures in tenths, with days and weather that all stations share."""
+    hours = np.arange(24 * days)
+    weather = np.cumsum(0.4 * rng.standard_normal(hours.size)) * np.exp(-hours / hours.size)
+    common = 4 * np.sin(2 * np.pi * hours / 24) + weather
+    return np.round(10 + common[:, None] + 0.3 * rng.standard_normal((hours.size, n)), 1)
+
+
+@pytest.mark.parametrize("length", [20, 24, 70])
+def test_a_network_that_stands_still_is_seen_as_a_whole(rng, length):
+    """No station differs from the others, so that no run was evidence."""
+    y = hourly(rng)
+    assert freezes(y) == []
+    y[300 : 300 + length + 1] = y[300]
+    y[310, 2] = np.nan
+    (runs,) = freezes(y)
+    assert [run.station for run in runs] == list(range(8))
+    expected = np.zeros(y.shape, dtype=bool)
+    expected[301 : 301 + length] = True  # the first reading is right
+    expected[310, 2] = False
+    np.testing.assert_array_equal(stuck(y), expected)
+
+
+def test_a_station_that_goes_on_is_not_frozen(rng):
+    y = hourly(rng, n=12)
+    y[300:331, :11] = y[300, :11]
+    (runs,) = freezes(y)
+    assert [run.station for run in runs] == list(range(11))
+
+
+def test_a_quantity_at_rest_is_not_frozen(rng):
+    """Whole numbers of a calm network, which goes on by a step; and levels with many calms, after which all leap."""
+    calm = np.round(np.cumsum(0.02 * rng.standard_normal((3000, 1)), axis=0) + np.linspace(0, 0.2, 6))
+    assert freezes(calm) == []
+    falls = np.repeat(np.cumsum(rng.integers(5, 30, 40)), rng.integers(5, 60, 40))[:, None] + np.arange(6.0)
+    assert freezes(falls) == []

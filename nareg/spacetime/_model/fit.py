@@ -30,9 +30,10 @@ from nareg.spacetime._readings import transforms as _transforms
 from nareg.spacetime._readings.covariates import Covariates, Regression
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
+from nareg.spacetime._readings.freezes import stuck
 from nareg.spacetime._readings.leaps import leaps
 from nareg.spacetime._readings.outliers import absurd
-from nareg.spacetime._readings.repeats import intermittent, stuck
+from nareg.spacetime._readings.repeats import intermittent
 from nareg.spacetime._readings.resolution import noise_floor
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space

@@ -208,15 +208,7 @@ def _at_rest(y: np.ndarray, run: RepeatedValue, runs: list[RepeatedValue], resol
     return run.rows.size <= long + usual * np.log(max(excess.size, 1) / CHANCE)
 
 
-def stuck(y: np.ndarray) -> np.ndarray:
-    """(T, N) True in runs of one value that chance does not explain."""
-    result = np.zeros(y.shape, dtype=bool)
-    for run in stuck_runs(y):
-        result[run.rows, run.station] = True
-    return result
-
-
-def _repeats(y: np.ndarray) -> np.ndarray:
+def repeats(y: np.ndarray) -> np.ndarray:
     """(T, N) True where a reading equals the one before it at its station."""
     result = np.zeros(y.shape, dtype=bool)
     for i, column in enumerate(y.T):
@@ -245,18 +237,18 @@ class _Odds:
     @classmethod
     def of(cls, y: np.ndarray) -> _Odds:
         N = y.shape[1]
-        seen, scale, bound, repeats = np.isfinite(y), _scales(y), at_bound(y), _repeats(y)
+        seen, scale, bound, repeated = np.isfinite(y), _scales(y), at_bound(y), repeats(y)
         possible = seen.copy()
         possible[np.argmax(seen, axis=0), np.arange(N)] = False
-        others_repeat = _of_others(np.where(possible, repeats & ~bound, np.nan))
+        others_repeat = _of_others(np.where(possible, repeated & ~bound, np.nan))
         away = _of_others(np.where(seen, np.minimum(_distance(y, scale), FARTHEST), np.nan))
         cell = np.where(bound, CLASSES + 1 + _classes(away, bound), _classes(others_repeat, ~bound))
         tried, happened = np.zeros((2, 2 * (CLASSES + 1), N))
         t, i = np.nonzero(possible)
         np.add.at(tried, (cell[t, i], i), 1.0)
-        np.add.at(happened, (cell[t, i], i), repeats[t, i])
-        own = np.array([_own_share(repeats[:, k], bound[:, k], seen[:, k]) for k in range(N)])
-        return cls(y, repeats, bound, scale, cell, tried, happened, own)
+        np.add.at(happened, (cell[t, i], i), repeated[t, i])
+        own = np.array([_own_share(repeated[:, k], bound[:, k], seen[:, k]) for k in range(N)])
+        return cls(y, repeated, bound, scale, cell, tried, happened, own)
 
     @cached_property
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,73 @@
+"""Times at which a whole network repeats its values: its logger or its link stood still, not one of its sensors.
+
+Where all others repeat, a repeat of one station is no evidence. A network that stood still shows otherwise: it repeats as a
+whole for longer than its calms explain, and when it goes on, most stations leap, where a quantity at rest makes a step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nareg.spacetime._readings.repeats import CHANCE, SHORTEST_RUN, RepeatedValue, at_bound, repeats, stuck_runs
+from nareg.spacetime._readings.resolution import steps
+
+#: So many stations at least, and this share of those that read away from a bound, which are at least half of all that read.
+FEWEST, SHARE = 3, 0.9
+#: Their first change after it is a leap, in the median, of so many steps of the instrument; and of so many usual changes where
+#: other calms are longer than this share of it.
+LEAP, CALM = 2.5, 0.25
+
+
+def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
+    """Runs of the stations (T, N) that repeated their values at the same times, a list for each such span of times."""
+    rows = np.flatnonzero(np.isfinite(y).any(axis=1))  # gaps of the whole network end no run
+    y = y[rows]
+    seen, repeated = np.isfinite(y), repeats(y)
+    free = seen & ~at_bound(y)
+    if len(y) < SHORTEST_RUN:
+        return []
+    free[np.argmax(seen, axis=0), np.arange(y.shape[1])] = False
+    number = free.sum(axis=1)
+    whole = (number >= FEWEST) & (2 * number >= seen.sum(axis=1)) & ((repeated & free).sum(axis=1) >= SHARE * number)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], whole, [False]]).astype(int)))
+    spans = [slice(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+    long = [span for span in spans if span.stop - span.start >= SHORTEST_RUN - 1 and span.stop < len(y)]
+    ends = {span.start: _leap(y, repeated, span) for span in long}
+    still = [span for span in long if ends[span.start][0] >= LEAP]
+    calms = [span.stop - span.start for span in spans if span not in still]
+    begins, goes_on = (len(calms) + 1) / (len(y) + 2), (sum(calms) - len(calms) + 1) / (sum(calms) + 2)
+    result = []
+    for span in still:
+        length = span.stop - span.start
+        evidence = -float(np.log(begins) + (length - 1) * np.log(goes_on))
+        usual = max(calms, default=0) > CALM * length
+        if evidence > np.log(len(y) / CHANCE) and not (usual and ends[span.start][1] < LEAP):
+            stations = np.flatnonzero((repeated | ~seen)[span].all(axis=0) & (repeated & free)[span].any(axis=0))
+            each = [(int(i), span.start + np.flatnonzero(seen[span, i])) for i in stations]
+            result.append([RepeatedValue(i, rows[own], float(y[own[0], i]), evidence) for i, own in each])
+    return result
+
+
+def stuck(y: np.ndarray) -> np.ndarray:
+    """(T, N) True in runs of one value that chance does not explain, of a station or of the whole network."""
+    result = np.zeros(y.shape, dtype=bool)
+    for run in [*stuck_runs(y), *(run for runs in freezes(y) for run in runs)]:
+        result[run.rows, run.station] = True
+    return result
+
+
+def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, float]:
+    """Median over the stations of their first change after a span, in steps of the instrument and in their usual changes."""
+    leaps = []
+    for i in np.flatnonzero(repeated[span].any(axis=0)):
+        series = y[np.isfinite(y[:, i]), i]
+        changes = np.abs(np.diff(series))
+        after = changes[np.isfinite(y[: span.stop, i]).sum() - 1 :]
+        if after.any():
+            leap, changes = after[after > 0][0], changes[changes > 0]
+            step = max(float(steps(series[None])[0]), float(changes.min()))  # few values show no step
+            leaps.append((leap / step, leap / float(np.median(changes))))
+    if len(leaps) < FEWEST:
+        return 0.0, 0.0
+    in_steps, in_changes = np.median(leaps, axis=0)
+    return float(in_steps), float(in_changes)
