@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.spacetime._readings.repeats import CHANCE, SHORTEST_RUN, RepeatedValue, at_bound, repeats, stuck_runs
+from nareg.spacetime._readings.repeats import CHANCE, SHORTEST_RUN, RepeatedValue, at_bound, intermittent, repeats, stuck_runs
 from nareg.spacetime._readings.resolution import steps
 
 #: So many stations at least, and this share of those that read away from a bound, which are at least half of all that read.
@@ -19,12 +19,15 @@ LEAP, CALM = 2.5, 0.25
 
 
 def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
-    """Runs of the stations (T, N) that repeated their values at the same times, a list for each such span of times."""
+    """Runs of the stations (T, N) that repeated their values at the same times, a list for each such span of times.
+
+    None of a quantity that rests at a bound for much of the time: sums of rain stay where they are until it rains again.
+    """
     rows = np.flatnonzero(np.isfinite(y).any(axis=1))  # gaps of the whole network end no run
     y = y[rows]
     seen, repeated = np.isfinite(y), repeats(y)
     free = seen & ~at_bound(y)
-    if len(y) < SHORTEST_RUN:
+    if len(y) < SHORTEST_RUN or intermittent(y):
         return []
     free[np.argmax(seen, axis=0), np.arange(y.shape[1])] = False
     number = free.sum(axis=1)
