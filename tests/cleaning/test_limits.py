@@ -131,7 +131,7 @@ def test_a_flood_stays_and_both_errors_are_shown(rng):
 def test_failed_estimates_of_a_simple_method_are_replaced_by_another_simple_one():
     """Readings that jump between 0 and 360: a simple method wins, its bands go too far, and the model is next best."""
     rng = np.random.default_rng(0)
-    y = np.cumsum(rng.random((6, 200)) < 0.15, axis=1) % 2 * 360.0 + rng.normal(0, 3, (6, 200))
+    y = np.cumsum(rng.random((6, 200)) < 0.15, axis=1) % 2 * 360.0 + rng.normal(0, 0.3, (6, 200))
     index = pd.date_range("2024-03-01", periods=200, freq="h", name="time")
     names = [f"K{i}" for i in range(6)]
     places = pd.DataFrame(np.c_[50 + rng.random(6), 5 + rng.random(6)], index=names, columns=["latitude", "longitude"])
