@@ -32,6 +32,7 @@ from nareg.design._risk.descent import Groups
 from nareg.design._risk.problem import problem
 from nareg.design._risk.sparse_problem import sparse_problem
 from nareg.errors import InputError
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -42,6 +43,7 @@ SET_SOLVERS = ("auto", "sdp", "first-order")
 DENSE_NODES = 500
 
 
+@takes_tables()
 def minmax(
     graph: GraphLike,
     *,

@@ -178,6 +178,7 @@ def interpolate(
     return denoiser.interpolate(y, observed, progress=progress, stacklevel=4)
 
 
+@takes_tables()
 def uncertainty(
     graph: GraphLike,
     weights: WeightsLike,

@@ -18,6 +18,7 @@ from nareg._solvers.system import FilterSystem, build, data_term, penalty, refus
 from nareg.errors import InputError
 from nareg.filters import _amplification, _matrix_amplification
 from nareg.filters._masks import solve_masks
+from nareg.io import takes_tables
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
@@ -183,6 +184,7 @@ class _Near:
         return self.of(system).run("auto", rhs, tol=tol, max_iterations=None, callback=None)[0]
 
 
+@takes_tables()
 def prepare(
     graph: GraphLike,
     weights: WeightsLike,

@@ -54,6 +54,8 @@ def takes_tables(
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Let the arguments ``names`` of a function be tables; its first argument is the graph, or has one.
 
+    A series with a value per station in any other argument, and a square frame, are taken in the graph's order too.
+
     Parameters
     ----------
     *names : str
@@ -77,6 +79,8 @@ def takes_tables(
             first = next(iter(bound.arguments.values()))
             graph = getattr(first, "graph", first)
             restore = None
+            for name in bound.arguments.keys() - names:
+                bound.arguments[name] = _per_station(name, bound.arguments[name], graph)
             for name in names:
                 value = bound.arguments.get(name)
                 if not is_table(value):
@@ -128,6 +132,25 @@ def take(name: str, table: Any, graph: Any) -> Labeled:
     values = frame.to_numpy(bool) if kinds == {"b"} else frame.to_numpy(np.float32 if single else float, na_value=np.nan)
     values = values.T[order]
     return Labeled(values, _times(frame.index), lambda x: _like(table, frame, _back(x, order).T))
+
+
+def _per_station(name: str, value: Any, graph: Any) -> Any:
+    """Values per station, or pairs of stations, in the graph's order if their labels are its names; else as they are."""
+    stations = getattr(graph, "names", None)
+    if stations is None or not is_table(value):
+        return value
+    n, series = len(stations), as_series(value)
+    if series is not None and len(series) == n:
+        labels = list(map(str, series.index))
+        # labels that only count say nothing; names of which none is a station's are those of another network
+        named = set(labels) & set(stations) or any(isinstance(label, str) for label in series.index)
+        return series.to_numpy()[_order(name, labels, stations, n, "entry")] if named else value
+    if type(value).__name__ == "DataFrame" and hasattr(value, "index") and value.shape == (n, n):
+        rows, columns = list(map(str, value.index)), list(map(str, value.columns))
+        if set(rows) == set(columns) == set(stations):
+            order = [_order(name, labels, stations, n, "entry") for labels in (rows, columns)]
+            return value.to_numpy()[np.ix_(*order)]
+    return value
 
 
 def _order(name: str, labels: list[str], stations: tuple[str, ...] | None, n: int, what: str) -> np.ndarray:

@@ -172,3 +172,46 @@ def test_warnings_point_at_the_callers_line():
         with pytest.warns(nareg.errors.AmplificationWarning) as caught:
             nareg.filters.interpolate(GRAPH, weights, y, seen)
         assert caught[0].filename == __file__
+
+
+def per_node(rng):
+    """A graph with names, values per node, and a positive definite second moment."""
+    names = [f"S{i}" for i in range(6)]
+    graph = nareg.Graph.from_knn(rng.random((6, 2)), 3, names=names)
+    factor = rng.standard_normal((6, 9))
+    return graph, names, rng.uniform(0.5, 2, 6), rng.uniform(0.1, 0.4, 6), factor @ factor.T / 9, rng.standard_normal((6, 9))
+
+
+CALLS = {
+    "weights of denoise": (0, lambda g, w, v, C, x: nareg.filters.denoise(g, w, x).x),
+    "weights of uncertainty": (0, lambda g, w, v, C, x: nareg.filters.uncertainty(g, w, noise=0.1)),
+    "data_weight of denoise": (0, lambda g, w, v, C, x: nareg.filters.denoise(g, 1.0, x, data_weight=w).x),
+    "noise of exact": (1, lambda g, w, v, C, x: nareg.design.exact(g, signals=x, noise=v).objective),
+    "second_moment of exact": (2, lambda g, w, v, C, x: nareg.design.exact(g, second_moment=C, noise=0.1).objective),
+    "upper of exact": (1, lambda g, w, v, C, x: nareg.design.exact(g, signals=x, noise=0.1, upper=v).objective),
+    "bounds of minmax": (0, lambda g, w, v, C, x: nareg.design.minmax(g, signal_low=-2.0, signal_high=w, noise=0.1).objective),
+    "signal of conditions": (0, lambda g, w, v, C, x: nareg.design.conditions(g, 1.0, strength=1.0, signal=w, noise=0.1).mse),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_values_per_node_are_matched_by_name(rng, call):
+    """They were taken by position: the values of other stations, in silence."""
+    graph, names, *values = per_node(rng)
+    which, function = CALLS[call]
+    expected = function(graph, *values)
+    order = rng.permutation(6)
+    labels = [names[i] for i in order]
+    value = values[which]
+    values[which] = (
+        pd.DataFrame(value[np.ix_(order, order)], labels, labels) if value.ndim == 2 else pd.Series(value[order], labels)
+    )
+    np.testing.assert_allclose(function(graph, *values), expected, rtol=1e-6)
+
+
+def test_values_of_other_nodes_are_refused(rng):
+    graph, names, w, *_, x = per_node(rng)
+    with pytest.raises(InputError, match="weights has no entry for station 'S5'"):
+        nareg.filters.denoise(graph, pd.Series(w, [*names[:-1], "X"]), x)
+    counted = nareg.filters.denoise(graph, pd.Series(w), x).x  # by position, as an array
+    np.testing.assert_array_equal(counted, nareg.filters.denoise(graph, w, x).x)

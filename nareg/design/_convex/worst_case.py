@@ -45,6 +45,7 @@ from nareg.design._convex.signal_sets import (
 from nareg.design._convex.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
 from nareg.design._risk.checked import data_weights, positive_data_weight
 from nareg.errors import InputError, TooLargeError
+from nareg.io import takes_tables
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -182,6 +183,7 @@ class WorstCase:
     multiplier: float
 
 
+@takes_tables()
 def worst_case(
     graph: GraphLike,
     weights: WeightsLike,

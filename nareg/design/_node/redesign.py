@@ -15,6 +15,7 @@ from nareg.design._node.penalty_path import Warm
 from nareg.design._node.selection import NodeOptions, Sampling
 from nareg.design._risk.descent import Groups
 from nareg.errors import InputError
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -23,6 +24,7 @@ from nareg.typing import ArrayLike, GraphLike
 MINORITY = 0.01
 
 
+@takes_tables("signals", "measurements")
 def redesign(
     graph: GraphLike,
     previous: WeightDesign,

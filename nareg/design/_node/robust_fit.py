@@ -22,6 +22,7 @@ from nareg.design._risk.checked import data_weights
 from nareg.design._risk.sampled import probes
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
+from nareg.io import takes_tables
 from nareg.results import Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -94,6 +95,7 @@ class RobustFit:
         return below[np.argsort(self.reliability[below], kind="stable")]
 
 
+@takes_tables("measurements")
 def robust_fit(
     graph: GraphLike,
     weights: WeightsLike,

@@ -19,6 +19,7 @@ from nareg._core.adjacency import node_indices
 from nareg._core.arrays import briefly_shown
 from nareg._solvers.system import build, data_term, penalty
 from nareg.errors import InputError
+from nareg.io import takes_tables
 from nareg.progress import Progress, ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -47,6 +48,7 @@ class Placement:
     std: np.ndarray
 
 
+@takes_tables()
 def placement(
     graph: GraphLike,
     weights: WeightsLike,

@@ -154,6 +154,7 @@ class Conditions:
         )
 
 
+@takes_tables()
 def conditions(graph: GraphLike, weights: WeightsLike, *, strength: float, signal: ArrayLike, noise: ArrayLike) -> Conditions:
     """Check Lemma 1, Theorem 1 and Corollary 1 for these weights, and measure what they speak of.
 

@@ -18,10 +18,12 @@ from nareg.design._risk.problem import DesignProblem, problem
 from nareg.design.programs._program import Point, Program
 from nareg.design.programs.relaxation import FilterProgram
 from nareg.errors import InputError
+from nareg.io import takes_tables
 from nareg.results import Status
 from nareg.typing import ArrayLike, GraphLike
 
 
+@takes_tables()
 def minmax(
     graph: GraphLike,
     *,

@@ -14,9 +14,11 @@ from nareg.design._convex.quadratic import gram
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import problem, root
 from nareg.design.programs._program import Point, Program
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike, GraphLike
 
 
+@takes_tables("signals")
 def prony(
     graph: GraphLike,
     *,

@@ -17,6 +17,7 @@ from nareg.design._risk.descent import DescentResult, ValueAndGradient, feasible
 from nareg.design._risk.problem import DesignProblem, half, problem, root
 from nareg.design.programs._program import PART, Point, Program
 from nareg.errors import TooLargeError
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -25,6 +26,7 @@ from nareg.typing import ArrayLike, GraphLike
 DENSE_ROWS = 600
 
 
+@takes_tables("signals")
 def filter_step(
     graph: GraphLike,
     *,
@@ -151,6 +153,7 @@ class FilterProgram(Program):
         )  # fmt: skip
 
 
+@takes_tables("signals")
 def fit(
     graph: GraphLike,
     *,

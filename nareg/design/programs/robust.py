@@ -22,6 +22,7 @@ from nareg.design._risk.problem import DesignProblem, half, problem
 from nareg.design.programs._program import Program
 from nareg.design.programs.relaxation import FilterProgram
 from nareg.errors import InputError
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -68,6 +69,7 @@ def worst_moment(X: np.ndarray, R: np.ndarray, radius: float, ball: str) -> tupl
 MATRIX_NODES = 60
 
 
+@takes_tables("signals", "measurements")
 def robust(
     graph: GraphLike,
     *,
