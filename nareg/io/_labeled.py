@@ -140,14 +140,15 @@ def _per_station(name: str, value: Any, graph: Any) -> Any:
     if stations is None or not is_table(value):
         return value
     n, series = len(stations), as_series(value)
+    counting = list(map(str, range(n)))  # labels that only count say nothing, also where names are numbers
     if series is not None and len(series) == n:
         labels = list(map(str, series.index))
-        # labels that only count say nothing; names of which none is a station's are those of another network
-        named = set(labels) & set(stations) or any(isinstance(label, str) for label in series.index)
+        # names of which none is a station's are those of another network
+        named = labels != counting and (set(labels) & set(stations) or any(isinstance(label, str) for label in series.index))
         return series.to_numpy()[_order(name, labels, stations, n, "entry")] if named else value
     if type(value).__name__ == "DataFrame" and hasattr(value, "index") and value.shape == (n, n):
         rows, columns = list(map(str, value.index)), list(map(str, value.columns))
-        if set(rows) == set(columns) == set(stations):
+        if counting not in (rows, columns) and set(rows) & set(stations) and set(columns) & set(stations):
             order = [_order(name, labels, stations, n, "entry") for labels in (rows, columns)]
             return value.to_numpy()[np.ix_(*order)]
     return value

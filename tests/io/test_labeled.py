@@ -213,5 +213,13 @@ def test_values_of_other_nodes_are_refused(rng):
     graph, names, w, *_, x = per_node(rng)
     with pytest.raises(InputError, match="weights has no entry for station 'S5'"):
         nareg.filters.denoise(graph, pd.Series(w, [*names[:-1], "X"]), x)
-    counted = nareg.filters.denoise(graph, pd.Series(w), x).x  # by position, as an array
-    np.testing.assert_array_equal(counted, nareg.filters.denoise(graph, w, x).x)
+    for numbers in (
+        graph,
+        nareg.Graph(graph.adjacency, names=list("543210")),
+        nareg.Graph(graph.adjacency, names=list("123456")),
+    ):
+        counted = nareg.filters.denoise(numbers, pd.Series(w), x).x  # by position, as an array
+        np.testing.assert_array_equal(counted, nareg.filters.denoise(numbers, w, x).x)
+    others = [*names[:-1], "X"]
+    with pytest.raises(InputError, match="second_moment has no entry for station 'S5'"):
+        nareg.design.exact(graph, second_moment=pd.DataFrame(np.eye(6), others, others), noise=0.1)
