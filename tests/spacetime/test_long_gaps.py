@@ -213,6 +213,21 @@ def test_a_few_long_gaps_do_not_turn_down_a_second_order():
     assert second_orders(1, -0.9) <= 5
 
 
+def test_noise_of_a_smooth_field_that_works_by_day_is_seen():
+    """Rooms fill and empty: a rough field without noise is likely, too, and the way from there is over a ridge."""
+    rng = RNG(0)
+    people = np.repeat(rng.binomial(5, 0.5, (6, 250)), 4, axis=1) * np.repeat(np.arange(20) % 2, 50)
+    field = 40 * lfilter([0.15], [1, -0.85], people, axis=1)
+    y = field + 4 * rng.standard_normal(field.shape)
+    model = fit(nareg.Graph(np.ones((6, 6)) - np.eye(6)), y, rng=RNG(0), cycles=None, transform="none")
+    assert "order 2" in model.details.chosen
+    np.testing.assert_allclose(np.sqrt(model.noise), 4, rtol=0.2)
+    smoothed = model.smooth(y)
+    low, high = smoothed.interval(0.9)
+    assert 0.87 < np.mean((low <= field) & (field <= high)) < 0.93
+    assert np.mean((smoothed.x - field) ** 2) < 0.5 * 4**2
+
+
 @pytest.mark.nightly
 def test_a_complete_record_shows_its_second_order(data_root):
     """Neighbors tell the sea's temperature at a single station; whole times show that it goes on as it went."""

@@ -144,11 +144,13 @@ class ModelComparison:
         best = attempt(first_guess(few, part, part.families[0], task.noise), ITERATIONS)
         # matrices of the first order are worth more than a second order without them
         if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
-            richer = attempt(second_order(best.parameters), WARM)
+            richer = attempt(second_order(best.parameters, () if self.fixed_noise else few), WARM)
             likelier = richer.objective > best.objective + ORDER_GAIN
             if truth.size >= FEWEST_HIDDEN:
                 second = gain("second order", best, richer)
-                likelier = second.better or (likelier and not refuted(best, richer))
+                # what is equally likely is one process in two forms: the one with fewer parameters is taken
+                apart = abs(richer.objective - best.objective) > ORDER_GAIN
+                likelier = (apart and second.better) or (likelier and not refuted(best, richer))
             best = richer if likelier else best
         for family in part.families[1:]:
             other = attempt(best.parameters.moved_to(family, part), WARM)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nareg._core.arrays import MAD_TO_STD
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import Pass, Slopes, slopes_each
@@ -239,12 +240,21 @@ def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise:
     return Parameters(family, variance, reach, ETA_PRIOR[0], np.ones(1), log_noise)
 
 
-def second_order(parameters: Parameters) -> Parameters:
-    """A critically damped process of second order with the time scale of one of first order."""
+def second_order(parameters: Parameters, windows: Sequence[np.ndarray] = ()) -> Parameters:
+    """A critically damped process of second order with the time scale of one of first order.
+
+    What a rough field explains is noise of a smooth one: its noise is at least what third differences of the readings in
+    ``windows`` show, in their median. From less, the likelihood would have to climb over a ridge.
+    """
     rho = 1 - min(2 * (1 - abs(float(np.tanh(parameters.partials[0])))), 0.9)
     partials = np.array([2 * rho / (1 + rho**2), -(rho**2)])
     limits = np.array(STEEPEST) - 0.1
-    return replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits))
+    log_noise = parameters.log_noise
+    if windows:
+        thirds = np.concatenate([np.diff(w, n=3, axis=0) for w in windows])
+        shown = np.array([np.median(np.abs(c[np.isfinite(c)])) if np.isfinite(c).any() else 0.0 for c in thirds.T])
+        log_noise = np.maximum(log_noise, np.log(np.maximum((MAD_TO_STD * shown) ** 2 / 20, 1e-300)))
+    return replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits), log_noise=log_noise)
 
 
 #: Frequencies that the information is summed over, and the width of a difference.
