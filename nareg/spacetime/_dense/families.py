@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nareg.spacetime._dense.parametric import Fitted, Parameters, first_guess, maximize, second_order
+from nareg.spacetime._dense.parametric import Fitted, Parameters, first_guess, maximize, second_orders
 from nareg.spacetime._dense.smoother import smoothed_means
 from nareg.spacetime._readings.engine import LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, Gain, Judge, gaps_of, hide, hide_times, silent_times, station_order
@@ -115,13 +115,14 @@ class ModelComparison:
         part, task = space.subset(stations) if stations.size < space.n else space, self.task.of(stations)
         few, masks = ([values[p][:, stations] for p in parts] for values in (self.seen, self.hidden))
         rows = sum(len(w) for w in few)
-        evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
+        evaluations = ITERATIONS + WARM * (len(part.families) + 1) + AGAIN
         self.clock.enter("comparing correlations in space and time", 0.3, evaluations * rows)
         truth = np.concatenate([self.y[p][:, stations][m] for p, m in zip(parts, masks, strict=True)])
         silent, gaps = silent_times(few, masks), gaps_of(few, masks)
 
-        def attempt(start: Parameters, iterations: int) -> Fitted:
-            fitted = self.maximized(few, part, start, task, iterations)
+        def attempt(iterations: int, *starts: Parameters) -> Fitted:
+            searches = [self.maximized(few, part, start, task, iterations) for start in starts]
+            fitted, start = max(searches, key=lambda search: search.objective), starts[0]
             self.choices.append((f"{start.family} correlation, order {start.order}", fitted.objective, float("nan")))
             return fitted
 
@@ -141,10 +142,10 @@ class ModelComparison:
             worse = Judge.of(before, silent, gaps).gain(before, errors(new.parameters))
             return worse.value < -REFUTED * worse.error
 
-        best = attempt(first_guess(few, part, part.families[0], task.noise), ITERATIONS)
+        best = attempt(ITERATIONS, first_guess(few, part, part.families[0], task.noise))
         # matrices of the first order are worth more than a second order without them
         if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
-            richer = attempt(second_order(best.parameters, () if self.fixed_noise else few), WARM)
+            richer = attempt(WARM, *second_orders(best.parameters, few, fixed_noise=self.fixed_noise))
             likelier = richer.objective > best.objective + ORDER_GAIN
             if truth.size >= FEWEST_HIDDEN:
                 second = gain("second order", best, richer)
@@ -153,7 +154,7 @@ class ModelComparison:
                 likelier = (apart and second.better) or (likelier and not refuted(best, richer))
             best = richer if likelier else best
         for family in part.families[1:]:
-            other = attempt(best.parameters.moved_to(family, part), WARM)
+            other = attempt(WARM, best.parameters.moved_to(family, part))
             # by more than a standard error: a smooth field with much noise looks like a rough one with little noise
             if other.objective > best.objective and (
                 truth.size < FEWEST_HIDDEN or gain(f"{family} correlation", best, other).better

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nareg._core.arrays import MAD_TO_STD
+from nareg._core.arrays import robust_std
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import Pass, Slopes, slopes_each
@@ -28,6 +28,8 @@ STEEPEST, NOISE_RANGE = (4.5, 2.5), (1e-7, 1e2)
 NOISE_SPREAD = 0.7
 #: Weak normal priors (center, standard deviation): logit of eta, and log of the reach around the typical one.
 ETA_PRIOR, REACH_PRIOR = (-4.0, 3.0), 2.0
+#: Variance of third differences of white noise, and how many times as much noise as before is worth another search.
+THIRDS, MUCH = 20.0, 2.0
 #: Variance that constant readings are taken to have, in the model's unit.
 SMALLEST = 1e-12
 
@@ -240,21 +242,22 @@ def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise:
     return Parameters(family, variance, reach, ETA_PRIOR[0], np.ones(1), log_noise)
 
 
-def second_order(parameters: Parameters, windows: Sequence[np.ndarray] = ()) -> Parameters:
-    """A critically damped process of second order with the time scale of one of first order.
+def second_orders(parameters: Parameters, windows: Sequence[np.ndarray], *, fixed_noise: bool) -> list[Parameters]:
+    """Critically damped processes of second order with the time scale of one of first order: where searches start.
 
-    What a rough field explains is noise of a smooth one: its noise is at least what third differences of the readings in
-    ``windows`` show, in their median. From less, the likelihood would have to climb over a ridge.
+    What a rough field explains may be noise of a smooth one. So where third differences of the readings show much more noise
+    than the first order has, a second search starts from it: the likelihood has a ridge between the two.
     """
     rho = 1 - min(2 * (1 - abs(float(np.tanh(parameters.partials[0])))), 0.9)
     partials = np.array([2 * rho / (1 + rho**2), -(rho**2)])
     limits = np.array(STEEPEST) - 0.1
-    log_noise = parameters.log_noise
-    if windows:
-        thirds = np.concatenate([np.diff(w, n=3, axis=0) for w in windows])
-        shown = np.array([np.median(np.abs(c[np.isfinite(c)])) if np.isfinite(c).any() else 0.0 for c in thirds.T])
-        log_noise = np.maximum(log_noise, np.log(np.maximum((MAD_TO_STD * shown) ** 2 / 20, 1e-300)))
-    return replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits), log_noise=log_noise)
+    start = replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits))
+    thirds = np.concatenate([np.diff(w, n=3, axis=0) for w in windows])
+    spreads = [robust_std(column[np.isfinite(column)]) if np.isfinite(column).any() else 0.0 for column in thirds.T]
+    shown = np.log(np.maximum(np.square(spreads) / THIRDS, 1e-300))
+    if fixed_noise or float(np.median(shown - start.log_noise)) < np.log(MUCH):
+        return [start]
+    return [start, replace(start, log_noise=np.maximum(start.log_noise, shown))]
 
 
 #: Frequencies that the information is summed over, and the width of a difference.
