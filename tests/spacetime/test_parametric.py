@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg.spacetime._dense import parametric as _parametric
-from nareg.spacetime._dense.parametric import ETA_PRIOR, NOISE_SPREAD, REACH_PRIOR, first_guess, maximize, second_orders
+from nareg.spacetime._dense.parametric import ETA_PRIOR, NOISE_SPREAD, REACH_PRIOR, first_guess, maximize, second_order
 from nareg.spacetime._dense.smoother import run
 from nareg.spacetime._readings.space import FAMILIES, Space
 from tests.spacetime.reference import dense, parameters, slopes
@@ -79,7 +79,7 @@ def test_search_never_goes_down_and_reports_what_it_reached(fixed_noise, order):
     windows, space, _ = problem()
     known = np.full(space.n, 0.25) if fixed_noise else None
     start = first_guess(windows, space, "exponential", known)
-    start = start if order == 1 else second_orders(start, windows, fixed_noise=fixed_noise)[-1]
+    start = start if order == 1 else second_order(start)
     values = []
     fitted = maximize(windows, space, start, fixed_noise=fixed_noise, iterations=8, tick=values.append)
     assert (np.diff(fitted.history) > 0).all()

@@ -242,6 +242,16 @@ def test_a_station_that_goes_on_is_not_frozen(rng):
     assert [run.station for run in runs] == list(range(11))
 
 
+def test_a_network_that_still_stands_at_the_end_is_frozen(rng):
+    """Tomorrow's file would show the leap; today's has calms of a few steps before."""
+    y = hourly(rng)
+    y[-30:] = y[-31]
+    (runs,) = freezes(y)
+    assert [run.rows.tolist() for run in runs] == [[*range(len(y) - 30, len(y))]] * 8
+    calm = np.round(np.cumsum(0.02 * rng.standard_normal((3000, 1)), axis=0) + np.linspace(0, 0.2, 6))
+    assert all(freezes(calm[:stop]) == [] for stop in range(200, 3000, 100))
+
+
 def test_a_quantity_at_rest_is_not_frozen(rng):
     """Whole numbers of a calm network, which goes on by a step; and levels with many calms, after which all leap."""
     calm = np.round(np.cumsum(0.02 * rng.standard_normal((3000, 1)), axis=0) + np.linspace(0, 0.2, 6))

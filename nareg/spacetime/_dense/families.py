@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nareg.spacetime._dense.parametric import Fitted, Parameters, first_guess, maximize, second_orders
+from nareg.spacetime._dense.parametric import Fitted, Parameters, first_guess, maximize, second_order, with_shown_noise
 from nareg.spacetime._dense.smoother import smoothed_means
 from nareg.spacetime._readings.engine import LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, Gain, Judge, gaps_of, hide, hide_times, silent_times, station_order
@@ -120,9 +120,8 @@ class ModelComparison:
         truth = np.concatenate([self.y[p][:, stations][m] for p, m in zip(parts, masks, strict=True)])
         silent, gaps = silent_times(few, masks), gaps_of(few, masks)
 
-        def attempt(iterations: int, *starts: Parameters) -> Fitted:
-            searches = [self.maximized(few, part, start, task, iterations) for start in starts]
-            fitted, start = max(searches, key=lambda search: search.objective), starts[0]
+        def attempt(start: Parameters, iterations: int) -> Fitted:
+            fitted = self.maximized(few, part, start, task, iterations)
             self.choices.append((f"{start.family} correlation, order {start.order}", fitted.objective, float("nan")))
             return fitted
 
@@ -142,10 +141,15 @@ class ModelComparison:
             worse = Judge.of(before, silent, gaps).gain(before, errors(new.parameters))
             return worse.value < -REFUTED * worse.error
 
-        best = attempt(ITERATIONS, first_guess(few, part, part.families[0], task.noise))
+        best = attempt(first_guess(few, part, part.families[0], task.noise), ITERATIONS)
         # matrices of the first order are worth more than a second order without them
         if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
-            richer = attempt(WARM, *second_orders(best.parameters, few, fixed_noise=self.fixed_noise))
+            richer = attempt(second_order(best.parameters), WARM)
+            noisier = None if self.fixed_noise else with_shown_noise(second_order(best.parameters), few)
+            if noisier is not None:
+                other = attempt(noisier, WARM)
+                if other.objective > richer.objective and gain("more noise", richer, other).value >= 0:
+                    richer = other
             likelier = richer.objective > best.objective + ORDER_GAIN
             if truth.size >= FEWEST_HIDDEN:
                 second = gain("second order", best, richer)
@@ -154,7 +158,7 @@ class ModelComparison:
                 likelier = (apart and second.better) or (likelier and not refuted(best, richer))
             best = richer if likelier else best
         for family in part.families[1:]:
-            other = attempt(WARM, best.parameters.moved_to(family, part))
+            other = attempt(best.parameters.moved_to(family, part), WARM)
             # by more than a standard error: a smooth field with much noise looks like a rough one with little noise
             if other.objective > best.objective and (
                 truth.size < FEWEST_HIDDEN or gain(f"{family} correlation", best, other).better

@@ -242,22 +242,25 @@ def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise:
     return Parameters(family, variance, reach, ETA_PRIOR[0], np.ones(1), log_noise)
 
 
-def second_orders(parameters: Parameters, windows: Sequence[np.ndarray], *, fixed_noise: bool) -> list[Parameters]:
-    """Critically damped processes of second order with the time scale of one of first order: where searches start.
-
-    What a rough field explains may be noise of a smooth one. So where third differences of the readings show much more noise
-    than the first order has, a second search starts from it: the likelihood has a ridge between the two.
-    """
+def second_order(parameters: Parameters) -> Parameters:
+    """A critically damped process of second order with the time scale of one of first order."""
     rho = 1 - min(2 * (1 - abs(float(np.tanh(parameters.partials[0])))), 0.9)
     partials = np.array([2 * rho / (1 + rho**2), -(rho**2)])
     limits = np.array(STEEPEST) - 0.1
-    start = replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits))
+    return replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits))
+
+
+def with_shown_noise(parameters: Parameters, windows: Sequence[np.ndarray]) -> Parameters | None:
+    """With the noise that third differences of the readings show; None where that is not much more.
+
+    What a rough field explains may be noise of a smooth one, and the likelihood has a ridge between the two.
+    """
     thirds = np.concatenate([np.diff(w, n=3, axis=0) for w in windows])
-    spreads = [robust_std(column[np.isfinite(column)]) if np.isfinite(column).any() else 0.0 for column in thirds.T]
-    shown = np.log(np.maximum(np.square(spreads) / THIRDS, 1e-300))
-    if fixed_noise or float(np.median(shown - start.log_noise)) < np.log(MUCH):
-        return [start]
-    return [start, replace(start, log_noise=np.maximum(start.log_noise, shown))]
+    spreads = np.array([robust_std(column[np.isfinite(column)]) for column in thirds.T])
+    shown = np.log(np.maximum(spreads**2 / THIRDS, 1e-300))
+    if float(np.median(shown - parameters.log_noise)) < np.log(MUCH):
+        return None
+    return replace(parameters, log_noise=np.maximum(parameters.log_noise, shown))
 
 
 #: Frequencies that the information is summed over, and the width of a difference.

@@ -1,7 +1,8 @@
 """Times at which a whole network repeats its values: its logger or its link stood still, not one of its sensors.
 
 Where all others repeat, a repeat of one station is no evidence. A network that stood still shows otherwise: it repeats as a
-whole for longer than its calms explain, and when it goes on, most stations leap, where a quantity at rest makes a step.
+whole for longer than its calms explain, and when it goes on, most stations leap, where a quantity at rest makes a step. One
+that still stands at the end of the record shows no leap; it then rests hardly ever, and never for nearly as long.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ FEWEST, SHARE = 3, 0.9
 #: Their first change after it is a leap, in the median, of so many steps of the instrument; and of so many usual changes where
 #: other calms are longer than this share of it.
 LEAP, CALM = 2.5, 0.25
+#: A network that stands still at the end of its record rests in at most this share of the times before.
+RARELY = 0.05
 
 
 def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
@@ -34,8 +37,8 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
     whole = (number >= FEWEST) & (2 * number >= seen.sum(axis=1)) & ((repeated & free).sum(axis=1) >= SHARE * number)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], whole, [False]]).astype(int)))
     spans = [slice(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
-    long = [span for span in spans if span.stop - span.start >= SHORTEST_RUN - 1 and span.stop < len(y)]
-    ends = {span.start: _leap(y, repeated, span) for span in long}
+    long = [span for span in spans if span.stop - span.start >= SHORTEST_RUN - 1]
+    ends = {span.start: _leap(y, repeated, span) if span.stop < len(y) else (np.inf, 0.0) for span in long}
     still = [span for span in long if ends[span.start][0] >= LEAP]
     calms = [span.stop - span.start for span in spans if span not in still]
     begins, goes_on = (len(calms) + 1) / (len(y) + 2), (sum(calms) - len(calms) + 1) / (sum(calms) + 2)
@@ -44,6 +47,8 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
         length = span.stop - span.start
         evidence = -float(np.log(begins) + (length - 1) * np.log(goes_on))
         usual = max(calms, default=0) > CALM * length
+        if span.stop == len(y) and (length > span.start or sum(calms) > RARELY * span.start):
+            continue
         if evidence > np.log(len(y) / CHANCE) and not (usual and ends[span.start][1] < LEAP):
             stations = np.flatnonzero((repeated | ~seen)[span].all(axis=0) & (repeated & free)[span].any(axis=0))
             each = [(int(i), span.start + np.flatnonzero(seen[span, i])) for i in stations]
