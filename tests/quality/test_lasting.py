@@ -53,6 +53,28 @@ def test_a_faint_drift_over_half_of_a_record():
     assert (suspect.station, suspect.kind) == (7, "drift")
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_an_offset_has_its_size_and_begins_when_it_does(seed):
+    """A leap counts little where outliers are capped, so that a ramp from long before was as clear."""
+    coordinates, readings = case(seed)
+    readings[7, 170:] += 3.6
+    (suspect,) = checked(readings, coordinates).suspects
+    assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (7, "drift", 170, T - 1)
+    assert suspect.size == pytest.approx(3.6, abs=0.5)
+    assert " are " in suspect.evidence
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+def test_a_drift_over_the_whole_record_has_its_size(seed):
+    coordinates, readings = case(seed)
+    readings[7] += np.linspace(0, 3, T)
+    (suspect,) = checked(readings, coordinates).suspects
+    assert (suspect.station, suspect.kind, suspect.stop) == (7, "drift", T - 1)
+    assert suspect.start < 30
+    assert suspect.size == pytest.approx(3 * (1 - suspect.start / T), abs=0.5)
+    assert " move to " in suspect.evidence
+
+
 @pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True), (slice(60, 240), True)])
 def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, corrected):
     """Which part is wrong that says to which the station returns, the majority of its readings, or the levels of the others."""
