@@ -86,6 +86,22 @@ def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, correct
     assert ("not to be corrected" in suspect.evidence) == (not corrected)
 
 
+@pytest.mark.parametrize("part", [slice(170, None), slice(0, 110)])
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_that_is_sixfold_in_a_part_of_the_record(seed, part):
+    coordinates, readings = case(seed)
+    assert not checked(readings, coordinates).suspects
+    rng = np.random.default_rng(seed + 50)
+    start, stop, _ = part.indices(T)
+    readings[7, part] += 0.3 * np.sqrt(35) * rng.standard_normal(stop - start)
+    suspects = checked(readings, coordinates).suspects
+    assert {s.station for s in suspects} == {7}
+    (noisy,) = (s for s in suspects if s.kind == "noisy")
+    assert abs(noisy.start - start) < 10
+    assert abs(noisy.stop - (stop - 1)) < 10
+    assert float(noisy.evidence.split("deviation of ")[1].split(",")[0]) == pytest.approx(1.8, rel=0.3)
+
+
 def gauges(rng: np.random.Generator) -> np.ndarray:
     """Hourly levels of six gauges in cm: floods that travel, each gauge with its own lag and gain."""
     hours = np.arange(800)
