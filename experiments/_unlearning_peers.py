@@ -57,7 +57,7 @@ class _FullPropagation(Stepping):
         """
         objective, W = self._objective(data, self._head.B), self._head.W
         W = W + newton_step(hessian_of, W, objective.evaluate(W).gradient)
-        result = head.evaluate(data.propagation, objective.Y, objective.B, W, loss=self.loss, lam=self.lam)
+        result = replace(self._training, device=None).evaluated(data, objective.B, W)
         if not result.spent <= self.budget:
             raise CertificateError(f"a step leaves {result.spent:.3g} of {self.budget:.3g}.")
         return result

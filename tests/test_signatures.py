@@ -33,15 +33,16 @@ def public(part: str) -> Iterator[tuple[str, Any]]:
 
 
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Public functions, constructors and methods."""
+    """Public functions, constructors and methods, those of nareg's own bases among them."""
     for part in PARTS:
         for name, value in public(part):
             if not inspect.isclass(value):
                 yield name, value
                 continue
-            for method, function in vars(value).items():
+            for method, function in inspect.getmembers(value):
                 plain = getattr(function, "__func__", function)
-                if inspect.isfunction(plain) and (method == "__init__" or not method.startswith("_")):
+                own = inspect.isfunction(plain) and plain.__module__.startswith("nareg")
+                if own and (method == "__init__" or not method.startswith("_")):
                     yield f"{name}.{method}", plain
 
 

@@ -82,49 +82,27 @@ def solve_block(
 
 
 def solve(
-    system: FilterSystem,
-    rhs: np.ndarray,
-    *,
-    tol: float,
-    max_iterations: int = 10_000,
-    callback: Callback | None = None,
-    x0: np.ndarray | None = None,
-    precondition: Preconditioner | None = None,
-    watch: Watch | None = None,
-) -> Iterates:
+    system: FilterSystem, rhs: np.ndarray, *, precondition: Preconditioner | None = None, max_iterations: int = 10_000,
+    **options: Any,
+) -> Iterates:  # fmt: skip
     """Solve ``K x = rhs`` for (N, T) ``rhs``; Jacobi preconditioning unless another is passed.
 
-    Stops when every column has ``||rhs - K x|| <= tol ||rhs||``, also after scaling by the diagonal of K.
+    Stops when every column has ``||rhs - K x|| <= tol ||rhs||``, also after scaling by the diagonal of K. Options are those of
+    :func:`solve_in_order`.
     """
     order = system.order if precondition is None else None
-    return solve_in_order(
-        system.K if order is None else system.ordered_K,
-        rhs,
-        tol=tol,
-        max_iterations=max_iterations,
-        callback=callback,
-        x0=x0,
-        precondition=precondition,
-        order=order,
-        watch=watch,
-    )
+    K = system.K if order is None else system.ordered_K
+    return solve_in_order(K, rhs, order=order, precondition=precondition, max_iterations=max_iterations, **options)
 
 
 def solve_in_order(
-    K: sp.csr_array,
-    rhs: np.ndarray,
-    *,
-    tol: float,
-    max_iterations: int,
-    callback: Callback | None = None,
-    x0: np.ndarray | None = None,
-    precondition: Preconditioner | None = None,
-    order: np.ndarray | None = None,
-    watch: Watch | None = None,
-) -> Iterates:
+    K: sp.csr_array, rhs: np.ndarray, *, x0: np.ndarray | None = None, order: np.ndarray | None = None,
+    watch: Watch | None = None, **options: Any,
+) -> Iterates:  # fmt: skip
     """The same for a matrix whose nodes are in this order (None: as those of the signals).
 
-    Where ``watch`` gives up, signals beyond the first block are left at ``x0``, or zero.
+    Options are those of :func:`solve_block`. Where ``watch`` gives up, signals beyond the first block are left at ``x0``, or
+    zero.
     """
     diagonal = K.diagonal()
     if (diagonal <= 0).any():
@@ -133,10 +111,7 @@ def solve_in_order(
     watches = iter([watch])  # the first block alone is watched
 
     def solve_one(B: np.ndarray, start: np.ndarray | None) -> Iterates:
-        return solve_block(
-            passes, B, tol=tol, max_iterations=max_iterations, callback=callback, x0=start, precondition=precondition,
-            watch=next(watches, None),
-        )  # fmt: skip
+        return solve_block(passes, B, x0=start, watch=next(watches, None), **options)
 
     return in_blocks(rhs, solve_one, order=order, x0=x0, first_only=watch is not None)
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._solvers import cg
-from nareg._solvers.iterate import Callback, Iterates
+from nareg._solvers.iterate import Iterates
 from nareg._solvers.system import FilterSystem
 from nareg.errors import InputError
 
@@ -126,31 +126,16 @@ class Hierarchy:
         out[self.coupled] = self.inverse_w * self.levels.cycle(self.inverse_w * residual[self.coupled])
         return out
 
-    def solve(
-        self,
-        rhs: np.ndarray,
-        *,
-        tol: float,
-        max_iterations: int = 500,
-        callback: Callback | None = None,
-        x0: np.ndarray | None = None,
-    ) -> Iterates:
-        """Solve ``K x = rhs``."""
+    def solve(self, rhs: np.ndarray, *, x0: np.ndarray | None = None, **options: Any) -> Iterates:
+        """As :func:`nareg._solvers.cg.solve`."""
         system = self.system
-        options: dict[str, Any] = {"tol": tol, "max_iterations": max_iterations, "callback": callback}
         if not self.coupled.size:
             return cg.solve(system, rhs, **options)  # K is diagonal
         if self.decoupled.size:
             result = cg.solve(system, rhs, x0=x0, precondition=self.precondition, **options)
         else:
             inverse_w, levels = self.inverse_w, self.levels
-            result = cg.solve_in_order(
-                system.ordered_K,
-                rhs,
-                x0=x0,
-                order=system.order,
-                precondition=lambda R: inverse_w * levels.cycle(inverse_w * R),
-                **options,
-            )
+            options["precondition"] = lambda R: inverse_w * levels.cycle(inverse_w * R)
+            result = cg.solve_in_order(system.ordered_K, rhs, x0=x0, order=system.order, **options)
         result.note = f"{len(self.levels)} levels, operator complexity {self.levels.operator_complexity:.2f}"
         return result

@@ -31,10 +31,10 @@ from nareg.errors import DivergentMethodError
 from nareg.results import Status
 
 
-def jacobi(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
-    """Jacobi rounds on ``K x = rhs``."""
+def jacobi(system: FilterSystem, rhs: np.ndarray, **options: Any) -> Iterates:
+    """Jacobi rounds on ``K x = rhs``; options of :func:`rounds`, as for the others."""
     refuse_jacobi(system)
-    return stationary(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback)
+    return stationary(system, rhs, **options)
 
 
 def refuse_jacobi(system: FilterSystem) -> None:
@@ -48,10 +48,10 @@ def refuse_jacobi(system: FilterSystem) -> None:
             )
 
 
-def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
+def published(system: FilterSystem, rhs: np.ndarray, **options: Any) -> Iterates:
     """Recursion (19) as published."""
     refuse_published(system)
-    return stationary(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback, scaled=False)
+    return stationary(system, rhs, scaled=False, **options)
 
 
 def refuse_published(system: FilterSystem) -> None:
@@ -73,38 +73,23 @@ def refuse_published(system: FilterSystem) -> None:
         )
 
 
-def stationary(
-    system: FilterSystem,
-    rhs: np.ndarray,
-    *,
-    tol: float,
-    max_iterations: int,
-    callback: Callback | None,
-    interval: tuple[float, float] | None = None,
-    scaled: bool = True,
-) -> Iterates:
-    """``x <- x + beta (x - x_before) + alpha D^-1 (rhs - K x)``; D = I unless ``scaled``.
-
-    Without ``interval`` alpha = 1 and beta = 0 (a stationary iteration); with one that holds the spectrum of ``D^-1 K``, the
-    Chebyshev semi-iteration.
-    """
+def stationary(system: FilterSystem, rhs: np.ndarray, **options: Any) -> Iterates:
+    """:func:`rounds` on blocks of columns."""
     order = system.order
     diagonal = system.diagonal if order is None else system.diagonal[order]
     passes = CompiledPasses(system.K if order is None else system.ordered_K, 1.0 / diagonal)
-
-    def solve_block(B: np.ndarray, _start: np.ndarray | None) -> Iterates:
-        return rounds(passes, B, tol=tol, max_iterations=max_iterations, callback=callback, interval=interval, scaled=scaled)
-
-    return in_blocks(rhs, solve_block, order=order)
+    return in_blocks(rhs, lambda B, _start: rounds(passes, B, **options), order=order)
 
 
 def rounds(
     passes: RoundPasses, B: Any, *, tol: float, max_iterations: int, callback: Callback | None, x0: Any = None,
     interval: tuple[float, float] | None = None, scaled: bool = True,
 ) -> Iterates:  # fmt: skip
-    """The iteration on one block of columns.
+    """``x <- x + beta (x - x_before) + alpha D^-1 (rhs - K x)`` on one block of columns; D = I unless ``scaled``.
 
-    Its coefficients depend on the interval alone, so that the host waits for a device only to see whether all columns are done.
+    Without ``interval`` alpha = 1 and beta = 0 (a stationary iteration); with one that holds the spectrum of ``D^-1 K``, the
+    Chebyshev semi-iteration. Coefficients depend on the interval alone, so that the host waits for a device only to see
+    whether all columns are done.
     """
     X = B * 0.0 if x0 is None else x0 * 1.0
     before = X * 1.0
@@ -159,17 +144,10 @@ def interval(system: FilterSystem) -> tuple[float, float]:
     return 0.9 * scaled_extreme(system, "SA"), high
 
 
-def chebyshev(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
+def chebyshev(system: FilterSystem, rhs: np.ndarray, **options: Any) -> Iterates:
     """Chebyshev semi-iteration on ``K x = rhs``."""
     low, high = interval(system)
     if low <= 0:
         return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
     # an interval of one point (all weights zero) would divide by zero
-    return stationary(
-        system,
-        rhs,
-        tol=tol,
-        max_iterations=max_iterations,
-        callback=callback,
-        interval=(low, max(high, low * (1 + 1e-12))),
-    )
+    return stationary(system, rhs, interval=(low, max(high, low * (1 + 1e-12))), **options)

@@ -222,7 +222,9 @@ def apply(
     quality, begin = None, new.start - part.start
     if isinstance(model, SpaceTimeModel):
         report(Progress("checking readings", fraction=0.2))
-        quality = check(model, y[:, part], times=times[part], rules=rules)
+        quality = check(
+            model, y[:, part], times=times[part], rules=rules, quantity=[w for w in (table.unit, table.quantity) if w]
+        )
         if rules.threshold > 0:
             bad &= quality.flags == Flag.BAD
         flags[:, part] = np.where(bad, Flag.BAD, quality.flags)

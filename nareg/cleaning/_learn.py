@@ -96,6 +96,11 @@ class Job:
         return cls(network, settings, share, rng, noise, rules, progress or (lambda _: None), notes)
 
     @property
+    def quantity(self) -> tuple[str, ...]:
+        """Unit and names of what is read, those that are known."""
+        return tuple(word for word in (self.settings.unit or self.network.readings.unit, *self.network.quantity) if word)
+
+    @property
     def y(self) -> np.ndarray:
         """(N, T) readings, NaN where missing."""
         return self.network.readings.values
@@ -205,7 +210,7 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     if isinstance(model, SparseSpaceTimeModel):
         return _learn_large(job, model, hidden, until)
     progress(Progress("checking readings", fraction=ONE_FIT * until))
-    quality = check(model, y, times=times, rules=job.rules)
+    quality = check(model, y, times=times, rules=job.rules, quantity=job.quantity)
     corrected = _correctable(job, quality)
     y, _ = corrections(corrected, y)
     right = {suspect.station for suspect in corrected}
@@ -219,7 +224,7 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     if not isinstance(again, SpaceTimeModel):
         return LearnedNetwork(model, quality, without)
     # a model that was misled accuses others as well
-    second = check(again, usable, times=times, rules=job.rules)
+    second = check(again, usable, times=times, rules=job.rules, quantity=job.quantity)
     return LearnedNetwork(again, _rechecked(quality, second, misled, corrected), without, corrected)
 
 

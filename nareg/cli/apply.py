@@ -13,9 +13,8 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from nareg._core import checks
 from nareg._storage.folders import is_folder
-from nareg.cli import inputs, plausibility
+from nareg.cli import inputs
 from nareg.cli.inputs import (
     NEIGHBORS,
     AllowUnlike,
@@ -34,11 +33,11 @@ from nareg.cli.inputs import (
 )
 from nareg.errors import AmplificationWarning, InputError
 from nareg.progress import Progress
-from nareg.typing import WeightsLike
 
 if TYPE_CHECKING:
     from nareg.graph import Graph
     from nareg.io import Readings
+    from nareg.typing import WeightsLike
 
 
 Backend = Literal["auto", "scipy", "torch", "petsc"]
@@ -105,6 +104,8 @@ class FilterInputs:
     def read(self, out: Path, columns: Columns, *, fill: bool) -> _Data:
         """Read and check all files."""
         from nareg import io
+        from nareg._core import checks
+        from nareg.cli import plausibility
         from nareg.results import load_design
 
         stations, readings, weights, center = self.stations, self.readings, self.weights, self.center

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nareg import progress as progress_report
-from nareg.cli import inputs, plausibility
+from nareg.cli import inputs
 from nareg.cli.inputs import (
     NEIGHBORS,
     Centering,
@@ -69,6 +69,7 @@ def design(
     """
     from nareg import design as designs
     from nareg import io
+    from nareg.cli import plausibility
 
     used = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
     inputs.output(out, (".csv", ".npz"), stations, readings, *used, *columns.files)

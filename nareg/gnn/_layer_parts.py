@@ -12,7 +12,8 @@ from torch.nn.parameter import UninitializedParameter, is_lazy
 
 from nareg._core import checks
 from nareg.errors import InputError
-from nareg.gnn.adjacency import Adjacency
+from nareg.gnn._last_graph import LastGraph
+from nareg.gnn.adjacency import Adjacency, GraphInput, Normalization
 from nareg.gnn.propagation import checked_features
 
 FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
@@ -26,18 +27,86 @@ REMEDIES: dict[str, tuple[tuple[str | None, str], ...]] = {
 }
 
 
-class LazyWeight(torch.nn.Module):
-    """Base of the layers: ``weight`` may wait for the width of the first features; it is saved and loaded in either state."""
+class FilterLayer(torch.nn.Module):
+    """Base of the layers: a linear part, with its checks, before or behind a filter.
+
+    ``weight`` may wait for the width of the first features; it is saved and loaded in either state.
+    """
 
     in_channels: int
     out_channels: int
+    symmetrize: bool
     weight: torch.nn.Parameter
     bias: torch.nn.Parameter | None
+    normalization: Normalization = "sym"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             cls.__init__ = _explained(cls.__init__)  # type: ignore[method-assign]
+
+    def _set_linear(self, in_channels: int, out_channels: int, *, symmetrize: bool, bias: bool) -> None:
+        """The arguments that all layers have, an empty W, or one that waits for its width, and no graph yet."""
+        waits = in_channels == -1 and type(in_channels) is int
+        self.in_channels = -1 if waits else checks.integer("in_channels", in_channels, low=1)
+        self.out_channels = checks.integer("out_channels", out_channels, low=1)
+        self.symmetrize = bool(symmetrize)
+        self.weight = (
+            UninitializedParameter()  # type: ignore[assignment]
+            if waits
+            else torch.nn.Parameter(torch.empty(self.in_channels, self.out_channels))
+        )
+        self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
+        self._last = LastGraph()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw W anew (Glorot), bias zero; W that waits for its width is drawn then."""
+        if not is_lazy(self.weight):
+            torch.nn.init.xavier_uniform_(self.weight, generator=generator)
+        if self.bias is not None:
+            torch.nn.init.zeros_(self.bias)
+
+    def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """The filter of z, which is the layer's input x or a linear image of it."""
+        raise NotImplementedError
+
+    def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
+        """The same as one operator, for torch.compile and torch.export."""
+        raise NotImplementedError
+
+    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
+        """(N, in_channels) features -> (N, out_channels): ``H x W + b``, H on whichever side of W has fewer columns."""
+        self._materialize(x)
+        x = layer_input(x, self.weight)
+        if torch.compiler.is_compiling():
+            graph = traced_graph(edge_index, edge_weight)
+
+            def filtered(z: torch.Tensor) -> torch.Tensor:
+                return self._traced(z, x, *graph)
+        else:
+            adjacency = self._last.get(edge_index, edge_weight, x.shape[0], self.normalization, self.symmetrize)
+
+            def filtered(z: torch.Tensor) -> torch.Tensor:
+                return in_full_precision(z, lambda precise: self._filtered(adjacency, precise, x.to(precise.dtype)))
+
+        if self.weight.shape[1] < self.weight.shape[0]:
+            out = filtered(x @ self.weight)
+            return out if self.bias is None else out + self.bias.to(out.dtype)
+        return filtered(x) @ self.weight if self.bias is None else torch.addmm(self.bias, filtered(x), self.weight)
+
+    def _materialize(self, x: Any) -> None:
+        """Give W the width of features, where it waits for it."""
+        if self.in_channels != -1:
+            return
+        if torch.compiler.is_compiling():
+            raise InputError("in_channels is -1: call the layer once on features before torch.compile.")
+        if isinstance(x, torch.Tensor) and x.ndim == 2 and x.shape[1] > 0:
+            self._set_width(x.shape[1])
+            FilterLayer.reset_parameters(self)
+
+    def _set_width(self, width: int) -> None:
+        self.weight.materialize((width, self.out_channels))  # type: ignore[attr-defined]
+        self.in_channels = width
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         if is_lazy(self.weight):  # it has no numbers to detach
@@ -51,7 +120,7 @@ class LazyWeight(torch.nn.Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         given = state_dict.get(prefix + "weight")
         if is_lazy(self.weight) and given is not None and not is_lazy(given):
-            _set_width(self, given.shape[0])
+            self._set_width(given.shape[0])
         super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
 
 
@@ -67,42 +136,6 @@ def _explained(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **kwargs)
 
     return checked
-
-
-def checked_width(in_channels: int) -> int:
-    """A number of features, or -1."""
-    return -1 if in_channels == -1 and type(in_channels) is int else checks.integer("in_channels", in_channels, low=1)
-
-
-def new_weight(in_channels: int, out_channels: int) -> torch.nn.Parameter:
-    """An empty W, or one that waits for its width."""
-    if in_channels == -1:
-        return UninitializedParameter()  # type: ignore[return-value]
-    return torch.nn.Parameter(torch.empty(in_channels, out_channels))
-
-
-def draw(layer: LazyWeight, generator: torch.Generator | None) -> None:
-    """Draw W anew (Glorot), bias zero; W that waits for its width is drawn then."""
-    if not is_lazy(layer.weight):
-        torch.nn.init.xavier_uniform_(layer.weight, generator=generator)
-    if layer.bias is not None:
-        torch.nn.init.zeros_(layer.bias)
-
-
-def materialize(layer: LazyWeight, x: Any) -> None:
-    """Give W the width of features, where it waits for it."""
-    if layer.in_channels != -1:
-        return
-    if torch.compiler.is_compiling():
-        raise InputError("in_channels is -1: call the layer once on features before torch.compile.")
-    if isinstance(x, torch.Tensor) and x.ndim == 2 and x.shape[1] > 0:
-        _set_width(layer, x.shape[1])
-        draw(layer, None)
-
-
-def _set_width(layer: LazyWeight, width: int) -> None:
-    layer.weight.materialize((width, layer.out_channels))  # type: ignore[attr-defined]
-    layer.in_channels = width
 
 
 def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:
@@ -122,16 +155,6 @@ def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise InputError(f"x has dtype {x.dtype} but the layer {weight.dtype}: convert one, say layer.to(x.dtype).")
     return features
-
-
-def project(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, filtered: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
-    """``H x W + b``, the filter H on whichever side of W has fewer columns."""
-    if weight.shape[1] < weight.shape[0]:
-        out = filtered(x @ weight)
-        return out if bias is None else out + bias.to(out.dtype)
-    return filtered(x) @ weight if bias is None else torch.addmm(bias, filtered(x), weight)
 
 
 def in_full_precision(z: torch.Tensor, filtered: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:

@@ -9,24 +9,13 @@ import torch
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn import _traced
-from nareg.gnn._last_graph import LastGraph
-from nareg.gnn._layer_parts import (
-    LazyWeight,
-    checked_width,
-    draw,
-    in_full_precision,
-    layer_input,
-    materialize,
-    new_weight,
-    project,
-    traced_graph,
-)
-from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency, GraphInput, Normalization
+from nareg.gnn._layer_parts import FilterLayer
+from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency, Normalization
 from nareg.gnn.propagation import filtered
 from nareg.gnn.solvers import Neumann, Solver, SolverName, as_solver
 
 
-class NGC(LazyWeight):
+class NGC(FilterLayer):
     """Neumann graph convolution: ``1/(lam+1) sum_{s=0}^{S} [lam/(lam+1) A~]^s X W + b``.
 
     Propagation is linear: it is applied on whichever side of W has fewer columns.
@@ -82,46 +71,22 @@ class NGC(LazyWeight):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.in_channels = checked_width(in_channels)
-        self.out_channels = checks.integer("out_channels", out_channels, low=1)
+        self._set_linear(in_channels, out_channels, symmetrize=symmetrize, bias=bias)
         self.lam = checks.number("lam", lam, low=0)
         self.solver = _layer_solver(solver, order)
         checks.choice("normalization", normalization, NORMALIZATIONS)
         self.normalization = normalization
-        self.symmetrize = bool(symmetrize)
-        self.weight = new_weight(self.in_channels, self.out_channels)
-        self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
-        self._last = LastGraph()
         self.reset_parameters()
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw W anew (Glorot), bias zero."""
-        draw(self, generator)
-
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """The filter of z, which is the layer's input x or a linear image of it."""
         return filtered(adjacency, z, lam=self.lam, solver=self.solver)
 
     def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
-        """The same as one operator, for torch.compile and torch.export."""
         return _traced.graph_filter(z, None, *graph, *self._settings, 0.0, False)
 
     @property
     def _settings(self) -> tuple[Any, ...]:
         return (self.normalization, self.symmetrize, self.lam, *_traced.solver_settings(self.solver))
-
-    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
-        """(N, in_channels) features -> (N, out_channels)."""
-        materialize(self, x)
-        x = layer_input(x, self.weight)
-        if torch.compiler.is_compiling():
-            graph = traced_graph(edge_index, edge_weight)
-            return project(x, self.weight, self.bias, lambda z: self._traced(z, x, *graph))
-        adjacency = self._last.get_learned(edge_index, edge_weight, x.shape[0], self.normalization, self.symmetrize)
-        return project(
-            x, self.weight, self.bias,
-            lambda z: in_full_precision(z, lambda precise: self._filtered(adjacency, precise, x.to(precise.dtype))),
-        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""

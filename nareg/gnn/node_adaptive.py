@@ -11,18 +11,7 @@ import torch
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn import _traced
-from nareg.gnn._last_graph import LastGraph
-from nareg.gnn._layer_parts import (
-    LazyWeight,
-    checked_width,
-    draw,
-    in_full_precision,
-    layer_input,
-    materialize,
-    new_weight,
-    project,
-    traced_graph,
-)
+from nareg.gnn._layer_parts import FilterLayer, in_full_precision
 from nareg.gnn._node_adaptive_system import node_adaptive_system
 from nareg.gnn.adjacency import Adjacency, GraphInput
 from nareg.gnn.propagation import checked_features
@@ -32,7 +21,7 @@ from nareg.typing import ArrayLike
 LAPLACIANS = ("augmented", "combinatorial")
 
 
-class NodeAdaptiveConv(LazyWeight):
+class NodeAdaptiveConv(FilterLayer):
     """``(I + diag(w) L diag(w))^-1 X W + b`` with a weight w_i for every node, designed or learned end to end.
 
     With ``laplacian="augmented"``, ``L = I - D~^-1/2 (A + I) D~^-1/2``, and all weights ``sqrt(lam)`` this is exactly
@@ -100,14 +89,12 @@ class NodeAdaptiveConv(LazyWeight):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.in_channels = checked_width(in_channels)
-        self.out_channels = checks.integer("out_channels", out_channels, low=1)
+        self._set_linear(in_channels, out_channels, symmetrize=symmetrize, bias=bias)
         self.tol = checks.number("tol", tol, low=0, high=1, strict=True)
         self.lower = checks.number("lower", lower, low=0)
         self.lam = checks.number("lam", lam, low=0, strict=True)
         default = "combinatorial" if isinstance(weights, WeightDesign) else "augmented"
         self.laplacian = checks.choice("laplacian", default if laplacian is None else laplacian, LAPLACIANS)
-        self.symmetrize = bool(symmetrize)
         #: Places and values of the Laplacian that the weights were designed for
         self._designed: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
         if weights is not None:
@@ -125,9 +112,6 @@ class NodeAdaptiveConv(LazyWeight):
                     f"lam = {self.lam:g} is not above lower = {self.lower:g}: learning starts from w^2 = lam, raise it."
                 )
             self.theta = torch.nn.Parameter(torch.empty(int(index.max()) + 1))
-        self.weight = new_weight(self.in_channels, self.out_channels)
-        self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
-        self._last = LastGraph()
         self.reset_parameters()
 
     def _given(self, weights: Any) -> np.ndarray:
@@ -145,7 +129,7 @@ class NodeAdaptiveConv(LazyWeight):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw W anew (Glorot), bias zero, learned node weights back to ``sqrt(lam)``."""
-        draw(self, generator)
+        super().reset_parameters(generator)
         if self.theta is not None:
             start = np.sqrt(self.lam) - np.sqrt(self.lower)
             torch.nn.init.constant_(self.theta, float(start + np.log(-np.expm1(-start))))  # softplus^-1
@@ -158,30 +142,20 @@ class NodeAdaptiveConv(LazyWeight):
         learned: torch.Tensor = float(np.sqrt(self.lower)) + torch.nn.functional.softplus(self.theta)
         return learned[self.index]
 
-    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
-        """(N, in_channels) features -> (N, out_channels)."""
-        materialize(self, x)
-        x = layer_input(x, self.weight)
-        if torch.compiler.is_compiling():
-            edges, weights, number, learned = traced_graph(edge_index, edge_weight)
-            w = self._weights_for(x)
-            return project(
-                x, self.weight, self.bias,
-                lambda z: _traced.node_adaptive_filter(
-                    z, w, edges, weights, *self._designed, number, learned, self.symmetrize, self.laplacian, self.tol
-                ),
-            )  # fmt: skip
-        adjacency = self._last.get_learned(edge_index, edge_weight, x.shape[0], "sym", self.symmetrize)
-        return project(x, self.weight, self.bias, lambda z: self._denoised(adjacency, z))
-
     def denoise(self, graph: GraphInput, x: torch.Tensor) -> torch.Tensor:
         """The denoiser alone, ``(I + diag(w) L diag(w))^-1 x``, without W and bias: (N, F) -> (N, F)."""
         x = checked_features("x", x)
-        return self._denoised(self._last.get(graph, None, x.shape[0], "sym", self.symmetrize), x)
+        adjacency = self._last.get(graph, None, x.shape[0], self.normalization, self.symmetrize)
+        return in_full_precision(x, lambda z: self._filtered(adjacency, z, z))
 
-    def _denoised(self, adjacency: Adjacency, x: torch.Tensor) -> torch.Tensor:
-        system = node_adaptive_system(adjacency, x, self.laplacian, self._designed, self._last.derived(adjacency))
-        return in_full_precision(x, lambda z: system.filter(z, self._weights_for(x), self.tol))
+    def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        system = node_adaptive_system(adjacency, z, self.laplacian, self._designed, self._last.derived(adjacency))
+        return system.filter(z, self._weights_for(z), self.tol)
+
+    def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
+        edges, weights, number, learned = graph
+        settings = number, learned, self.symmetrize, self.laplacian, self.tol
+        return _traced.node_adaptive_filter(z, self._weights_for(x), edges, weights, *self._designed, *settings)
 
     def _weights_for(self, x: torch.Tensor) -> torch.Tensor:
         w = self.node_weights

@@ -128,15 +128,10 @@ def propagate(
     lam = checks.number("lam", lam, low=0)
     solver = as_solver(solver)
     if perturbation is None:
-        return filtered(adjacency, features, lam=lam, solver=solver)
+        perturbation = Perturbation(0.0)
+    factor = None if perturbation.factor is None else _checked_factor(perturbation.factor, features)
     return filtered(
-        adjacency,
-        features,
-        lam=lam,
-        solver=solver,
-        eps=perturbation.eps,
-        masked=perturbation.masked,
-        factor=None if perturbation.factor is None else _checked_factor(perturbation.factor, features),
+        adjacency, features, lam=lam, solver=solver, eps=perturbation.eps, masked=perturbation.masked, factor=factor
     )
 
 
@@ -155,9 +150,7 @@ def _stored(
 ) -> np.ndarray:  # fmt: skip
     """:func:`propagate` for a graph in a folder."""
     options = stored_backend(backend, out)
-    coefficients = checks.floats("weights", as_numpy(weights), ndim=(1,)).astype(np.float64)
-    if coefficients.size == 0:
-        raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
+    coefficients = series.checked_weights(as_numpy(weights))
     loops = checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
     return propagate_stored(graph, x, out, coefficients, loops=loops, options=options, progress=progress)
 

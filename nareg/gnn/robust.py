@@ -187,25 +187,25 @@ def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator,
     and its gradient ``(G + G^T) U``, where G has the entries ``-eps (s / |p| - p (p.s) / |p|^3)``. All of it is computed where
     U is: entries are numbers on the pattern of A~, which is symmetric.
     """
-    pattern: NumpyPattern | TorchPattern = NumpyPattern(adjacency) if isinstance(U, np.ndarray) else TorchPattern(adjacency, U)
-    p = inner_products(U, U, pattern.rows, pattern.columns)
+    rows, columns, mirror, entries, matrix, operator = _pattern(adjacency, U)
+    p = inner_products(U, U, rows, columns)
     # a learned weight can be zero: no entry, as where it is not listed
-    present = pattern.values != 0 if adjacency.is_learned else None
+    present = entries != 0 if adjacency.is_learned else None
     if present is not None:
         p = p * present
     size = (p * p).sum() ** 0.5
     size = size + (size == 0)
 
     def slope(Y: Any, Z: Any, V: Any) -> Any:
-        s = inner_products(Y, Z, pattern.rows, pattern.columns)
+        s = inner_products(Y, Z, rows, columns)
         if present is not None:
             s = s * present
         g = -eps * (s / size - p * ((p * s).sum() / size**3))
-        return pattern.matrix(g + g[pattern.mirror], V) @ V
+        return matrix(g + g[mirror], V.dtype) @ V
 
-    values = pattern.values - (eps / size) * p
-    mirrored = values if adjacency.is_symmetric else values[pattern.mirror]
-    return pattern.operator(pattern.matrix(values, U), pattern.matrix(mirrored, U)), slope
+    values = entries - (eps / size) * p
+    mirrored = values if adjacency.is_symmetric else values[mirror]
+    return operator(matrix(values, U.dtype), matrix(mirrored, U.dtype)), slope
 
 
 def inner_products(Y: Any, Z: Any, rows: Any, columns: Any) -> Any:
@@ -228,34 +228,20 @@ def inner_products(Y: Any, Z: Any, rows: Any, columns: Any) -> Any:
     return products
 
 
-class NumpyPattern:
-    """Places and values of A~ as arrays; ``mirror`` is the place of entry (j, i) for each (i, j)."""
+def _pattern(adjacency: Adjacency, like: Any) -> tuple[Any, ...]:
+    """Where A~ has entries, in the library of features and on their device.
 
-    def __init__(self, adjacency: Adjacency) -> None:
-        self._matrix = adjacency.csr(np.float64)
-        self.rows, self.columns, self.mirror = adjacency.places
-        self.values = self._matrix.data
+    Row, column and mirror of every entry (j, i is in the place ``mirror`` of i, j), its value, the matrix with other values
+    in these places (of a dtype), and the operator of two such.
+    """
+    if isinstance(like, np.ndarray):
+        A = adjacency.csr(np.float64)
 
-    def matrix(self, values: np.ndarray, like: np.ndarray) -> sp.csr_array:
-        """These values in the places of A~."""
-        matrix = self._matrix
-        return sp.csr_array((values.astype(like.dtype), matrix.indices, matrix.indptr), shape=matrix.shape)
+        def array(values: np.ndarray, dtype: Any) -> sp.csr_array:
+            return sp.csr_array((values.astype(dtype), A.indices, A.indptr), shape=A.shape)
 
-    operator = staticmethod(NumpySparse)
+        return *adjacency.places, A.data, array, NumpySparse
+    import torch
 
-
-class TorchPattern:
-    """The same as tensors on the device of features, copied there once per graph."""
-
-    def __init__(self, adjacency: Adjacency, like: Any) -> None:
-        import torch
-
-        self._matrix = adjacency.tensor(torch.float64, like.device)
-        self.rows, self.columns, self.mirror = adjacency.places_on(like.device)
-        self.values = self._matrix.values()
-
-    def matrix(self, values: Any, like: Any) -> Any:
-        """These values in the places of A~."""
-        return csr_like(self._matrix, values.to(like.dtype))
-
-    operator = staticmethod(TorchSparse)
+    B = adjacency.tensor(torch.float64, like.device)
+    return *adjacency.places_on(like.device), B.values(), lambda values, dtype: csr_like(B, values.to(dtype)), TorchSparse

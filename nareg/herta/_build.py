@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from nareg._core import checks
-from nareg._core.arrays import Array
 from nareg.errors import InputError
 from nareg.herta._features import Features
 from nareg.herta._objective import TrainingLoss, form, sketched
@@ -142,8 +141,8 @@ def _rank(Q: torch.Tensor, smallest: float) -> int:
     return int((torch.linalg.eigvalsh(Q @ Q.T if Q.shape[0] < Q.shape[1] else Q.T @ Q) > smallest).sum())
 
 
-def transform(Q: Array) -> Array:
-    """Orthonormal Walsh-Hadamard transform of the columns of an (m, ...) array or tensor, m a power of two.
+def transform(Q: torch.Tensor) -> torch.Tensor:
+    """Orthonormal Walsh-Hadamard transform of the columns of an (m, ...) tensor, m a power of two.
 
     Takes ``m log2(m)`` additions per column. Transforming twice gives Q.
 
@@ -154,19 +153,15 @@ def transform(Q: Array) -> Array:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import torch
     >>> from nareg.herta._build import transform
-    >>> transform(np.array([1.0, 0.0, 0.0, 0.0]))
-    array([0.5, 0.5, 0.5, 0.5])
+    >>> transform(torch.tensor([1.0, 0.0, 0.0, 0.0])).tolist()
+    [0.5, 0.5, 0.5, 0.5]
     """
     m = Q.shape[0]
     if m == 0 or m & (m - 1):
         raise InputError(f"Q has {m} rows: the transform needs a power of two; append rows of zeros.")
-    if isinstance(Q, np.ndarray):
-        Q = checks.floats("Q", Q, ndim=range(1, 4), finite=False)
-        out = Q * Q.dtype.type(1 / np.sqrt(m))
-    else:
-        out = Q * (1 / np.sqrt(m))
+    out = Q * (1 / np.sqrt(m))
     half = 1
     while half < m:
         pairs = out.reshape(m // (2 * half), 2, half, *Q.shape[1:])
@@ -192,12 +187,12 @@ class SRHT:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, torch
     >>> from nareg.herta._build import SRHT
     >>> rng = np.random.default_rng(0)
-    >>> Q = rng.standard_normal((1000, 3))
+    >>> Q = torch.as_tensor(rng.standard_normal((1000, 3)))
     >>> sketch = SRHT(1000, 200, rng=rng)(Q)
-    >>> sketch.shape, bool(np.linalg.norm(sketch.T @ sketch - Q.T @ Q) < 0.3 * np.linalg.norm(Q.T @ Q))
+    >>> tuple(sketch.shape), bool((sketch.T @ sketch - Q.T @ Q).norm() < 0.3 * (Q.T @ Q).norm())
     ((200, 3), True)
     """
 
@@ -215,18 +210,11 @@ class SRHT:
         """The next power of two: the most rows of a sketch."""
         return 1 << (n_rows - 1).bit_length()
 
-    def __call__(self, Q: Array) -> Array:
-        """Sketch of an (n_rows, F) array or tensor: (size, F), of its type and dtype."""
+    def __call__(self, Q: torch.Tensor) -> torch.Tensor:
+        """Sketch of an (n_rows, F) tensor: (size, F), of its dtype."""
         n, scale = self.signs.size, np.sqrt(self.length / self.rows.size)
         if Q.shape[0] != n:
             raise InputError(f"Q has {Q.shape[0]} rows, but this sketch is for {n}: make one for Q.")
-        if isinstance(Q, np.ndarray):
-            Q = checks.floats("Q", Q, ndim=(2,), finite=False)
-            padded = np.zeros((self.length, *Q.shape[1:]), Q.dtype)
-            padded[:n] = Q * self.signs[:, None].astype(Q.dtype)
-            return transform(padded)[self.rows] * Q.dtype.type(scale)
-        import torch
-
         padded = Q.new_zeros((self.length, *Q.shape[1:]))
         padded[:n] = Q * torch.as_tensor(self.signs, dtype=Q.dtype, device=Q.device)[:, None]
         return transform(padded)[torch.as_tensor(self.rows, device=Q.device)] * float(scale)

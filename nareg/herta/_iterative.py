@@ -9,7 +9,6 @@ gradients leave noise in the missing directions, which a training may fit.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -115,24 +114,3 @@ class DiagonalIteration:
             X[:, columns], count = cg.solve_exactly(self._passes, block, tol=tol, max_products=MAX_PRODUCTS)
             products += count * block.shape[1]
         return X, products
-
-
-class Iterative:
-    """``H^-1 B`` for float64 arrays by the factor, where ``excess`` is given, or by conjugate gradients."""
-
-    def __init__(self, H: sp.csr_array, *, scale: np.ndarray, excess: np.ndarray | None) -> None:
-        self._H, self._scale, self._excess = H, scale, excess
-
-    @cached_property
-    def solver(self) -> FactorIteration | DiagonalIteration:
-        """Made at the first solve, and kept."""
-        if self._excess is None:
-            return DiagonalIteration(self._H)
-        return FactorIteration(self._H, scale=self._scale, excess=self._excess)
-
-    def solve(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
-        """As the solver does, for columns of any size."""
-        peak = abs(B).max(axis=0, initial=0.0)
-        peak[peak == 0] = 1.0  # squares of very small or large columns would leave float64
-        X, products = self.solver.solve(B / peak, tol)
-        return X * peak, products

@@ -31,7 +31,7 @@ from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency, csr_tensor
 from nareg.herta import _iterative as iterative
 from nareg.herta._features import Device
-from nareg.herta._iterative import Iterative
+from nareg.herta._iterative import DiagonalIteration, FactorIteration
 
 KINDS = ("augmented", "combinatorial")
 #: A Laplacian, or a positive semidefinite matrix in its place.
@@ -47,23 +47,18 @@ def checked_kind(kind: str, kinds: tuple[str, ...] = KINDS) -> str:
     return checks.choice("kind", kind, kinds)
 
 
-def laplacian_of(graph: GraphInput, kind: str, n_nodes: int | None = None) -> sp.csr_array:
-    """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; for "operator" the matrix itself, checked."""
+def scaled_laplacian_of(graph: GraphInput, kind: str, n_nodes: int | None = None) -> tuple[sp.csr_array, np.ndarray | None]:
+    """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; for "operator" the matrix itself, checked.
+
+    With it what the augmented one takes to zero, ``D~^1/2 1``. Others take ones to zero, or nothing is known of them.
+    """
     if kind == "operator":
         L = penalty(as_numpy(graph)).L
         if n_nodes is not None and L.shape[0] != n_nodes:
             raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: pass one row per node.")
-        return L
+        return L, None
     adjacency = adjacency_of(graph, n_nodes)
-    return adjacency.augmented_laplacian if kind == "augmented" else adjacency.laplacian
-
-
-def scaled_laplacian_of(graph: GraphInput, kind: str, n_nodes: int | None = None) -> tuple[sp.csr_array, np.ndarray | None]:
-    """L, and what the augmented one takes to zero, ``D~^1/2 1``. Others take ones to zero, or nothing is known of them."""
-    if kind != "augmented":
-        return laplacian_of(graph, kind, n_nodes), None
-    adjacency = adjacency_of(graph, n_nodes)
-    return adjacency.augmented_laplacian, np.sqrt(adjacency.degrees)
+    return (adjacency.augmented_laplacian, np.sqrt(adjacency.degrees)) if kind == "augmented" else (adjacency.laplacian, None)
 
 
 def adjacency_of(graph: GraphInput, n_nodes: int | None = None) -> Adjacency:
@@ -177,10 +172,12 @@ class System:
         return None if beside.data.max(initial=0.0) > 0 or not (excess > 0).all() else excess
 
     @cached_property
-    def _iterative(self) -> Iterative:
-        """With the factor or conjugate gradients, on the CPU."""
+    def _iteration(self) -> FactorIteration | DiagonalIteration:
+        """With the factor or conjugate gradients, on the CPU; made at the first solve."""
         H = sp.csr_array(sp.eye_array(self.n_nodes) + self.lam * self.laplacian)
-        return Iterative(H, scale=self.scale, excess=None if self.solver == "cg" else self._excess)
+        if self.solver == "cg" or self._excess is None:
+            return DiagonalIteration(H)
+        return FactorIteration(H, scale=self.scale, excess=self._excess)
 
     @property
     def n_nodes(self) -> int:
@@ -249,9 +246,12 @@ class System:
         if not bool(B.isfinite().all()):  # as Chebyshev's products do
             return torch.full_like(B, math.nan)
         if self.device.type == "cpu":
-            X, products = self._iterative.solve(B.detach().numpy().astype(np.float64, copy=False), tol)
+            columns = B.detach().numpy().astype(np.float64, copy=False)
+            peak = abs(columns).max(axis=0, initial=0.0)
+            peak[peak == 0] = 1.0  # squares of very small or large columns would leave float64
+            X, products = self._iteration.solve(columns / peak, tol)
             self.products += products
-            return torch.as_tensor(X, dtype=self.dtype)
+            return torch.as_tensor(X * peak, dtype=self.dtype)
         max_products = 1000 + 2 * self.degree(tol)
         return cg.solve_exactly(ProductPasses(self.product, self._jacobi), B, tol=tol, max_products=max_products)[0]
 

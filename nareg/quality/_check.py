@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 
@@ -25,8 +26,9 @@ MODELS = (SpaceTimeModel, SparseSpaceTimeModel)
 
 
 def check(
-    model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, rules: Rules | None = None
-) -> Quality:
+    model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, rules: Rules | None = None,
+    quantity: Sequence[str] = (),
+) -> Quality:  # fmt: skip
     """Flag bad readings and list the faulty stations, each with its evidence.
 
     Parameters
@@ -39,6 +41,9 @@ def check(
         Needed for readings at other times than those of the fit.
     rules : Rules, optional
         Which checks are made, and which findings are dismissed.
+    quantity : sequence of str, optional
+        Unit and names of what is read, such as ``("m", "water level")``. A wrong unit is named only if it is one of that
+        quantity, which the first that is known tells. Default: any that fits.
 
     Returns
     -------
@@ -111,7 +116,7 @@ def check(
         quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), rules)
         return replace(quality, timings={"total": perf_counter() - started})
     seen = others(residuals)
-    misplaced = _slow.misplaced(residuals, seen)
+    misplaced = _slow.misplaced(residuals, seen, quantity)
     findings, no_faults = judged(rules, misplaced, residuals.names, residuals.grid.values)
     if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
         stations = sorted({finding.station for finding in findings})

@@ -39,6 +39,8 @@ ALARMS, GUMBEL, STATIONS = 0.05, 0.2, 10
 MOST = 0.2
 #: A leap stays where the median reading after it is off by this share of it.
 STAYS = 0.75
+#: Places in the record at which a ramp may begin.
+BEGINS = 24
 #: A station's own spread is measured with boxes that fit into the record so many times.
 SHORT = 16
 #: By chance it is so many times the model's.
@@ -81,6 +83,11 @@ def widths(rows: int) -> list[int]:
     return result
 
 
+def _shape(name: str, width: int) -> np.ndarray:
+    """(width,) a box or a ramp of height 1."""
+    return np.ones(width) if name == "box" else np.linspace(1 / width, 1, width)
+
+
 def scans(seen: Others) -> list[Scan]:
     """Every shape and width over the residuals.
 
@@ -98,8 +105,8 @@ def scans(seen: Others) -> list[Scan]:
     filters = rfft(whitener.filter, n, axis=0)
     result = []
     for width in widths(T):
-        for name, shape in (("box", np.ones(width)), ("ramp", np.linspace(1 / width, 1, width))):
-            U = rfft(shape, n)
+        for name in ("box", "ramp"):
+            U = rfft(_shape(name, width), n)
             places = np.arange(T - width + 1)
             score, *cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[: places.size] for spectrum in spectra[:-1])
             weights = np.einsum("nkl,ltn->ktn", inverse, np.array(cross))  # of a place's shape on what the fit took
@@ -154,6 +161,11 @@ class Lasting(Fault):
     course: np.ndarray = field(compare=False)
     std: np.ndarray = field(compare=False)
 
+    @property
+    def lasts(self) -> bool:
+        """Whether most of its readings are off, and not a few of them by much."""
+        return bool(self.middle * np.sign(self.height) > MOST * abs(self.height))
+
 
 class LastingErrors:
     """The lasting errors of every station.
@@ -179,12 +191,66 @@ class LastingErrors:
         self.limit = max(BEYOND * self.usual, LEAST, highest(self.peaks[live]))
 
     def clearest(self, station: int) -> Lasting:
-        """The clearest error of one station: a shape, or where that fits better, all after a leap."""
+        """The clearest error of one station: a shape, an error that begins and ends at once, or all after a leap."""
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
-        error = self._fit(station, shape.name, start, start + shape.width)
-        best = max([error, *self._shifts(station)], key=lambda e: e.ratio)
-        return replace(error, ratio=float(self.peaks[station])) if best is error else best
+        stop = start + shape.width
+        shifts = self._shifts(station)
+        errors = [self._fit(station, shape.name, start, stop), *shifts]
+        if errors[0].lasts:
+            spans = {span for end in (stop, len(self.seen.white)) if (span := self._at_once(station, start, end)) is not None}
+            errors += [self._fit(station, "box", *span) for span in spans]
+            errors.append(self._fit(station, "ramp", self._begin(station, stop), stop))
+        # places that are sought to fit whole residuals best are no evidence of a fault
+        ratio = max([float(self.peaks[station]), *(shift.ratio for shift in shifts)])
+        return replace(max(errors, key=lambda e: e.ratio), ratio=ratio)
+
+    def _begin(self, station: int, stop: int) -> int:
+        """Where the ramp up to a step begins that fits whole residuals best."""
+        starts = np.unique(np.linspace(0, stop - NARROWEST, BEGINS).astype(int))
+        ramps = np.zeros((len(self.seen.white), starts.size))
+        for ramp, start in zip(ramps.T, starts, strict=True):
+            ramp[start:stop] = _shape("ramp", stop - start)
+        shapes, residual = self._white(station, ramps)
+        ramps, slow = shapes[:, : starts.size], shapes[:, starts.size :]
+        ramps = ramps - slow @ np.linalg.lstsq(slow, ramps, rcond=None)[0]
+        gain = (ramps.T @ residual) ** 2 / np.maximum((ramps**2).sum(axis=0), 1e-300)
+        return int(starts[np.argmax(gain)])
+
+    def _at_once(self, station: int, start: int, stop: int) -> tuple[int, int] | None:
+        """The box near a span that fits whole residuals best: each end is sought at all places, the other one kept."""
+        seen, one = self.seen, self.seen.whitener.of_series([station])
+        T, there = len(seen.white), seen.observed[:, station]
+
+        def later(white: np.ndarray) -> np.ndarray:
+            """(T + 1, n) product of white noise with a step at every place, which is none at the end."""
+            sums = np.cumsum(one.adjoint(np.where(there[:, None], white, 0.0))[::-1], axis=0)[::-1]
+            return np.vstack([sums, np.zeros((1, sums.shape[1]))])
+
+        white = np.where(there[:, None], one.apply(np.column_stack([seen.slow, seen.residual[:, station]])), 0.0)
+        wave, residual = white[:, :-1], white[:, -1]
+        taken = np.linalg.pinv(wave.T @ wave)
+        residual = residual - wave @ (taken @ (wave.T @ residual))
+        fit, crossed = later(residual[:, None])[:, 0], later(wave)
+        n = next_fast_len(2 * T, real=True)
+        response = np.cumsum(np.pad(one.filter[:, 0], (0, max(T - len(one.filter), 0)))[:T]) ** 2
+        power = np.append(irfft(rfft(there.astype(float), n) * rfft(response, n).conj(), n)[:T], 0.0)
+        readings = np.append(0, np.cumsum(there))
+        ends = [start, stop]
+        for end in (0, 1, 0, 1):
+            fixed = ends[1 - end]
+            other = one.apply((np.arange(T) >= fixed).astype(float)[:, None])
+            cross = crossed - crossed[fixed]
+            variance = power + power[fixed] - 2 * later(other)[:, 0] - np.einsum("tk,kl,tl->t", cross, taken, cross)
+            inside = readings[fixed] - readings if end == 0 else readings - readings[fixed]
+            good = (inside >= NARROWEST) & (readings[-1] - inside >= NARROWEST) & (variance > 0.05 * (power + power[fixed]))
+            good[: one.order] = False
+            if not good.any():
+                return None
+            gain = np.where(good, (fit - fit[fixed]) ** 2 / np.where(good, variance, 1.0), 0.0)
+            gain[T] += 2 * np.log(T)  # one of so many places is better than the record's end by chance
+            ends[end] = int(np.argmax(gain))
+        return ends[0], ends[1]
 
     def _shifts(self, station: int) -> list[Lasting]:
         """Errors from a leap to the next one, or the end, that stay: the ratio of a shape caps the leap, which is one step."""
@@ -197,7 +263,7 @@ class LastingErrors:
     def _fit(self, station: int, name: str, start: int, stop: int) -> Lasting:
         """An error by least squares of whole residuals: the ratio of a shape caps them, and a jump is their largest."""
         error = np.zeros((len(self.seen.white), 1))
-        error[start:stop, 0] = 1.0 if name == "box" else np.linspace(1 / (stop - start), 1, stop - start)
+        error[start:stop, 0] = _shape(name, stop - start)
         shapes, residual = self._white(station, error)
         height, *taken = np.linalg.lstsq(shapes, residual, rcond=None)[0]
         ratio = abs(height) / np.sqrt(max(np.linalg.pinv(shapes.T @ shapes)[0, 0], 1e-300))
@@ -230,8 +296,7 @@ class LastingErrors:
         """The clearest error of every station that is suspect, the largest first."""
         suspected = np.flatnonzero((self.peaks > self.limit) | self.seen.leapt.any(axis=0)) if self.shapes else ()
         errors = [error for i in suspected if i not in but and (error := self.clearest(int(i))).ratio > self.limit]
-        lasts = [error for error in errors if error.middle * np.sign(error.height) > MOST * abs(error.height)]
-        return sorted(lasts, key=lambda error: -error.ratio)
+        return sorted((error for error in errors if error.lasts), key=lambda error: -error.ratio)
 
     def badness(self) -> np.ndarray:
         """(rows, N) badness of all readings."""

@@ -14,7 +14,8 @@ two stations at one place the level decides: the one that is off from all others
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -25,27 +26,38 @@ from nareg.quality._others import Others, isolated, others
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault
 
-#: Name of a conversion, factor, constant: what was read is ``factor * truth + constant``.
+#: Name of a conversion, factor, constant, quantity whose units these are: what was read is ``factor * truth + constant``.
 CONVERSIONS = (
-    ("in °F instead of °C", 1.8, 32.0),
-    ("in °C instead of °F", 1 / 1.8, -32 / 1.8),
-    ("in K instead of °C", 1.0, 273.15),
-    ("in °C instead of K", 1.0, -273.15),
-    ("10 times too large", 10.0, 0.0),
-    ("10 times too small", 0.1, 0.0),
-    ("100 times too large", 100.0, 0.0),
-    ("100 times too small", 0.01, 0.0),
-    ("1000 times too large", 1000.0, 0.0),
-    ("1000 times too small", 0.001, 0.0),
-    ("in km/h instead of m/s", 3.6, 0.0),
-    ("in m/s instead of km/h", 1 / 3.6, 0.0),
-    ("in knots instead of m/s", 1.943844, 0.0),
-    ("in m/s instead of knots", 1 / 1.943844, 0.0),
-    ("in mm instead of inches", 25.4, 0.0),
-    ("in inches instead of mm", 1 / 25.4, 0.0),
+    ("in °F instead of °C", 1.8, 32.0, "temperature"),
+    ("in °C instead of °F", 1 / 1.8, -32 / 1.8, "temperature"),
+    ("in K instead of °C", 1.0, 273.15, "temperature"),
+    ("in °C instead of K", 1.0, -273.15, "temperature"),
+    ("10 times too large", 10.0, 0.0, "any"),
+    ("10 times too small", 0.1, 0.0, "any"),
+    ("100 times too large", 100.0, 0.0, "any"),
+    ("100 times too small", 0.01, 0.0, "any"),
+    ("1000 times too large", 1000.0, 0.0, "any"),
+    ("1000 times too small", 0.001, 0.0, "any"),
+    ("in km/h instead of m/s", 3.6, 0.0, "speed"),
+    ("in m/s instead of km/h", 1 / 3.6, 0.0, "speed"),
+    ("in knots instead of m/s", 1.943844, 0.0, "speed"),
+    ("in m/s instead of knots", 1 / 1.943844, 0.0, "speed"),
+    ("in mm instead of inches", 25.4, 0.0, "length"),
+    ("in inches instead of mm", 1 / 25.4, 0.0, "length"),
+    ("in feet instead of m", 1 / 0.3048, 0.0, "length"),
+    ("in m instead of feet", 0.3048, 0.0, "length"),
 )
+#: Units, and words of names, that say which quantity it is; those of the last have no conversions of their own.
+QUANTITIES = {
+    "temperature": "°c c degc °f f degf k celsius fahrenheit kelvin temperature temperatur temp tair",
+    "speed": "m/s ms-1 km/h kmh kt kts knots mph wind windspeed speed",
+    "length": "m cm mm mm/h ft feet in inch inches level waterlevel stage tide tides gauge pegel rain rainfall snow",
+    "": "hpa kpa pa mbar bar mmhg inhg psi % humidity pressure ppm ppb µg/m³ μg/m³ ug/m3 w/m2 w/m² lux db psu ntu ms/cm µs/cm",
+}
 #: Readings are so many standard deviations from the other stations in the median; the conversion leaves this share of it.
 UNIT_FAR, LEFT = 6.0, 0.25
+#: Of conversions that explain about as much, this share of the most, that is taken whose factor the readings' spread shows.
+AS_MUCH = 0.7
 #: Where readings vary enough to show a factor, theirs is that near, as a ratio.
 NEAR = 1.35
 #: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
@@ -91,10 +103,11 @@ class Response(Fault):
     level: float
 
 
-def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
+def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -> list[Conversion]:
     """Stations that read in a wrong unit, from some time on, up to some time, or throughout.
 
-    Without places only a change of unit shows: stations that move together may be at any level.
+    Without places only a change of unit shows: stations that move together may be at any level. Where ``words`` say which
+    quantity it is, units of others are none.
     """
     values = residuals.grid.on_rows(residuals.readings.T)
     enough = np.isfinite(values).sum(axis=0) >= FEWEST
@@ -109,10 +122,20 @@ def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     apart /= _usual(apart, enough)[0]
     throughout = residuals.model.graph.coordinates is not None
     each = (
-        _station(i, values[:, i], expected[:, i], apart[:, i], (usual, noise), throughout=throughout)
+        _station(i, values[:, i], expected[:, i], apart[:, i], (usual, noise), _possible(words), throughout=throughout)
         for i in map(int, np.flatnonzero(enough))
     )
     return [conversion for conversion in each if conversion is not None]
+
+
+def _possible(words: Sequence[str]) -> list[tuple[str, float, float]]:
+    """Conversions of the quantity that the first of some units and names tells; all where none does."""
+    for word in map(str.casefold, words):
+        parts = {word, *(part for part in re.split(r"[^\w/°%]+|_", word) if len(part) > 2)}  # "in" and "c" are no units there
+        known = [name for name, own in QUANTITIES.items() if parts & {*own.split()}]
+        if len(known) == 1:
+            return [conversion[:3] for conversion in CONVERSIONS if conversion[3] in (*known, "any")]
+    return [conversion[:3] for conversion in CONVERSIONS]
 
 
 def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
@@ -124,21 +147,22 @@ def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
 
 
 def _station(
-    station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, scales: tuple[float, float], *, throughout: bool
-) -> Conversion | None:
+    station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, scales: tuple[float, float],
+    possible: Sequence[tuple[str, float, float]], *, throughout: bool,
+) -> Conversion | None:  # fmt: skip
     usual, noise = scales
     seen = np.flatnonzero(np.isfinite(y))
     z, x = y[seen], expected[seen]
     jump = _jump(z - x, UNIT_FAR * usual)
-    if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, usual, noise)) is not None:
+    if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, scales, possible)) is not None:
         name, part, far = changed
         return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
     if not throughout:
         return None
     plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
-    best: tuple[float, str, float, float, slice] | None = None
+    fits: list[tuple[float, str, float, float, slice]] = []
     ratio = _ratios(z, x, noise)
-    for name, factor, constant in CONVERSIONS:
+    for name, factor, constant in possible:
         converted = (z - constant) / factor
         gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))
         whole = float(gain[-1])
@@ -146,13 +170,14 @@ def _station(
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
         value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
         scatter = ratio(part.start, part.stop) / factor
-        if not 1 / WITHIN < scatter < WITHIN:
-            continue
-        if best is None or value > best[0]:
-            best = (value, name, factor, constant, part)
-    if best is None:
+        if 1 / WITHIN < scatter < WITHIN:
+            fits.append((value, name, factor, constant, part))
+    if not fits:
         return None
-    _, name, factor, constant, part = best
+    most = max(fits, key=lambda entry: entry[0])
+    shown = _factor_shown(x, most[4], ratio, noise)
+    equals = [entry for entry in fits if entry[0] >= AS_MUCH * most[0]] if shown is not None else [most]
+    _, name, factor, constant, part = min(equals, key=lambda entry: abs(np.log((shown or 1.0) / entry[2])))
     if seen[part].size < FEWEST or not _leaps_where_it_changes(z, x, part, factor, constant):
         return None
     far = float(np.median(np.abs(z[part] - x[part])) / usual)
@@ -197,27 +222,48 @@ def _jump(difference: np.ndarray, least: float) -> int | None:
 
 
 def _at_jump(
-    z: np.ndarray, x: np.ndarray, apart: np.ndarray, jump: int, usual: float, noise: float
-) -> tuple[str, slice, float] | None:
+    z: np.ndarray, x: np.ndarray, apart: np.ndarray, jump: int, scales: tuple[float, float],
+    possible: Sequence[tuple[str, float, float]],
+) -> tuple[str, slice, float] | None:  # fmt: skip
     """The conversion of the readings from the jump on, or up to it, that closes it best: no other station is asked."""
     before, after = slice(max(jump - BESIDE, 0), jump), slice(jump, jump + BESIDE)
-    best: tuple[float, str, slice] | None = None
+    fits: list[tuple[float, str, float, slice]] = []
+    usual, noise = scales
     ratio, earlier, later = _ratios(z, x, noise), float(np.median(z[before])), float(np.median(z[after]))
-    for name, factor, constant in CONVERSIONS:
+    for name, factor, constant in possible:
         for part, inside, outside in ((slice(jump, None), later, earlier), (slice(0, jump), earlier, later)):
             left = abs((inside - constant) / factor - outside)
-            scatter = ratio(part.start, part.stop) / factor
-            if 1 / WITHIN < scatter < WITHIN and (best is None or left < best[0]):
-                best = (left, name, part)
-    if best is None:
+            if 1 / WITHIN < ratio(part.start, part.stop) / factor < WITHIN:
+                fits.append((left, name, factor, part))
+    if not fits:
         return None
-    left, name, part = best
-    rest = np.delete(np.arange(z.size), np.arange(z.size)[part])
+    left, name, _, part = min(fits, key=lambda fit: fit[0])
+    rest = _rest(part)
+    if (grown := _factor_shown(x, part, ratio, noise)) is not None:
+        equals = [fit for fit in fits if fit[0] <= max(left, usual) and fit[3] == part]
+        left, name, _, part = min(equals, key=lambda fit: abs(np.log(grown / fit[2])))
     far = float(np.median(np.abs(z[part] - x[part] - np.median(z[rest] - x[rest])))) / usual
     shown = float(np.nanmedian(np.abs(apart[part] - np.nanmedian(apart[rest]))))
     if left > usual or far < UNIT_FAR or shown < UNIT_FAR:
         return None
     return name, part, far
+
+
+def _rest(part: slice) -> slice:
+    """Readings before a part that lasts to the end, or after one from the beginning."""
+    return slice(0, part.start) if part.stop is None else slice(part.stop, None)
+
+
+def _factor_shown(x: np.ndarray, part: slice, ratio: Callable[[int, int | None], float], noise: float) -> float | None:
+    """The factor that the spread of a part shows, beside that of the rest; None where hardly more than noise is expected.
+
+    A level says little of factors that are near each other, such as 3.28 and 3.6: a station has one of its own.
+    """
+    rest = _rest(part)
+    now, usual = (robust_std(x[side]) if x[side].size >= SHORTEST else 0.0 for side in (part, rest))
+    if now <= 2 * noise:
+        return None
+    return ratio(part.start, part.stop) / (ratio(rest.start, rest.stop) if usual > 2 * noise else 1.0)
 
 
 def _commonest(values: np.ndarray) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import pdtrc
 
-from nareg._core.arrays import robust_std
+from nareg._core.arrays import MAD_TO_STD, robust_std
 from nareg.graph import Graph
 from nareg.io import count
 from nareg.quality._residuals import FEWEST, Residuals
@@ -90,6 +90,9 @@ FEWEST_SPIKES = 3
 SINGLE = 2.0
 #: Noise so many times the network's median standard deviation is a fault.
 NOISY = 3.0
+#: Noise that is another one from a time on has so many readings, and this share of the record, on either side of it; and an
+#: error counts up to so many times the median one when that time is sought.
+SHORTEST, SHARE, MOST = 48, 0.05, 5.0
 #: A station copies another one where so large a share of its changed readings equal the other's.
 COPIED = 0.8
 #: And so many robust standard deviations of the network's log variances above its median.
@@ -153,9 +156,12 @@ def noisy(residuals: Residuals) -> list[Finding]:
     z = (logs - center) / spread
     # noise within a step of the instrument is nobody's fault
     visible = std * residuals.model.unit > (steps(residuals.readings) if residuals.model.transform.linear else 0.0)
-    findings = []
+    findings = _noisy_parts(residuals, live)
+    partly = {finding.station for finding in findings}
     visible &= np.log(shown) - center > np.log(NOISY)
     for i in np.flatnonzero(live & visible & (z > NOISY_SPREADS)):
+        if i in partly:
+            continue
         columns = np.flatnonzero(np.isfinite(residuals.readings[i]))
         here, usual = (value * residuals.model.unit for value in (std[i], float(np.exp(center))))
         what = "" if residuals.model.transform.linear else f" ({residuals.model.transform.name} of the readings)"
@@ -165,6 +171,43 @@ def noisy(residuals: Residuals) -> list[Finding]:
         )
         # of a noisy station no reading is worse than its own score
         findings.append(Finding(int(i), "noisy", float(z[i]), columns, Flag.SUSPECT, evidence, np.zeros(columns.size)))
+    return findings
+
+
+def _noisy_parts(residuals: Residuals, live: np.ndarray) -> list[Finding]:
+    """Stations whose noise grows or falls at once, by much more than the others' at that time; the noisier part is at fault."""
+    if not residuals.model.transform.linear:
+        return []
+    off = np.where(residuals.by_station(residuals.frozen | residuals.absurd) | ~live[:, None], np.nan, np.abs(residuals.gaps))
+    findings, step = [], steps(residuals.readings)
+    for i in map(int, np.flatnonzero(live)):
+        columns = np.flatnonzero(np.isfinite(off[i]))
+        n, least = columns.size, int(max(SHORTEST, SHARE * columns.size))
+        cuts = np.arange(least, n - least + 1)
+        if not cuts.size:
+            continue
+        sums = np.cumsum(np.minimum(off[i, columns], MOST * np.median(off[i, columns])))
+        first, second = sums[cuts - 1] / cuts, (sums[-1] - sums[cuts - 1]) / (n - cuts)
+        if min(first.min(), second.min()) <= 0:
+            continue
+        best = int(np.argmin(cuts * np.log(first) + (n - cuts) * np.log(second)))
+        parts = columns[: cuts[best]], columns[cuts[best] :]
+        part, rest = parts if first[best] > second[best] else parts[::-1]
+        known = live & (np.isfinite(off[:, part]).sum(axis=1) >= FEWEST) & (np.isfinite(off[:, rest]).sum(axis=1) >= FEWEST)
+        noise, usual = (MAD_TO_STD * np.nanmedian(off[known][:, columns], axis=1) for columns in (part, rest))
+        own = int(known[:i].sum())
+        if known.sum() < 3 or min(noise.min(), usual.min()) <= 0:
+            continue
+        logs = np.log(noise / usual)
+        grown = logs[own] - np.median(logs)
+        z = grown / max(robust_std(logs), 0.1)
+        if min(grown, np.log(noise[own] / np.median(noise))) <= np.log(NOISY) or z <= NOISY_SPREADS or noise[own] <= step[i]:
+            continue
+        evidence = (
+            f"Its noise has a standard deviation of {number(noise[own])}, {span(*residuals.grid.values[part[[0, -1]]])}, and "
+            f"of {number(usual[own])} at other times; the network's median is {number(float(np.median(noise)))}."
+        )
+        findings.append(Finding(i, "noisy", float(z), part, Flag.SUSPECT, evidence, np.zeros(part.size)))
     return findings
 
 

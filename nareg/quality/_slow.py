@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -27,10 +28,10 @@ MANY = 16
 WEIGHT = 0.3
 
 
-def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
-    """Stations in a wrong unit, of another level, exchanged ones, and those with a wrong clock."""
+def misplaced(residuals: Residuals, seen: Others, quantity: Sequence[str] = ()) -> list[Finding]:
+    """Stations in a wrong unit of the quantity, of another level, exchanged ones, and those with a wrong clock."""
     findings: list[Finding] = []
-    residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
+    residuals, seen = _one_at_a_time(residuals, seen, findings, partial(conversions, words=quantity), _unit)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
     residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     _one_at_a_time(residuals, seen, findings, deaf, _level)
@@ -163,7 +164,7 @@ def _columns(residuals: Residuals, station: int, fault: Fault | SwappedPair) -> 
 def _unit(residuals: Residuals, c: Conversion) -> Finding:
     columns, what = _columns(residuals, c.station, c)
     evidence = f"{what} are {c.ratio:.1f} standard deviations from the other stations, and fit them if they are {c.name}."
-    factor, constant = next((factor, constant) for name, factor, constant in CONVERSIONS if name == c.name)
+    factor, constant = next((factor, constant) for name, factor, constant, _ in CONVERSIONS if name == c.name)
     right = (residuals.readings[c.station, columns] - constant) / factor
     return Finding(c.station, "unit", c.ratio, columns, Flag.BAD, evidence, corrected=right, corrected_std=np.zeros(right.size))
 
@@ -260,7 +261,9 @@ def _drift(residuals: Residuals, seen: Others, error: Lasting) -> Finding:
     )
     if _returned(seen, error) or inside_is_wrong(residuals, seen, error):
         return finding
-    unknown = f"{evidence} They are not to be corrected: nothing says that these readings, and not the others, are wrong."
+    throughout = columns.size == np.isfinite(residuals.readings[error.station]).sum()
+    which = "whether the first or the last of them" if throughout else "that these readings, and not the others,"
+    unknown = f"{evidence} They are not to be corrected: nothing says {which} are wrong."
     return replace(finding, evidence=unknown, corrected=None, corrected_std=None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -145,17 +145,6 @@ class ModelScores:
         return softmax(self.original, axis=1)
 
 
-@runtime_checkable
-class ScoresElsewhere(Protocol):
-    """A model that can be asked about data other than its own."""
-
-    def decision_on(self, graph: GraphLike, features: np.ndarray) -> np.ndarray:
-        """Logits (N, C)."""
-
-    def weights_vector(self) -> np.ndarray:
-        """All weights, (P,)."""
-
-
 def scores_of(model: Any, task: UnlearningTask) -> ModelScores:
     """The scores of a model on the remaining data of a task and on those before.
 
@@ -166,16 +155,11 @@ def scores_of(model: Any, task: UnlearningTask) -> ModelScores:
     """
     if isinstance(model, ModelScores):
         return model
-    if isinstance(model, ScoresElsewhere):
-        remaining, original = (model.decision_on(graph, X) for graph, X in _both(task))
-        return ModelScores(remaining, original, model.weights_vector())
-    raise InputError(f"the model is a {type(model).__name__}, which cannot be asked about other data: pass a ModelScores.")
-
-
-def _both(task: UnlearningTask) -> list[tuple[Graph, np.ndarray]]:
-    assert isinstance(task.graph, Graph)
+    if not (hasattr(model, "decision_on") and hasattr(model, "weights_vector")):
+        raise InputError(f"the model is a {type(model).__name__}, which cannot be asked about other data: pass a ModelScores.")
     graph, features, *_ = task.remaining()
-    return [(graph, features), (task.graph, np.asarray(task.features))]
+    remaining, original = model.decision_on(graph, features), model.decision_on(task.graph, np.asarray(task.features))
+    return ModelScores(remaining, original, model.weights_vector())
 
 
 def two_columns(logits: np.ndarray) -> np.ndarray:

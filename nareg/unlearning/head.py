@@ -69,89 +69,6 @@ class Head:
         return self.residual + self.approximation
 
 
-def problem(
-    embedded: TrainingRows, Y: np.ndarray, B: np.ndarray, *, loss: ClassifierLoss, lam: float, device: Device | None
-) -> ClassifierObjective:
-    """The training problem on an embedding, in memory or on a device."""
-    S, s = embedded.trained()
-    if device is None:
-        return ClassifierObjective(S, s, Y, loss, lam, B)
-    return ClassifierObjective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
-
-
-def _room(embedded: TrainingRows, columns: int, device: Device | None) -> AbstractContextManager[None]:
-    """Context for a training on a device, whose memory may not suffice: the embedding, and some arrays of (n_t, C) numbers."""
-    if device is None:
-        return nullcontext()
-    S, _ = embedded.trained()
-    return device.room("training", S.size + ARRAYS * len(S) * columns)
-
-
-def solve(
-    embedded: TrainingRows,
-    Y: np.ndarray,
-    B: np.ndarray,
-    W: np.ndarray,
-    *,
-    loss: ClassifierLoss,
-    lam: float,
-    budget: float | None,
-    device: Device | None = None,
-) -> Head:
-    """Newton steps from W to a tenth of the budget, or without a budget to the optimum.
-
-    Raises
-    ------
-    CertificateError
-        If the gradient and its error exceed the budget.
-    TooLargeError
-        If the device's memory does not suffice.
-    """
-    with _room(embedded, W.shape[1], device):
-        objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-        at, bound = _minimized(objective, W, budget, embedded)
-    result = Head(at.W, B, at.residual, bound)
-    if budget is not None and not result.spent <= budget:
-        raise CertificateError(
-            f"the embedding's error can add {result.approximation:.3g} to the gradient, above the budget {budget:.3g}: pass "
-            "a smaller r_max (0 has only rounding errors), smaller features if there are huge ones, or a larger alpha or eps."
-        )
-    return result
-
-
-def _minimized(
-    objective: ClassifierObjective, W: np.ndarray, budget: float | None, embedded: TrainingRows
-) -> tuple[Evaluated, float]:
-    """Newton steps, and the bound of :func:`approximation` where they end."""
-    with threads(objective.S, W.shape[1]):
-        target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
-        try:
-            at = objective.minimize(W, target)
-        except SolverError as error:
-            raise CertificateError(str(error)) from None
-        bound = approximation(objective, at, embedded) if embedded.exact else None
-    if bound is None:  # products of Gram matrices are not small
-        bound = approximation(objective, at, embedded)
-    return at, bound
-
-
-def evaluate(
-    embedded: TrainingRows,
-    Y: np.ndarray,
-    B: np.ndarray,
-    W: np.ndarray,
-    *,
-    loss: ClassifierLoss,
-    lam: float,
-    device: Device | None = None,
-) -> Head:
-    """The head of given coefficients, with its residual and approximation."""
-    with _room(embedded, W.shape[1], device):
-        objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-        at = replace(objective.evaluate(W), W=W)
-        return Head(W, B, at.residual, approximation(objective, at, embedded))
-
-
 def approximation(objective: ClassifierObjective, at: Evaluated, embedded: TrainingRows) -> float:
     """Bound on what the exact embedding Z changes in the gradient at ``at.W`` on ``Z_hat``, all classes jointly.
 
@@ -201,11 +118,35 @@ class CertifiedTraining:
         return checked_budget(self.alpha, self.eps, self.delta)
 
     def adjusted(self, data: Data, B: np.ndarray, W: np.ndarray, rows: TrainingRows | None = None) -> Head:
-        """Newton steps from W; a CertificateError if the gradient that is left exceeds the budget."""
-        return solve(
-            data.propagation if rows is None else rows, data.targets(), B, W, loss=self.loss, lam=self.lam,
-            budget=self.budget if self.alpha else None, device=self.device,
-        )  # fmt: skip
+        """Newton steps from W to a tenth of the budget, or without a noise term to the optimum.
+
+        Raises
+        ------
+        CertificateError
+            If the gradient and its error exceed the budget.
+        TooLargeError
+            If the device's memory does not suffice.
+        """
+        rows = data.propagation if rows is None else rows
+        budget = self.budget if self.alpha else None
+        with self._room(rows, W.shape[1]):
+            objective = self._objective(rows, data.targets(), B)
+            with threads(objective.S, W.shape[1]):
+                target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
+                try:
+                    at = objective.minimize(W, target)
+                except SolverError as error:
+                    raise CertificateError(str(error)) from None
+                bound = approximation(objective, at, rows) if rows.exact else None
+            if bound is None:  # products of Gram matrices are not small
+                bound = approximation(objective, at, rows)
+        result = Head(at.W, B, at.residual, bound)
+        if budget is not None and not result.spent <= budget:
+            raise CertificateError(
+                f"the embedding's error can add {bound:.3g} to the gradient, above the budget {budget:.3g}: pass a smaller "
+                "r_max (0 has only rounding errors), smaller features if there are huge ones, or a larger alpha or eps."
+            )
+        return result
 
     def retrained(self, data: Data, rng: np.random.Generator, rows: TrainingRows | None = None) -> Head:
         """From nothing, with a new noise term."""
@@ -214,8 +155,27 @@ class CertifiedTraining:
         return self.adjusted(data, B, np.zeros_like(B), rows)
 
     def evaluated(self, data: Data, B: np.ndarray, W: np.ndarray) -> Head:
-        """The head of given coefficients."""
-        return evaluate(data.propagation, data.targets(), B, W, loss=self.loss, lam=self.lam, device=self.device)
+        """The head of given coefficients, with its residual and approximation."""
+        rows = data.propagation
+        with self._room(rows, W.shape[1]):
+            objective = self._objective(rows, data.targets(), B)
+            at = replace(objective.evaluate(W), W=W)
+            return Head(W, B, at.residual, approximation(objective, at, rows))
+
+    def _objective(self, rows: TrainingRows, Y: np.ndarray, B: np.ndarray) -> ClassifierObjective:
+        """The training problem, in memory or on the device."""
+        S, s = rows.trained()
+        if self.device is None:
+            return ClassifierObjective(S, s, Y, self.loss, self.lam, B)
+        S, s, Y, B = (self.device.given(part) for part in (S, s, Y, B))
+        return ClassifierObjective(S, s, Y, self.loss, self.lam, B)
+
+    def _room(self, rows: TrainingRows, columns: int) -> AbstractContextManager[None]:
+        """Context for a training on the device, whose memory may not suffice for embedding and some (n_t, C) arrays."""
+        if self.device is None:
+            return nullcontext()
+        S, _ = rows.trained()
+        return self.device.room("training", S.size + ARRAYS * len(S) * columns)
 
     def certificate(
         self, data: Data, result: Head, request: str, count: int, timings: dict[str, float], *, retrained: bool

@@ -229,6 +229,7 @@ def test_a_model_of_an_earlier_run_does_not_stay(tables, tmp_path):
         assert not list((tmp_path / "out").glob("model.*"))
 
 
+@pytest.mark.slow
 def test_directions_are_added_by_the_command(vanes, tmp_path):
     vanes[:72].to_csv(tmp_path / "today.csv")
     vanes[72:].to_csv(tmp_path / "tomorrow.csv")
@@ -314,6 +315,7 @@ def run(*arguments):
     return done
 
 
+@pytest.mark.slow
 def test_later_readings_are_read_as_those_of_the_model_were(rng, tmp_path):
     """Local times were taken as UTC where --zone was said to nareg clean alone."""
     times = pd.date_range("2024-06-01", periods=150, freq="h", name="time")

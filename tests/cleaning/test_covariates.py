@@ -29,6 +29,7 @@ def tables(rng: np.random.Generator, rate: float) -> tuple[pd.DataFrame, pd.Data
     return pd.DataFrame(y.T, index=index, columns=names), places.assign(elevation=heights), truth
 
 
+@pytest.mark.slow
 def test_a_silent_summit_is_as_cold_as_its_height_says(rng):
     readings, places, truth = tables(rng, -0.0065)
     cleaned = nareg.clean(readings, places)

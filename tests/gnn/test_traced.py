@@ -179,6 +179,7 @@ def test_values_are_checked_when_compiled_code_runs(traced):
         compiled(features(torch.float32), INDEX[:, 1:])
 
 
+@pytest.mark.slow
 def test_a_graph_is_prepared_once_and_again_when_it_changes(traced, monkeypatch):
     from nareg.gnn import adjacency
 

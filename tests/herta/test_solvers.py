@@ -135,7 +135,7 @@ def test_features_of_deficient_rank_are_no_noise_to_fit(lam, solver, rng):
 def test_ends_of_the_spectrum_that_were_wrong_are_moved_apart(rng):
     system = system_of(nareg.graphs.grid((15, 15)), "augmented", 1e3, "cholesky")
     B = rng.standard_normal((225, 3))
-    solver = system._iterative.solver
+    solver = system._iteration
     low, high = solver._low, solver._high
     solver._low, solver._high = 1.05 * (low + high) / 2, 0.9 * high
     found = system.solve(torch.as_tensor(B), tol=1e-8).numpy()

@@ -53,6 +53,28 @@ def test_a_faint_drift_over_half_of_a_record():
     assert (suspect.station, suspect.kind) == (7, "drift")
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_an_offset_has_its_size_and_begins_when_it_does(seed):
+    """A leap counts little where outliers are capped, so that a ramp from long before was as clear."""
+    coordinates, readings = case(seed)
+    readings[7, 170:] += 3.6
+    (suspect,) = checked(readings, coordinates).suspects
+    assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (7, "drift", 170, T - 1)
+    assert suspect.size == pytest.approx(3.6, abs=0.5)
+    assert " are " in suspect.evidence
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+def test_a_drift_over_the_whole_record_has_its_size(seed):
+    coordinates, readings = case(seed)
+    readings[7] += np.linspace(0, 3, T)
+    (suspect,) = checked(readings, coordinates).suspects
+    assert (suspect.station, suspect.kind, suspect.stop) == (7, "drift", T - 1)
+    assert suspect.start < 30
+    assert suspect.size == pytest.approx(3 * (1 - suspect.start / T), abs=0.5)
+    assert " move to " in suspect.evidence
+
+
 @pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True), (slice(60, 240), True)])
 def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, corrected):
     """Which part is wrong that says to which the station returns, the majority of its readings, or the levels of the others."""
@@ -62,6 +84,22 @@ def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, correct
     assert (suspect.station, suspect.kind) == (7, "drift")
     assert (suspect.corrected is not None) == corrected
     assert ("not to be corrected" in suspect.evidence) == (not corrected)
+
+
+@pytest.mark.parametrize("part", [slice(170, None), slice(0, 110)])
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_that_is_sixfold_in_a_part_of_the_record(seed, part):
+    coordinates, readings = case(seed)
+    assert not checked(readings, coordinates).suspects
+    rng = np.random.default_rng(seed + 50)
+    start, stop, _ = part.indices(T)
+    readings[7, part] += 0.3 * np.sqrt(35) * rng.standard_normal(stop - start)
+    suspects = checked(readings, coordinates).suspects
+    assert {s.station for s in suspects} == {7}
+    (noisy,) = (s for s in suspects if s.kind == "noisy")
+    assert abs(noisy.start - start) < 10
+    assert abs(noisy.stop - (stop - 1)) < 10
+    assert float(noisy.evidence.split("deviation of ")[1].split(",")[0]) == pytest.approx(1.8, rel=0.3)
 
 
 def gauges(rng: np.random.Generator) -> np.ndarray:

@@ -84,6 +84,23 @@ def test_a_mountain_and_a_calm_coast_are_no_fault(case):
     assert found(checked(readings, coordinates)) == {}
 
 
+@pytest.mark.parametrize("start", [0, 150])
+@pytest.mark.parametrize(
+    ("factor", "quantity", "unit"),
+    [
+        (1 / 0.3048, ("m",), "feet instead of m"), (1 / 0.3048, ("tide",), "feet instead of m"),
+        (1 / 0.3048, (), "feet instead of m"), (3.6, (), "km/h instead of m/s"), (3.6, ("m/s", "level"), "km/h instead of m/s"),
+        (1 / 0.3048, ("°C", "level"), None), (1 / 0.3048, ("hPa",), None), (3.6, ("temperature of the air",), None),
+    ],
+)  # fmt: skip
+def test_a_unit_is_one_of_the_quantity_and_the_nearest(case, factor, quantity, unit, start):
+    coordinates, readings = case
+    readings[7, start:] *= factor
+    model = known_model(readings, coordinates, level=np.nanmean(readings, axis=1))
+    units = [s.evidence.rpartition(" in ")[2] for s in check(model, quantity=quantity).suspects if s.kind == "unit"]
+    assert units == ([] if unit is None else [f"{unit}."])
+
+
 def test_rain_is_in_no_unit(rng):
     """Most days are dry: medians are zero, and a wet place is no wrong unit."""
     coordinates, readings = drawn(rng)

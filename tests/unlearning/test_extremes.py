@@ -208,7 +208,7 @@ def test_what_cannot_be_undone_is_not_gone_on_with(rng, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("nareg.unlearning.head.solve", failing)
+        patch.setattr("nareg.unlearning.head.CertifiedTraining.adjusted", failing)
         patch.setattr("nareg.unlearning.propagation.exact.Propagation.recompute", failing)
         with pytest.raises(MemoryError):
             model.remove_edges(edges[:1])
@@ -229,7 +229,7 @@ def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
         raise RuntimeError("out of memory on the device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("nareg.unlearning.head.solve", failing)
+        patch.setattr("nareg.unlearning.head.CertifiedTraining.adjusted", failing)
         patch.setattr("nareg.unlearning.propagation.device.Device.propagate", failing)
         with pytest.raises(RuntimeError, match="on the device"):
             model.remove_nodes([5])

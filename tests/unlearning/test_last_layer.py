@@ -9,8 +9,9 @@ import pytest
 
 import nareg
 from nareg.errors import CertificateError, InputError, SolverError
-from nareg.unlearning import Certificate, _last_layer, head
+from nareg.unlearning import Certificate, _last_layer
 from nareg.unlearning.deep import DeepGPR
+from nareg.unlearning.head import CertifiedTraining
 from tests.unlearning import reference
 
 N, TRAIN = 80, np.arange(60)
@@ -249,7 +250,7 @@ def assert_same(before, after):
 @pytest.mark.parametrize(
     ("act", "part"),
     [
-        *((act, "solve") for act in (*OUTSIDE.values(), *INSIDE.values())),
+        *((act, "adjusted") for act in (*OUTSIDE.values(), *INSIDE.values())),
         *((act, "induced_embedding") for act in INSIDE.values()),
     ],
 )
@@ -260,7 +261,7 @@ def test_an_interrupted_request_changes_nothing(act, part, data, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(head if part == "solve" else _last_layer, part, interrupted)
+    monkeypatch.setattr(CertifiedTraining if part == "adjusted" else _last_layer, part, interrupted)
     with pytest.raises(KeyboardInterrupt):
         act(model, A)
     assert_same(before, state(model))
@@ -296,14 +297,14 @@ def test_invalid_requests_change_nothing(data):
 
 def test_steps_that_do_not_reach_the_budget_are_followed_by_a_new_noise_term(data, monkeypatch):
     model = fitted(data)
-    before, noise, solve = layer(model), model._last_layer.head.B, head.solve
+    before, noise, adjusted = layer(model), model._last_layer.head.B, CertifiedTraining.adjusted
 
-    def refusing(rows, Y, B, W, **options):
+    def refusing(training, data, B, W, rows):
         if B is noise:
             raise CertificateError("no.")
-        return solve(rows, Y, B, W, **options)
+        return adjusted(training, data, B, W, rows)
 
-    monkeypatch.setattr(head, "solve", refusing)
+    monkeypatch.setattr(CertifiedTraining, "adjusted", refusing)
     certificate = model.remove_nodes([1])
     assert certificate.retrained
     assert certificate.spent <= certificate.budget

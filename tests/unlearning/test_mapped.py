@@ -47,13 +47,13 @@ class WideRequests(MappedRequests):
     memory = LITTLE
 
 
-TestMappedRequests = MappedRequests.TestCase
+TestMappedRequests = pytest.mark.slow(MappedRequests.TestCase)
 
 
 TestMappedRequests.settings = examples(4, 25, stateful_step_count=20)
 
 
-TestWideRequests = WideRequests.TestCase
+TestWideRequests = pytest.mark.slow(WideRequests.TestCase)
 
 
 TestWideRequests.settings = examples(3, 10, stateful_step_count=15)

@@ -14,7 +14,8 @@ import pytest
 
 import nareg
 from nareg.errors import TooLargeError
-from nareg.unlearning import CertificateError, CertifiedGPR, LedgerError, head
+from nareg.unlearning import CertificateError, CertifiedGPR, LedgerError
+from nareg.unlearning.head import CertifiedTraining
 from nareg.unlearning.store import blocks, folder, journal
 from tests.unlearning.mapped_models import LITTLE, assert_equal, everything, mapped
 from tests.unlearning.requests import REQUESTS, problem
@@ -32,7 +33,7 @@ def test_a_request_that_fails_changes_nothing(request_of, fault, memory, rng, tm
         raise fault("now")
 
     with monkeypatch.context() as patch:
-        patch.setattr(head, "solve", fail)
+        patch.setattr(CertifiedTraining, "adjusted", fail)
         with pytest.raises(fault):
             request_of(model)
     assert_equal(everything(model), before)
@@ -178,8 +179,9 @@ def test_a_killed_fit_leaves_no_folder(tmp_path):
     code = """
         import os, signal, sys
         import numpy as np, nareg
-        from nareg.unlearning import CertifiedGPR, head
-        head.solve = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+        from nareg.unlearning import CertifiedGPR
+        from nareg.unlearning.head import CertifiedTraining
+        CertifiedTraining.adjusted = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
         d = nareg.datasets.node_classification.synthetic(60, 3, n_features=6, rng=np.random.default_rng(0))
         CertifiedGPR(folder=sys.argv[1]).fit(d.graph, d.features, d.labels, np.arange(40))
     """

@@ -8,7 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from nareg.unlearning import CertificateError, CertifiedGPR, head
+from nareg.unlearning import CertificateError, CertifiedGPR
+from nareg.unlearning.head import CertifiedTraining
 from tests.helpers import examples
 from tests.unlearning import reference
 from tests.unlearning.requests import REQUESTS, Requests, assert_same, fitted, problem, state, true_gradient
@@ -89,7 +90,7 @@ def test_a_request_that_fails_changes_nothing(request_of, fault, r_max, rng, mon
         raise fault("now")
 
     with monkeypatch.context() as patch:
-        patch.setattr(head, "solve", fail)
+        patch.setattr(CertifiedTraining, "adjusted", fail)
         with pytest.raises(fault):
             request_of(model)
     assert_same(before, state(model))
@@ -99,15 +100,15 @@ def test_a_request_that_fails_changes_nothing(request_of, fault, r_max, rng, mon
 
 def test_what_newton_steps_cannot_certify_is_trained_anew(rng, monkeypatch):
     model, graph, X, y = fitted(rng)
-    B, solve, calls = model._head.B, head.solve, []
+    B, adjusted, calls = model._head.B, CertifiedTraining.adjusted, []
 
     def first_fails(*arguments, **options):
         calls.append(1)
         if len(calls) == 1:
             raise CertificateError("now")
-        return solve(*arguments, **options)
+        return adjusted(*arguments, **options)
 
-    monkeypatch.setattr(head, "solve", first_fails)
+    monkeypatch.setattr(CertifiedTraining, "adjusted", first_fails)
     certificate = model.remove_features([7])
     X[7] = 0
     assert certificate.retrained

@@ -268,9 +268,9 @@ def spread(first: np.ndarray, rank: int | None = None) -> np.ndarray:
     return first[:, None] * V
 
 
-def around(w: np.ndarray, rank: int | None = None) -> np.ndarray:
+def around(w: np.ndarray) -> np.ndarray:
     """A start (G, rank) near the weights w: rows of their size, whose directions differ a little."""
-    rank = min(rank or RANKS[w.size > ONE_THREAD], w.size)
+    rank = min(RANKS[w.size > ONE_THREAD], w.size)
     directions = np.random.default_rng(0).standard_normal((w.size, rank)) * (AWAY / np.sqrt(max(rank - 1, 1)))
     directions[:, 0] = np.sqrt(1 - AWAY**2)
     return w[:, None] * directions

@@ -86,19 +86,17 @@ class SupportQuadratic:
         Columns with ``A A^T = R``.
     groups : Groups
         Nodes that share a row of V.
-    slope : (L, A)-independent array or None
-        B on the pattern of :attr:`L`, in its order.
     constant : float
         What q is at S = 0.
     """
 
-    def __init__(
-        self, L: sp.csr_array, A: np.ndarray, groups: Groups, *, slope: np.ndarray | None = None, constant: float = 0.0
-    ) -> None:
+    def __init__(self, L: sp.csr_array, A: np.ndarray, groups: Groups, *, constant: float = 0.0) -> None:
         self.L = with_diagonal(L)
         self.A = np.ascontiguousarray(A)
         self.groups = groups
-        self.slope, self.constant = slope, constant
+        self.constant = constant
+        #: B on the pattern of :attr:`L`, in its order, where there is a linear term.
+        self.slope: np.ndarray | None = None
         #: No S whatever gives less than this.
         self.least = 0.0
         n = self.L.shape[0]
