@@ -191,19 +191,21 @@ class LastingErrors:
         self.limit = max(BEYOND * self.usual, LEAST, highest(self.peaks[live]))
 
     def clearest(self, station: int) -> Lasting:
-        """The clearest error of one station: a shape, an error that begins and ends at once, or all after a leap."""
+        """The clearest error of one station: all after a leap, or where a shape fits better, the best place near it."""
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
         stop = start + shape.width
-        shifts = self._shifts(station)
-        errors = [self._fit(station, shape.name, start, stop), *shifts]
-        if errors[0].lasts:
+        error = self._fit(station, shape.name, start, stop)
+        first = max([error, *self._shifts(station)], key=lambda e: e.ratio)
+        if first is not error:
+            return first
+        errors = [error]
+        if error.lasts:
             spans = {span for end in (stop, len(self.seen.white)) if (span := self._at_once(station, start, end)) is not None}
             errors += [self._fit(station, "box", *span) for span in spans]
             errors.append(self._fit(station, "ramp", self._begin(station, stop), stop))
         # places that are sought to fit whole residuals best are no evidence of a fault
-        ratio = max([float(self.peaks[station]), *(shift.ratio for shift in shifts)])
-        return replace(max(errors, key=lambda e: e.ratio), ratio=ratio)
+        return replace(max(errors, key=lambda e: e.ratio), ratio=float(self.peaks[station]))
 
     def _begin(self, station: int, stop: int) -> int:
         """Where the ramp up to a step begins that fits whole residuals best."""
