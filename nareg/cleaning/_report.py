@@ -27,7 +27,6 @@ from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 if TYPE_CHECKING:
     import pandas as pd
     import xarray
-    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 #: Rows of the table of suspects; the page says how many more there are.
@@ -43,8 +42,8 @@ CORRECTIONS, OWN_TIMES = "corrections.csv", "own_times.csv"
 FORMATS = ("csv", "parquet", "netcdf")
 
 
-def environment() -> Environment:
-    """Templates of pages."""
+def render(template: str, **facts: Any) -> str:
+    """A page as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape  # imported when first needed
 
     templates = Environment(
@@ -52,14 +51,19 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     templates.filters["number"] = number
-    return templates
+    return templates.get_template(template).render(facts)
+
+
+def write_page(path: Path, template: str, **facts: Any) -> None:
+    """Write a page, whole or not at all."""
+    page = render(template, **facts)
+    with atomic_write(path) as handle:
+        handle.write(page.encode())
 
 
 def write(cleaned: CleanedTables, path: Path) -> Path:
-    """Write the page, whole or not at all."""
-    page = environment().get_template("clean.html.j2").render(_facts(cleaned))
-    with atomic_write(path) as handle:
-        handle.write(page.encode())
+    """Write the page of a cleaned network."""
+    write_page(path, "clean.html.j2", **_facts(cleaned))
     return path
 
 
