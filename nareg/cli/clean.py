@@ -181,7 +181,8 @@ def _clean_each(
 
     recipes = _own_kinds(recipes)
     folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
-    inputs.distinct_folders(folders)
+    if len(set(folders)) < len(folders):
+        raise InputError("--value names a quantity twice, or two whose folders would have one name: clean them one by one.")
     for name in cleaning.several_files(form):
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     done: dict[str, Cleaned] = {}

@@ -182,12 +182,6 @@ def _is_read(read: Callable[..., Any], file: Path) -> bool:
     return True
 
 
-def distinct_folders(folders: list[Path]) -> None:
-    """Refuse quantities whose results would go to one folder."""
-    if len(set(folders)) < len(folders):
-        raise InputError("--value names a quantity twice, or two whose folders would have one name: clean them one by one.")
-
-
 def noise_variance(
     noise: str | None, noise_std: str | None, names: tuple[str, ...], stations: tuple[str, ...]
 ) -> np.ndarray | None:
