@@ -22,7 +22,6 @@ from nareg.cleaning._words import number, plural
 from nareg.io import Readings, write_bytes, write_rows
 from nareg.quality import Flag, events
 from nareg.results import atomic_write
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,15 +147,9 @@ def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], objec
     model = cleaned.model
     if model is None:  # that of an earlier run goes
         return tables | {MODEL: partial(Path.unlink, missing_ok=True) if cleaned.directed is None else cleaned.directed.save}
-    whole = with_readings(model, cleaned.readings, cleaned.flags.to_numpy().T)
+    good = np.where(cleaned.flags.to_numpy().T == Flag.BAD, np.nan, cleaned.readings)
+    whole = replace(model, readings=good, excluded=np.zeros(good.shape, dtype=bool))  # some were hidden from the fit
     return tables | {MODEL: whole.save}
-
-
-def with_readings(
-    model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, flags: np.ndarray
-) -> SpaceTimeModel | SparseSpaceTimeModel:
-    """The model with all good readings (N, T) of its times: some were hidden from the fit, to compare methods."""
-    return replace(model, readings=np.where(flags == Flag.BAD, np.nan, y), excluded=np.zeros(y.shape, dtype=bool))
 
 
 def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:
