@@ -22,6 +22,8 @@ from nareg.cleaning._network import assemble as assemble
 from nareg.cleaning._network import read_known as read_known
 from nareg.cleaning._report import files as files
 from nareg.cleaning._report import parts as parts
+from nareg.cleaning._report import render as render
+from nareg.cleaning._report import write_page as write_page
 from nareg.cleaning._several import append_several as append_several
 from nareg.cleaning._several import folder_name as folder_name
 from nareg.cleaning._several import several_files as several_files

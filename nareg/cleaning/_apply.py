@@ -14,6 +14,7 @@ import numpy as np
 from nareg import io
 from nareg._core.arrays import briefly_shown
 from nareg.cleaning._kinds import UNKNOWN, components, looked_for, refuse_no_degrees, to_degrees, turn_std
+from nareg.cleaning._learn import stamps
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, TIDY, laid_out
@@ -267,7 +268,7 @@ def _apply_directions(
     table = _in_order(read_known(readings, names, strict, recipe), models.east.times[-1], recipe.dates)
     refuse_no_degrees(table.values)
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
-    times = np.arange(len(table.times)) if table.timestamps is None else table.timestamps
+    times = stamps(table)
     wrong = beyond(rules, names, table.values) & np.logical_not(muted(rules, names, times, "range"))
     own = replace(recipe, step="none", quality=asdict(replace(rules, correct=False, ranges=())))
     east, north = (
@@ -326,14 +327,14 @@ def _in_order(table: Readings, last: np.datetime64, said: str | None) -> Reading
         return table
     first, near = table.timestamps[0], np.timedelta64(2, "D")
     orders = io.either_order(table.times) or []
-    for which, stamps in zip(("day", "month"), orders, strict=False):
-        other = stamps.min()
+    for which, dates in zip(("day", "month"), orders, strict=False):
+        other = dates.min()
         if abs(other - first) > near and last < other and not last < first <= other:
             if other - last <= near and any(np.array_equal(one, table.timestamps) for one in orders):
-                rows = np.argsort(stamps, kind="stable")
+                rows = np.argsort(dates, kind="stable")
                 why = f"dates such as {table.times[0]!r} are read {which} first, so that they follow the model's last time."
                 return replace(
-                    table, times=tuple(table.times[t] for t in rows), timestamps=stamps[rows], values=table.values[:, rows],
+                    table, times=tuple(table.times[t] for t in rows), timestamps=dates[rows], values=table.values[:, rows],
                     notes=(*(note for note in table.notes if "dates such as" not in note), why),
                 )  # fmt: skip
             raise InputError(

@@ -236,14 +236,11 @@ def _reasons(
     """The choices and their reasons, as (name, text)."""
     lines = [("network", size_of(network.readings)), ("method", "; ".join(chosen))]
     if model is not None:
-        cycles = ", ".join(model.cycles.names)
-        lines.append(("model", model.details.chosen))
-        lines.append(("transform", "none" if model.transform.name == "none" else model.transform.name))
-        lines.append(("cycles removed and put back", cycles or "none"))
+        lines += [("model", model.details.chosen), ("transform", model.transform.name)]
+        lines.append(("cycles removed and put back", ", ".join(model.cycles.names) or "none"))
         lines += [("covariates", line) for line in model.covariate_lines]
         variance = float(np.median(model.noise))
-        text = f"standard deviation {number(np.sqrt(variance))}, variance {number(variance)}"
-        text += ", median over stations"
+        text = f"standard deviation {number(np.sqrt(variance))}, variance {number(variance)}, median over stations"
         if model.noise_shares is not None:
             text += "; less where a reading is the mean of more"
         lines.append(("noise " + ("given" if given else "estimated"), text))

@@ -115,7 +115,6 @@ def run(job: Job) -> Cleaned:
     dismissed = tuple(s for quality in judged for s in quality.dismissed)
     shown = replace(judged[0], suspects=(), dismissed=dismissed) if judged else None
     job.notes.extend(rule_notes(job, shown, ()))
-    job.note("Directions are not corrected." if shown is not None and job.rules.correct else None)
     vectors = "vectors as long as the speed" if isinstance(settings.kind, Wind) else "unit vectors"
     reasons = [
         ("network", size_of(network.readings)),

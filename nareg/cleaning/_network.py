@@ -70,36 +70,33 @@ def assemble(
     recipe: Recipe | None = None, series: Sequence[ReadingsLike] = (),
 ) -> StationNetwork:  # fmt: skip
     """Read both tables, and those of series, and join each station with its nearest neighbors."""
-    network = _assembled(readings, stations, strict, neighbors, recipe)
-    shared, notes = read_series((*series, *(() if recipe is None else recipe.series)), network.readings, recipe)
+    recipe = recipe or Recipe()
+    step = "none" if strict and recipe.step is None else recipe.step  # a common step is a guess
+    network = _assembled(readings, stations, strict, neighbors, replace(recipe, step=step))
+    shared, notes = read_series((*series, *recipe.series), network.readings, recipe)
     return replace(network, covariates={**network.covariates, **shared}, notes=(*network.notes, *notes))
 
 
-def _assembled(
-    readings: ReadingsLike, stations: StationsLike, strict: bool, neighbors: int, recipe: Recipe | None
-) -> StationNetwork:
+def _assembled(readings: ReadingsLike, stations: StationsLike, strict: bool, neighbors: int, recipe: Recipe) -> StationNetwork:
     neighbors = checks.integer("neighbors", neighbors, low=1)
-    step = None if recipe is None else recipe.step
-    if strict and step is None:
-        step = "none"  # a common step is a guess
-    if recipe is not None and recipe.covariates and _graph(stations) is not None:
+    if recipe.covariates and _graph(stations) is not None:
         raise InputError(
             "covariates are columns of a table of stations, but stations is a graph: pass the table, or omit them."
         )
     if stations is None:
         placed = _with_places(readings, strict, recipe)
-        if isinstance(placed, InputError) and recipe is not None and recipe.covariates:
+        if isinstance(placed, InputError) and recipe.covariates:
             raise InputError(
                 f"covariates are columns of a table of stations, but none was read: pass one, or omit them. {placed}"
             )
         if isinstance(placed, InputError):
-            table = _gridded(readings, None, strict, recipe, step)
+            table = _gridded(readings, None, strict, recipe)
             return _checked(_unplaced(table, neighbors, placed), readings)
         stations = placed
     graph = _graph(stations)
     if graph is not None:
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
-        table = _gridded(readings, names, strict, recipe, step)
+        table = _gridded(readings, names, strict, recipe)
         if table.names != names:
             graph = graph.subgraph([names.index(name) for name in table.names])
         graph = graph if graph.names is not None else Graph(
@@ -107,7 +104,7 @@ def _assembled(
         )  # fmt: skip
         return _checked(StationNetwork(graph, table, names, table.notes), readings)
     places = _stations(stations, strict, recipe)
-    table = _gridded(readings, places.names, strict, recipe, step)
+    table = _gridded(readings, places.names, strict, recipe)
     rows = {name: i for i, name in enumerate(places.names)}
     order = [rows[name] for name in table.names]
     coordinates = places.coordinates[order]
@@ -121,7 +118,7 @@ def _assembled(
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
         notes.append(f"{twice} {'station is' if twice == 1 else 'stations are'} at the place of another; both are used.")
-    covariates, guessed = _covariates(places, order, graph, () if recipe is None else recipe.covariates)
+    covariates, guessed = _covariates(places, order, graph, recipe.covariates)
     return _checked(StationNetwork(graph, table, places.names, (*notes, *guessed), covariates), readings)
 
 
@@ -170,7 +167,7 @@ def _graph(stations: StationsLike) -> Graph | None:
     return None
 
 
-def _with_places(readings: ReadingsLike, strict: bool, recipe: Recipe | None) -> StationsLike | InputError:
+def _with_places(readings: ReadingsLike, strict: bool, recipe: Recipe) -> StationsLike | InputError:
     """The readings themselves, where they have coordinates: in an array's, or in every row; else why they have none."""
     if is_xarray(readings) or (isinstance(readings, (str, os.PathLike)) and Path(readings).suffix.lower() in NETCDF):
         return cast("StationsLike", readings)
@@ -220,7 +217,7 @@ def learned_graph(y: np.ndarray, names: Sequence[str], neighbors: int) -> Graph:
     return Graph(place @ learned @ place.T, names=tuple(names))
 
 
-def _stations(stations: StationsLike, strict: bool, recipe: Recipe | None) -> Stations:
+def _stations(stations: StationsLike, strict: bool, recipe: Recipe) -> Stations:
     if isinstance(stations, Stations):
         return stations
     if isinstance(stations, (str, os.PathLike, list, tuple)):
@@ -232,7 +229,7 @@ def _stations(stations: StationsLike, strict: bool, recipe: Recipe | None) -> St
     )
 
 
-def _readings(readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe | None) -> Readings:
+def _readings(readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe) -> Readings:
     """The readings of known stations, in their own order: results can be laid over the user's table cell by cell."""
     if isinstance(readings, Readings):
         return readings if names is None else _known(readings, names)
@@ -245,13 +242,10 @@ def _readings(readings: ReadingsLike, names: Sequence[str] | None, strict: bool,
     )
 
 
-def _gridded(
-    readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe | None, step: str | None
-) -> Readings:
+def _gridded(readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe) -> Readings:
     """The readings on a common step; a file's name may say that they are directions."""
     file, table = _file(readings), _readings(readings, names, strict, recipe)
-    kind = None if recipe is None else recipe.kind_of([table.quantity, file])
-    return io.on_grid(table, step, () if file is None else (file,), kind)
+    return io.on_grid(table, recipe.step, () if file is None else (file,), recipe.kind_of([table.quantity, file]))
 
 
 def _file(readings: ReadingsLike) -> str | None:
@@ -260,7 +254,7 @@ def _file(readings: ReadingsLike) -> str | None:
 
 def read_known(readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None) -> Readings:
     """The readings of all these stations, in this order; those of absent ones are missing."""
-    table = _gridded(readings, names, strict, recipe, None if recipe is None else recipe.step)
+    table = _gridded(readings, names, strict, recipe or Recipe())
     rows = {name: i for i, name in enumerate(table.names)}
     values = np.full((len(names), len(table.times)), np.nan)
     here = [i for i, name in enumerate(names) if name in rows]

@@ -22,12 +22,10 @@ from nareg.cleaning._words import number, plural
 from nareg.io import Readings, write_bytes, write_rows
 from nareg.quality import Flag, events
 from nareg.results import atomic_write
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray
-    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 #: Rows of the table of suspects; the page says how many more there are.
@@ -43,8 +41,8 @@ CORRECTIONS, OWN_TIMES = "corrections.csv", "own_times.csv"
 FORMATS = ("csv", "parquet", "netcdf")
 
 
-def environment() -> Environment:
-    """Templates of pages."""
+def render(template: str, **facts: Any) -> str:
+    """A page as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape  # imported when first needed
 
     templates = Environment(
@@ -52,14 +50,19 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     templates.filters["number"] = number
-    return templates
+    return templates.get_template(template).render(facts)
+
+
+def write_page(path: Path, template: str, **facts: Any) -> None:
+    """Write a page, whole or not at all."""
+    page = render(template, **facts)
+    with atomic_write(path) as handle:
+        handle.write(page.encode())
 
 
 def write(cleaned: CleanedTables, path: Path) -> Path:
-    """Write the page, whole or not at all."""
-    page = environment().get_template("clean.html.j2").render(_facts(cleaned))
-    with atomic_write(path) as handle:
-        handle.write(page.encode())
+    """Write the page of a cleaned network."""
+    write_page(path, "clean.html.j2", **_facts(cleaned))
     return path
 
 
@@ -144,15 +147,9 @@ def parts(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], objec
     model = cleaned.model
     if model is None:  # that of an earlier run goes
         return tables | {MODEL: partial(Path.unlink, missing_ok=True) if cleaned.directed is None else cleaned.directed.save}
-    whole = with_readings(model, cleaned.readings, cleaned.flags.to_numpy().T)
+    good = np.where(cleaned.flags.to_numpy().T == Flag.BAD, np.nan, cleaned.readings)
+    whole = replace(model, readings=good, excluded=np.zeros(good.shape, dtype=bool))  # some were hidden from the fit
     return tables | {MODEL: whole.save}
-
-
-def with_readings(
-    model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, flags: np.ndarray
-) -> SpaceTimeModel | SparseSpaceTimeModel:
-    """The model with all good readings (N, T) of its times: some were hidden from the fit, to compare methods."""
-    return replace(model, readings=np.where(flags == Flag.BAD, np.nan, y), excluded=np.zeros(y.shape, dtype=bool))
 
 
 def _tables(cleaned: CleanedTables, form: str) -> dict[str, Callable[[Path], object]]:

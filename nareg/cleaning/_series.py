@@ -27,7 +27,7 @@ SHIFTS = range(-3, 4)
 ALIKE, BETTER = 0.4, 0.9
 
 
-def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe | None) -> tuple[dict[str, np.ndarray], list[str]]:
+def read_series(sources: Sequence[Any], readings: Readings, recipe: Recipe) -> tuple[dict[str, np.ndarray], list[str]]:
     """Series at the times of readings, and notes on what was guessed.
 
     A table with a column for each has series that all stations share, (1, T). One whose columns, or names in a column, are
@@ -154,11 +154,9 @@ def _too_short(what: str, ends: list[str], readings: Readings, there: np.ndarray
     return f"{what} has values from {ends[0]} to {ends[1]}, and the readings go from {first} to {last}: {remedy}."
 
 
-def _tables(source: Any, recipe: Recipe | None, stations: Sequence[str]) -> list[Readings]:
+def _tables(source: Any, recipe: Recipe, stations: Sequence[str]) -> list[Readings]:
     """A table, or one per quantity where stations of the readings have several."""
-    own = (
-        Recipe() if recipe is None else Recipe(recipe.station, missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
-    )
+    own = Recipe(recipe.station, missing=recipe.missing, zone=recipe.zone, decimal=recipe.decimal)
 
     def of(zone: str | None) -> list[Readings]:
         wanted = replace(own, zone=zone)

@@ -14,12 +14,11 @@ import numpy as np
 from nareg import __version__
 from nareg.cleaning._apply import Applied, cell, written_before
 from nareg.cleaning._cleaned import Cleaned
-from nareg.cleaning._report import REPORT, environment, write_dataset, write_frame
+from nareg.cleaning._report import REPORT, write_dataset, write_frame, write_page
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import Readings, Recipe, read_readings, write_rows
 from nareg.quality import Flag
-from nareg.results import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,6 +155,4 @@ def _page(results: Mapping[str, Cleaned], folders: Mapping[str, str], path: Path
         }
         for name, cleaned in results.items()
     ]  # fmt: skip
-    page = environment().get_template("several.html.j2").render(rows=rows, version=__version__)
-    with atomic_write(path) as handle:
-        handle.write(page.encode())
+    write_page(path, "several.html.j2", rows=rows, version=__version__)

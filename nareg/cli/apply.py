@@ -29,6 +29,7 @@ from nareg.cli.inputs import (
     errors,
     grouped,
     output,
+    print_message,
     progress_bar,
 )
 from nareg.errors import AmplificationWarning, InputError
@@ -165,7 +166,7 @@ def denoise(
     of mpiexec reads its rows.
     """
     with one_speaks(backend) as first:
-        if are_on_disk(files.stations, files.readings):
+        if is_folder(files.stations) and files.readings.suffix.lower() == ".npy":  # both are read in parts
             if columns != Columns():
                 raise InputError("options of columns are for tables, but the readings are an .npy file: omit them.")
             denoise_on_disk(files.stations, files.readings, files.weights, out, backend, partition)
@@ -209,7 +210,7 @@ def _apply(data: _Data, out: Path, backend: Backend, writes: bool, *, fill: bool
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
     console.print(escape(outcome), soft_wrap=True)
     if not solution.status.ok:
-        errors.print("[bold red]error:[/] nothing was written", soft_wrap=True)
+        print_message("error", "nothing was written")
         raise typer.Exit(1)
     with checking(backend):
         if writes:
@@ -223,16 +224,11 @@ def _warn(warning: warnings.WarningMessage, names: tuple[str, ...]) -> None:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         return
     amplified = warning.message
-    errors.print(
-        f"[yellow]warning:[/] with these weights the filled-in values of station {escape(repr(names[amplified.node]))} could "
-        f"be {amplified.amplification:.3g} times the largest reading; {amplified.outcome}.",
-        soft_wrap=True,
+    print_message(
+        "warning",
+        f"with these weights the filled-in values of station {names[amplified.node]!r} could be {amplified.amplification:.3g} "
+        f"times the largest reading; {amplified.outcome}.",
     )
-
-
-def are_on_disk(graph: Path, signals: Path) -> bool:
-    """Whether the graph and signals are of the kinds that are read in parts."""
-    return is_folder(graph) and signals.suffix.lower() == ".npy"
 
 
 def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backend: str, partition: Partition) -> None:
@@ -255,5 +251,5 @@ def denoise_on_disk(graph: Path, signals: Path, weights: Path, out: Path, backen
     console.print(escape(outcome), soft_wrap=True)
     console.print(f"written: {escape(str(out))}", soft_wrap=True)
     if not solution.status.ok:
-        errors.print(f"[bold red]error:[/] {escape(str(out))} holds the last iterate, not a solution", soft_wrap=True)
+        print_message("error", f"{out} holds the last iterate, not a solution")
         raise typer.Exit(1)

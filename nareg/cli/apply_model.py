@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from nareg.cli import inputs
-from nareg.cli.inputs import Columns, Strict, console, errors, grouped, print_line, print_notes, stage_bar
+from nareg.cli.inputs import Columns, Strict, console, grouped, print_line, print_notes, stage_bar
 from nareg.cli.judging import Judging
 from nareg.errors import InputError, NaregError
 
@@ -110,7 +110,7 @@ def apply(
         try:
             applied = one(own, own_folder / name, quantity=name)
         except NaregError as error:
-            errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+            inputs.print_message("error", str(error))
         else:
             done[str(applied.readings.quantity)] = applied
     if not done:

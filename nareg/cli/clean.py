@@ -162,11 +162,8 @@ def clean(
     except SeveralQuantities as error:
         if strict or not error.names:
             raise
-        errors.print(
-            f"[cyan]note:[/] There are {len(error.names)} quantities: each is cleaned, with a report of its own. To choose, "
-            "name some by --value.",
-            soft_wrap=True,
-        )
+        many = f"There are {len(error.names)} quantities: each is cleaned, with a report of its own."
+        inputs.print_message("note", f"{many} To choose, name some by --value.")
         recipes = own_dismissals(read, [replace(recipes[0], value=name) for name in error.names])
         if _clean_each(recipes, out, form, clean_one, given) == len(recipes):
             raise typer.Exit(2) from None
@@ -184,7 +181,8 @@ def _clean_each(
 
     recipes = _own_kinds(recipes)
     folders = [out / cleaning.folder_name(str(recipe.value)) for recipe in recipes]
-    inputs.distinct_folders(folders)
+    if len(set(folders)) < len(folders):
+        raise InputError("--value names a quantity twice, or two whose folders would have one name: clean them one by one.")
     for name in cleaning.several_files(form):
         inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), *given)
     done: dict[str, Cleaned] = {}
@@ -197,7 +195,7 @@ def _clean_each(
             empty += 1
             inputs.print_notes([f"{recipe.value} has no reading and is left out."])
         except NaregError as error:
-            errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+            inputs.print_message("error", str(error))
     if done:
         places = {str(recipe.value): folder.name for recipe, folder in zip(recipes, folders, strict=True)}
         for name, write in cleaning.several_parts(done, places, form).items():

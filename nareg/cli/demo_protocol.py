@@ -194,7 +194,8 @@ def run(settings: DemoSettings | None = None, *, progress: ProgressCallback | No
     total, done = sum(len(chosen) for _, chosen in plan), 0
     homogeneous: dict[str, tuple[WeightDesign, float]] = {}
     for level, chosen in plan:
-        result.lmmse[level.label, level.split, level.snr_db] = _lmmse(level)
+        limit = design.risk(level.graph, 0.0, signals=level.test, noise=level.noise).lmmse
+        result.lmmse[level.label, level.split, level.snr_db] = limit
         measured = {name: _Measured.of(level, H, None, 0.0) for name, H in _baseline_filters(level).items()}
         for name, (_, designer) in chosen.items():
             if progress is not None:
@@ -312,10 +313,6 @@ def _baseline_filters(level: DemoTask) -> dict[str, np.ndarray]:
         "kernel ridge (diffusion)": baselines.kernel_ridge(level.graph, identity, sigma2=5.0),
         "dense Wiener filter": baselines.lmmse(level.graph, identity, signals=level.train, noise=level.noise),
     }
-
-
-def _lmmse(level: DemoTask) -> float:
-    return design.risk(level.graph, 0.0, signals=level.test, noise=level.noise).lmmse
 
 
 def _rescaled(solved: dict[str, tuple[WeightDesign, float]], name: str, level: DemoTask, designer: Designer) -> WeightDesign:

@@ -9,13 +9,12 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from matplotlib.figure import Figure
 
 from nareg import plotting
+from nareg.cleaning import write_page
 from nareg.cli.demo_protocol import DemoResult, Score
 from nareg.io import write_rows
-from nareg.results import atomic_write
 
 
 def write(result: DemoResult, folder: Path) -> Path:
@@ -31,10 +30,9 @@ def write(result: DemoResult, folder: Path) -> Path:
             pictures[name] = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
     rows = ((*astuple(score), score.needs) for score in result.scores)
     write_rows(folder / "scores.csv", [*(f.name for f in fields(Score)), "needs"], rows)
-    environment = Environment(
-        loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True
-    )
-    page = environment.get_template("report.html.j2").render(
+    write_page(
+        folder / "report.html",
+        "report.html.j2",
         result=result,
         pictures=pictures,
         equal=table(result, "equal"),
@@ -43,8 +41,6 @@ def write(result: DemoResult, folder: Path) -> Path:
         splits={split: table(result, "equal", split) for split in dict.fromkeys(s.split for s in result.scores)},
         compared=("one weight, SURE", "one weight, best", "relaxation (SDR)", "blind", "exact", "edge", "edge from readings"),
     )
-    with atomic_write(folder / "report.html") as handle:
-        handle.write(page.encode())
     return folder / "report.html"
 
 

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -100,28 +99,25 @@ def design(
         plausibility.noise_line(variance, "estimated")
     data_weight = "noise" if noise_weighted else None
     data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "data_weight": data_weight}
-    noisy: dict[str, Any] = {
-        "blind": lambda p: designs.blind(graph, **data, progress=p),
-        "gcv": lambda p: designs.node_invariant(graph, rule="gcv", **data),
-        "sure": lambda p: designs.node_invariant(graph, rule="sure", **data),
-    }
-    clean: dict[str, Any] = {
-        "exact": lambda p, g, x, v: designs.exact(g, signals=x, noise=v, data_weight=data_weight, progress=p),
-        "edge": lambda p, g, x, v: designs.edge(g, signals=x, noise=v, data_weight=data_weight, progress=p),
-        "relaxation": lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, data_weight=data_weight, progress=p),
-        "prony": lambda p, g, x, v: designs.prony(g, signals=x, noise=v, data_weight=data_weight, progress=p),
-        "minmax": lambda p, g, x, v: designs.minmax(
-            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, data_weight=data_weight, progress=p
-        ),
-        "oracle": lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, data_weight=data_weight),
-        "chen-liu": lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, data_weight=data_weight),
-    }
+    rule: Any = method
     with _steps(f"{method} design") as progress:
-        if from_noisy:
-            result = noisy[method](progress)
+
+        def from_clean(graph: Any, signals: np.ndarray, noise: Any) -> Any:
+            data: dict[str, Any] = {"noise": noise, "data_weight": data_weight}
+            if method == "minmax":
+                return designs.minmax(
+                    graph, signal_low=signals.min(axis=1), signal_high=signals.max(axis=1), **data, progress=progress
+                )
+            if method in ("oracle", "chen-liu"):
+                return designs.node_invariant(graph, rule=rule, signals=signals, **data)
+            return getattr(designs, method)(graph, signals=signals, **data, progress=progress)
+
+        if method == "blind":
+            result = designs.blind(graph, **data, progress=progress)
+        elif from_noisy:
+            result = designs.node_invariant(graph, rule=rule, **data)
         else:
-            way = partial(clean[method], progress)
-            result = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method == "edge")
+            result = plausibility.from_history(from_clean, graph, X, seen, variance, names, per_edge=method == "edge")
     result.settings.update(center=center, mean=np.ravel(mean).tolist(), names=list(names), neighbors=neighbors)
     result.settings.update(readings=plausibility.facts(table.values, seen))
     console.print(escape(result.summary()))

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Lines of suspects that a command prints.
 MAX_SUSPECTS = 12
+#: Of the first word of a message.
+COLORS = {"note": "cyan", "warning": "yellow", "error": "bold red"}
 #: Columns of a pipe or a file, which need no folding.
 UNFOLDED = 10_000
 
@@ -119,10 +121,15 @@ def network(
     )
 
 
+def print_message(kind: Literal["note", "warning", "error"], text: str) -> None:
+    """Print a line of some kind to the error stream."""
+    errors.print(f"[{COLORS[kind]}]{kind}:[/] {escape(text)}", soft_wrap=True)
+
+
 def print_notes(notes: Iterable[str]) -> None:
     """Print a line for each note to the error stream."""
     for note in notes:
-        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+        print_message("note", note)
 
 
 def mean(values: np.ndarray, center: str) -> np.ndarray:
@@ -173,12 +180,6 @@ def _is_read(read: Callable[..., Any], file: Path) -> bool:
     except InputError:
         return False
     return True
-
-
-def distinct_folders(folders: list[Path]) -> None:
-    """Refuse quantities whose results would go to one folder."""
-    if len(set(folders)) < len(folders):
-        raise InputError("--value names a quantity twice, or two whose folders would have one name: clean them one by one.")
 
 
 def noise_variance(

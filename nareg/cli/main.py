@@ -25,7 +25,7 @@ from nareg.cli.clean import clean
 from nareg.cli.datasets import datasets_app
 from nareg.cli.design import design
 from nareg.cli.explore import explore
-from nareg.cli.inputs import console, errors, progress_bar
+from nareg.cli.inputs import console, progress_bar
 from nareg.cli.inspect import inspect
 from nareg.cli.place import place
 from nareg.cli.reproduce import reproduce
@@ -101,7 +101,7 @@ class _Notes(logging.Handler):
     """What the library logs becomes a note."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        errors.print(f"[cyan]note:[/] {escape(record.getMessage())}", soft_wrap=True)
+        inputs.print_message("note", record.getMessage())
 
 
 class _Group(TyperGroup):
@@ -114,7 +114,7 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except NaregError as error:
-            errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+            inputs.print_message("error", str(error))
             raise typer.Exit(2) from None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from rich.markup import escape
 
 from nareg._core import checks
-from nareg.cli.inputs import console, errors
+from nareg.cli.inputs import console, print_message
 from nareg.errors import InputError
 from nareg.io import stations_named
 
@@ -26,7 +26,6 @@ STATION = 6.0
 
 def check_readings(path: Any, names: Sequence[str], values: np.ndarray, seen: np.ndarray) -> None:
     """Report missing readings, silent stations and stuck stations; refuse constant tables."""
-    where = escape(str(path))
     live = np.asarray(seen.any(axis=1))
     if not seen.all():
         console.print(f"{int((~seen).sum())} of {seen.size} readings are missing; the design uses all others", soft_wrap=True)
@@ -45,11 +44,9 @@ def check_readings(path: Any, names: Sequence[str], values: np.ndarray, seen: np
     size = float(np.abs(values[seen]).max())
     stuck = (count >= ENOUGH_TIMES) & (high - low <= CONSTANT * max(size, 1e-300))
     if stuck.any() and not (stuck | (count < 2)).all():
-        errors.print(
-            f"[yellow]warning:[/] the same reading at all times from {escape(stations_named(compress(names, stuck)))}: if a "
-            f"sensor is stuck, empty its column in {where}.",
-            soft_wrap=True,
-        )
+        which = stations_named(compress(names, stuck))
+        text = f"the same reading at all times from {which}: if a sensor is stuck, empty its column in {path}."
+        print_message("warning", text)
     if np.std(values[seen]) <= CONSTANT * size:
         raise InputError(f"{path}: all readings are (nearly) {values[seen].flat[0]:g}: pass readings that vary.")
 
@@ -145,7 +142,7 @@ def compare_with_design(
         )
         if not allowed:
             raise InputError(f"{sentence}: check the unit, design again for these readings, or pass --allow-unlike.")
-        errors.print(f"[yellow]warning:[/] {escape(sentence)}.", soft_wrap=True)
+        print_message("warning", f"{sentence}.")
         return
     count = seen.sum(axis=1)
     level = np.divide(np.where(seen, values, 0.0).sum(axis=1), count, out=np.full(len(names), np.nan), where=count > 0)
@@ -156,8 +153,8 @@ def compare_with_design(
     typical = float(np.median(own[usable]))
     far = usable & (np.abs(shift - np.median(shift[usable])) > STATION * np.maximum(np.nan_to_num(own), typical))
     for i in np.flatnonzero(far)[:5]:
-        errors.print(
-            f"[yellow]warning:[/] station {escape(repr(names[int(i)]))} reads {level[i]:.4g} on average, but {then[i]:.4g} ± "
-            f"{own[i]:.3g} in the design's readings: its unit or its sensor may have changed.",
-            soft_wrap=True,
+        print_message(
+            "warning",
+            f"station {names[int(i)]!r} reads {level[i]:.4g} on average, but {then[i]:.4g} ± {own[i]:.3g} in the design's "
+            "readings: its unit or its sensor may have changed.",
         )

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from nareg.cli import node_files as read
-from nareg.cli.inputs import errors, grouped, output, print_line
+from nareg.cli.inputs import errors, grouped, output, print_line, print_message
 from nareg.cli.node_files import LISTED, DataFiles, Key, ModelOptions, Removal, Store, Where
 from nareg.cli.unlearn_compare import compare
 from nareg.errors import InputError, NaregError
@@ -69,7 +68,7 @@ def fit(
         warnings.simplefilter("always")
         model.fit(*data, classes=known, memory=None if memory is None else memory * 2**20)
     for warning in caught:
-        errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", soft_wrap=True)
+        print_message("warning", str(warning.message))
     print_line(model.certificate().summary())
     if model.cost is not None:
         print_line(f"  {model.cost.summary()}")

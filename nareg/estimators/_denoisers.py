@@ -141,23 +141,21 @@ class NodeAdaptiveDenoiser(DesignedFilter):
 
     def _from_clean(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any, sampling: Sampling) -> WeightDesign:
         """The exact design: signals are y, or X where there is no y."""
+        signals, variance = anomalies, self.noise
         if y is None:
-            if self.noise is None:
+            if variance is None:
                 raise InputError("noise is None: design='exact' needs it, or the clean field: fit(X, y).")
             if observed is not None:
                 raise InputError("X has gaps: design='exact' takes clean signals without any; pass them as y.")
-            return self._exact(anomalies, self.noise, sampling)
-        clean = clean_field(y, anomalies.T.shape).T
-        variance = self.noise
-        if variance is None:
-            seen = np.ones(clean.shape, dtype=bool) if observed is None else observed
-            squares, counts = np.where(seen, anomalies + self.means_[:, None] - clean, 0.0) ** 2, seen.sum(axis=1)
-            variance = np.where(counts > 0, squares.sum(axis=1) / np.maximum(counts, 1), squares.sum() / counts.sum())
-        return self._exact(clean - self.means_[:, None], variance, sampling)
-
-    def _exact(self, signals: np.ndarray, noise: Any, sampling: Sampling) -> WeightDesign:
+        else:
+            clean = clean_field(y, anomalies.T.shape).T
+            signals = clean - self.means_[:, None]
+            if variance is None:
+                seen = np.ones(clean.shape, dtype=bool) if observed is None else observed
+                squares, counts = np.where(seen, anomalies + self.means_[:, None] - clean, 0.0) ** 2, seen.sum(axis=1)
+                variance = np.where(counts > 0, squares.sum(axis=1) / np.maximum(counts, 1), squares.sum() / counts.sum())
         return design.exact(
-            self.graph_, signals=signals, noise=noise, data_weight="noise", sampling=sampling, progress=self._progress
+            self.graph_, signals=signals, noise=variance, data_weight="noise", sampling=sampling, progress=self._progress
         )
 
 

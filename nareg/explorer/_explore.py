@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from nareg.cleaning import Cleaned, portion
+from nareg.cleaning import render as render_template
 from nareg.errors import InputError, TooLargeError
 from nareg.explorer._payload import design_grid, payload
 from nareg.explorer._source import Scene, scene
@@ -150,15 +150,12 @@ def write(data: dict[str, Any], path: Path) -> Path:
 
 def render(data: dict[str, Any]) -> str:
     """The page as text."""
-    environment = Environment(
-        loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
     folder = files("nareg") / "templates" / "explore"
     script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}\n}})();'
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("explore/page.html.j2").render(
+    return render_template(
+        "explore/page.html.j2",
         style=Markup((folder / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         policy=POLICY.format(digest=digest),

@@ -96,6 +96,8 @@ def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
     flags = cleaned.flags.to_numpy().T
     low, high = cleaned.band(LEVEL)
     i, j = upper_edges(graph.adjacency)
+    errors = [[str(name), number(float(row["rmse"]), 3)] for name, row in cleaned.errors.iterrows()]  # best first
+    matrices = [one.matrix.toarray() for one in grid.designs["edge"]]
     assert graph.coordinates is not None
     return {
         "version": __version__,
@@ -119,7 +121,7 @@ def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
         "suspicious": encode(np.flatnonzero(flags == Flag.SUSPECT), "uint32"),
         "cleaned": {
             "method": cleaned.method, "model": cleaned.method == MODEL, "x": pack(cleaned.x.to_numpy().T),
-            "low": pack(low), "high": pack(high), "errors": error_rows(scene), "headline": cleaned.headline(),
+            "low": pack(low), "high": pack(high), "errors": errors, "headline": cleaned.headline(),
             "notes": list(cleaned.notes),
         },
         "suspects": suspects(scene),
@@ -133,7 +135,7 @@ def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
         "designs": {
             "one": [float(d.weights[0]) for d in grid.designs["one"]],
             "node": [encode(d.weights, "float64") for d in grid.designs["node"]],
-            "edge": [_edge_entries(d.matrix.toarray(), i, j) for d in grid.designs["edge"]],
+            "edge": [encode(np.concatenate([np.diagonal(S), S[i, j]]), "float64") for S in matrices],
         },
         "questions": QUESTIONS,
         "advice": ADVICE,
@@ -143,11 +145,6 @@ def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
 def geographic(graph: Graph) -> bool:
     """Whether coordinates are latitude and longitude in degrees."""
     return graph.metric == "haversine"
-
-
-def error_rows(scene: Scene) -> list[list[Any]]:
-    """Method and RMSE at readings that were hidden from it, best first."""
-    return [[str(name), number(float(row["rmse"]), 3)] for name, row in scene.cleaned.errors.iterrows()]
 
 
 def suspects(scene: Scene) -> list[dict[str, Any]]:
@@ -169,11 +166,6 @@ def suspects(scene: Scene) -> list[dict[str, Any]]:
         }
         for s in cleaned.quality.suspects
     ]  # fmt: skip
-
-
-def _edge_entries(S: np.ndarray, i: np.ndarray, j: np.ndarray) -> str:
-    """The diagonal of S, then its entries at the edges."""
-    return encode(np.concatenate([np.diagonal(S), S[i, j]]), "float64")
 
 
 def encode(array: np.ndarray, dtype: str) -> str:

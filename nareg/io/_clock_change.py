@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from nareg.errors import InputError
@@ -42,7 +40,6 @@ def in_standard_time(
     twice = _repeated(stamps[near], series[near])
     if not twice.size:
         return None
-    backwards = -1 if stamps[-1] < stamps[0] else 1  # the newest row may be the first
     best: tuple[int, np.ndarray, np.ndarray] | None = None
     for zone in ZONES:
         try:
@@ -50,7 +47,7 @@ def in_standard_time(
                 continue
             index = pd.DatetimeIndex(stamps)
             hour = np.asarray(index.tz_localize(zone, ambiguous="NaT").isna())
-            second = _second_pass(stamps[::backwards], series[::backwards], values[::backwards], hour[::backwards])[::backwards]
+            second = _second_pass(stamps, series, values, hour)
             utc = index.tz_localize(zone, ambiguous=~second).tz_convert("UTC").tz_localize(None)
         except (KeyError, ValueError):  # no such zone on this machine, or a time that the zone does not have
             continue
@@ -97,7 +94,6 @@ def in_utc(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, zone: str
     import pandas as pd
 
     index = pd.DatetimeIndex(stamps)
-    backwards = -1 if stamps[-1] < stamps[0] else 1
     try:
         absent = np.asarray(index.tz_localize(zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="NaT").isna())
         hour = np.asarray(index.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna())
@@ -109,7 +105,7 @@ def in_utc(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, zone: str
             f"zone is {zone!r}, in which {lost} does not exist, when the clocks go forward: the times have no daylight saving; "
             "pass an offset such as '+01:00'."
         )
-    second = _second_pass(stamps[::backwards], series[::backwards], values[::backwards], hour[::backwards])[::backwards]
+    second = _second_pass(stamps, series, values, hour)
     utc = index.tz_localize(zone, ambiguous=~second).tz_convert("UTC").tz_localize(None)
     return np.asarray(utc.as_unit("ns").to_numpy())
 
@@ -130,6 +126,8 @@ def _repeated(stamps: np.ndarray, series: np.ndarray) -> np.ndarray:
 
 def _second_pass(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, hour: np.ndarray) -> np.ndarray:
     """Rows (R,) of the second pass through the repeated ``hour``, where it is there twice, in order, with other readings."""
+    if stamps[-1] < stamps[0]:  # the newest row is the first
+        return _second_pass(stamps[::-1], series[::-1], values[::-1], hour[::-1])[::-1]
     second = np.zeros(len(stamps), dtype=bool)
     rows = np.flatnonzero(hour)
     day = stamps.astype("datetime64[D]")
@@ -137,7 +135,7 @@ def _second_pass(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, hou
         again: list[int] = []
         pairs: list[tuple[int, int]] = []
         labels = 0
-        for own in _by_series(here, series):
+        for own in (here[series[here] == one] for one in np.unique(series[here])):
             times = stamps[own]
             back = np.flatnonzero(times[1:] <= times[:-1]) + 1
             place = np.arange(len(own))
@@ -154,9 +152,3 @@ def _second_pass(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, hou
         if differ and len(pairs) >= TWICE * labels:
             second[again] = True
     return second
-
-
-def _by_series(rows: np.ndarray, series: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of each series, in their order."""
-    for one in np.unique(series[rows]):
-        yield rows[series[rows] == one]

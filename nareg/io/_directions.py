@@ -58,7 +58,9 @@ def _shown_by(values: np.ndarray, unit: str | None, names: Iterable[str]) -> str
         return None
     from_seam = values if np.nanmin(values) >= 0 else values + 180  # -180 to 180 wraps there
     if in_degrees or any(map(_named, names)):
-        return ("unit" if in_degrees else "name") if _both_sides(from_seam) else None
+        if not ((from_seam < 90).any() and (from_seam > 270).any()):  # else their mean would point to the other side
+            return None
+        return "unit" if in_degrees else "name"
     return "values" if _wraps(from_seam) else None
 
 
@@ -111,11 +113,6 @@ def _named(name: str) -> bool:
     spaced = re.sub(r"(?<=[a-zäöü])(?=[A-Z])", " ", name)
     words = re.split(r"[\W\d_]+", spaced.casefold())
     return bool(NAMES & {*words, "".join(words)}) or any(word.startswith("wind") and word.endswith("dir") for word in words)
-
-
-def _both_sides(values: np.ndarray) -> bool:
-    """Whether readings lie on both sides of the seam, so that their mean would point to the other side."""
-    return bool((values < 90).any() and (values > 270).any())
 
 
 def _wraps(values: np.ndarray) -> bool:

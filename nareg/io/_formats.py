@@ -26,7 +26,7 @@ from nareg.io._formats_web import (
     read_tides,
     read_water_services,
 )
-from nareg.io._notes import as_numbers, count, listed, tidy
+from nareg.io._notes import as_numbers, count, listed, tidy, without
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,14 +128,10 @@ ISD_ERRONEOUS = ("3", "7")
 
 
 def _isd(base: dict[str, Any], cells: dict[str, tuple[Any, Any]], said: str = "") -> pd.DataFrame:
-    failed = {}
-    for name, (numbers, quality) in cells.items():
+    for name, (numbers, _) in cells.items():
         *_, missing, factor, _ = ISD_FIELDS[name]
-        value = as_numbers(numbers).astype(float)
-        value[value == missing] = np.nan
-        bad = value.notna() & quality.isin(ISD_ERRONEOUS)
-        failed[name] = int(bad.sum())
-        base[name] = (value.mask(bad) * factor).round(1)
+        base[name] = (as_numbers(numbers).astype(float).replace(missing, np.nan) * factor).round(1)
+    failed = without(base, {name: quality.isin(ISD_ERRONEOUS) for name, (_, quality) in cells.items()})
     nowhere = (base["latitude"] == 0) & (base["longitude"] == 0)
     for name in ("latitude", "longitude"):
         base[name] = base[name].mask(nowhere | (base[name].abs() > 360))
@@ -206,13 +202,12 @@ def _soil_moisture(text: str, stem: str) -> pd.DataFrame:
         table = pd.read_csv(io.StringIO(text.split("\n", 1)[1]), sep=r"\s+", header=None, dtype=str).iloc[:, :4]
         table.columns = pd.Index(["date", "clock", "value", "flag"])
         table = table.assign(station=first[2], latitude=first[3], longitude=first[4], altitude=first[5])
-    value = as_numbers(table["value"])
-    failed = value.notna() & table["flag"].str.match("[CD]")
     name, unit = next((known for code, known in SOIL.items() if f"_{code}_" in stem), ("value", ""))
     time = pd.to_datetime(table["date"] + " " + table["clock"], format="%Y/%m/%d %H:%M", utc=True)
     places = {column: as_numbers(table[column]) for column in ("latitude", "longitude", "altitude")}
-    columns = {"station": table["station"], "time": time, **places, name: value.mask(failed)}
-    return tidy(columns, {name: unit}, failed={name: int(failed.sum())}, why="with a flag C or D (implausible, dubious)")
+    columns = {"station": table["station"], "time": time, **places, name: as_numbers(table["value"])}
+    failed = without(columns, {name: table["flag"].str.match("[CD]")})
+    return tidy(columns, {name: unit}, failed=failed, why="with a flag C or D (implausible, dubious)")
 
 
 def _groundwater(text: str, stem: str) -> pd.DataFrame:

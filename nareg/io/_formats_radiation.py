@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nareg.io._notes import as_numbers, count, tidy
+from nareg.io._notes import as_numbers, count, tidy, without
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,12 +48,8 @@ def read_surfrad(text: str, stem: str) -> pd.DataFrame:
     table = pd.read_csv(io.StringIO(rows), sep=r"\s+", header=None)
     time = pd.to_datetime(table[[0, 2, 3, 4, 5]].set_axis(["year", "month", "day", "hour", "minute"], axis=1), utc=True)
     base = {"station": name.strip(), "time": time, "latitude": latitude, "longitude": -abs(longitude), "altitude": altitude}
-    failed = {}
-    for k, quantity in enumerate(SURFRAD):
-        value = table[8 + 2 * k].replace(-9999.9, np.nan)
-        bad = value.notna() & (table[9 + 2 * k] == 1)
-        failed[quantity] = int(bad.sum())
-        base[quantity] = value.mask(bad)
+    base |= {quantity: table[8 + 2 * k].replace(-9999.9, np.nan) for k, quantity in enumerate(SURFRAD)}
+    failed = without(base, {quantity: table[9 + 2 * k] == 1 for k, quantity in enumerate(SURFRAD)})
     return tidy(base, SURFRAD_UNITS, "longitudes of this format count west", failed=failed, why="with flag 1 (bad)")
 
 
@@ -66,13 +62,9 @@ def read_reference_network(text: str, stem: str) -> pd.DataFrame:
     table = pd.DataFrame([row for row in rows if len(row) == 23])
     time = pd.to_datetime(table[1] + table[2], format="%Y%m%d%H%M", utc=True)
     base = {"station": table[0], "time": time, "latitude": as_numbers(table[7]), "longitude": as_numbers(table[6])}
-    failed = {}
-    for name, (place, missing, flag, _) in CRN.items():
-        value = as_numbers(table[place]).astype(float)
-        value = value.mask(value == missing)
-        bad = value.notna() & (table[flag] != "0") if flag is not None else value.isna() & False
-        failed[name] = int(bad.sum())
-        base[name] = value.mask(bad)
+    for name, (place, missing, _, _) in CRN.items():
+        base[name] = as_numbers(table[place]).astype(float).replace(missing, np.nan)
+    failed = without(base, {name: table[flag] != "0" for name, (_, _, flag, _) in CRN.items() if flag is not None})
     units = {name: unit for name, (*_, unit) in CRN.items()}
     lost = f"{count(odd, 'line')} without 23 cells {'is' if odd == 1 else 'are'} left out" if odd else ""
     return tidy(base, units, lost, failed=failed, why="with a flag other than 0")
@@ -88,11 +80,9 @@ def read_solar_laboratory(text: str, stem: str) -> pd.DataFrame:
     minutes = table[1] // 100 * 60 + table[1] % 100  # 2400 is the midnight that ends the day
     time = pd.Timestamp(f"{year}-01-01") + pd.to_timedelta(table[0] - 1, "D") + pd.to_timedelta(minutes, "min")
     base: dict[str, Any] = {"station": station, "time": time}
-    missing = {}
+    bad = {}
     for k, element in enumerate(elements[::2]):
         known = SOLAR.get(element[:3])
-        flagged = table[3 + 2 * k] == 99
         name = f"{known}_{element[3]}" if known else element
-        missing[name] = int(flagged.sum())
-        base[name] = table[2 + 2 * k].mask(flagged)
-    return tidy(base, {}, "times are local standard time", failed=missing, why="with flag 99")
+        base[name], bad[name] = table[2 + 2 * k], table[3 + 2 * k] == 99
+    return tidy(base, {}, "times are local standard time", failed=without(base, bad), why="with flag 99")

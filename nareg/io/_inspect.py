@@ -185,17 +185,18 @@ def inspect(
     """
     recipe = recipe or Recipe()
     in_files = isinstance(readings, (str, os.PathLike, list, tuple))
-    files = _files(readings) if in_files else []
-    notes = Notes(str(files[0]) if len(files) == 1 else "readings", strict)
+    files: list[Any] = _files(readings) if in_files else [readings]
+    alone = in_files and len(files) == 1
+    notes = Notes(str(files[0]) if alone else "readings", strict)
     placed = None if stations is None else read_stations(stations, strict=strict, recipe=recipe)
-    name = stem(str(files[0])) if len(files) == 1 else "readings"
+    name = stem(str(files[0])) if alone else "readings"
     tables: list[Table] = []
     unit = None
     for file in files:
         own = notes if len(files) == 1 else Notes(str(file), strict)
         try:
-            if Path(file).suffix.lower() in SUFFIXES:
-                frame, unit, quantity = readings_frame(read_table(file), own, recipe.value)
+            if not in_files or Path(file).suffix.lower() in SUFFIXES:
+                frame, unit, quantity = readings_frame(read_table(file) if in_files else file, own, recipe.value)
                 name = quantity or name
                 tables.append(FrameTable(frame, own, recipe.words))
             else:
@@ -204,21 +205,17 @@ def inspect(
             if len(files) == 1:
                 raise
             notes.fact(error.note)
-    if not in_files:
-        frame, unit, quantity = readings_frame(readings, notes, recipe.value)
-        name = quantity or name
-        tables = [FrameTable(frame, notes, recipe.words)]
     if not tables:
         raise InputError(f"{notes.source}: no file has readings: name others.")
     full = _layouts(tables, None if placed is None else placed.names, recipe, notes)
     parts = [QuantityRows.of(table, layout, recipe, name, placed) for table, layout in full]
-    alone = [
+    single = [
         (part.names if part.site is None or len(part.names_of) == 1 else (), part.stamps, part.values)
         for part in parts
         if part.stamps is not None
     ]
-    if placed is None and len(alone) == len(parts):
-        called = named_by_files(alone, [one.source for one, _ in full], notes)
+    if placed is None and len(single) == len(parts):
+        called = named_by_files(single, [one.source for one, _ in full], notes)
         if called:
             parts = [
                 replace(one, names=(name,), names_of=one.names if one.site is None else one.names_of)
@@ -245,7 +242,7 @@ def inspect(
         value=seen.names_of[0] if (layout.station is not None or layout.single) and len(seen.names_of) == 1 else recipe.value,
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
-    source = readings if not in_files else files[0] if len(files) == 1 else files
+    source = files[0] if len(files) == 1 else files
     counted, read = _counted(source, placed, recipe, seen.names_of, strict)
     said = [
         *(() if placed is None else placed.notes),

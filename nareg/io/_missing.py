@@ -62,15 +62,9 @@ def _remove(values: np.ndarray, code: float, number: int, notes: Notes) -> None:
 def _sentinel(code: float, number: int, rest: np.ndarray) -> bool:
     if not rest.size:
         return number > 1
-    low, high = np.quantile(rest, [0.005, 0.995])
-    gap = low - code if code < low else code - high
-    spread = high - low
-    if gap <= FAR * spread:
-        return False
-    limit = FAR * spread
-    beyond = int((rest < low - limit).sum()) if code < low else int((rest > high + limit).sum())
+    gap, spread, beyond = _outside(code, rest, FAR)
     single = code in UNMISTAKABLE and gap > VERY_FAR * spread and spread > 0
-    return (number > 1 or single) and number > OFTEN * beyond
+    return gap > FAR * spread and (number > 1 or single) and number > OFTEN * beyond
 
 
 def _unusual(values: np.ndarray, station: np.ndarray) -> list[tuple[float, int]]:
@@ -94,13 +88,18 @@ def _unusual(values: np.ndarray, station: np.ndarray) -> list[tuple[float, int]]
 def _far(code: float, number: int, others: np.ndarray) -> bool:
     if not others.size:
         return False
-    low, high = np.quantile(others, [0.005, 0.995])
-    limit = UNUSUAL * (high - low)
-    gap = low - code if code < low else code - high
-    if high == low or gap <= limit:
-        return False
-    beyond = int((others < low - limit / 2).sum()) if code < low else int((others > high + limit / 2).sum())
-    return number > OFTEN * beyond and len(np.unique(others)) >= DIFFERENT
+    gap, spread, beyond = _outside(code, others, UNUSUAL / 2)
+    far = spread > 0 and gap > UNUSUAL * spread and number > OFTEN * beyond
+    return far and len(np.unique(others)) >= DIFFERENT
+
+
+def _outside(code: float, rest: np.ndarray, share: float) -> tuple[float, float, int]:
+    """How far a code is from the middle 99 % of the rest, their range, and how many are as far as this share of it."""
+    low, high = np.quantile(rest, [0.005, 0.995]).tolist()
+    limit = share * (high - low)
+    if code < low:
+        return low - code, high - low, int((rest < low - limit).sum())
+    return code - high, high - low, int((rest > high + limit).sum())
 
 
 def _comes_and_goes(values: np.ndarray, code: float, station: np.ndarray) -> bool:

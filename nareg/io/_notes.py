@@ -111,6 +111,13 @@ def tidy(
     return frame
 
 
+def without(table: dict[str, Any], bad: Mapping[str, Any]) -> dict[str, int]:
+    """Empty the readings of columns that a mask calls bad, in place; how many of each."""
+    failed = {name: table[name].notna() & mask for name, mask in bad.items()}
+    table.update({name: table[name].mask(lost) for name, lost in failed.items()})
+    return {name: int(lost.sum()) for name, lost in failed.items()}
+
+
 def as_numbers(cells: Any) -> Any:
     import pandas as pd
 

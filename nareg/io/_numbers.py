@@ -176,6 +176,7 @@ UNDETECTED = frozenset(
 REMARKS = frozenset(("eqp", "ice", "ssn", "bkw", "mnt", "dis", "rat", "fld", "tst", "pmp", "zfl", "***"))
 #: Too little to measure: below half of the smallest step of a rain gauge.
 TRACE = frozenset(("t", "tr", "tr.", "trace", "traces"))
+WORDS = {"trace": TRACE, "undetected": UNDETECTED, "remark": REMARKS}
 #: A reading with a mark behind it, such as E for estimated: a letter behind a space, or E behind decimals. Others may be units,
 #: and 1,234* a number with a mark between thousands.
 MARK = r"[*#?!]{1,2}|[eErRpPqQM]"
@@ -190,7 +191,7 @@ MOST = 0.5
 
 def looks_read(cells: list[str], *, comma: bool) -> bool:
     """Whether all of these cells are numbers, missing, or of the kinds that :class:`LimitCells` reads; not words alone."""
-    words = TRACE | UNDETECTED | REMARKS
+    words = frozenset().union(*WORDS.values())
     others = [
         cell for cell in map(str.strip, cells)
         if cell.lower() not in words and not _LIMIT.fullmatch(cell) and not MARKED.fullmatch(cell) and not with_unit(cell)
@@ -215,29 +216,17 @@ class LimitCells:
 
     def __init__(self, bad: Sequence[str] = ()) -> None:
         self._bad, self.left_out = {*bad}, 0
-        self._below = self._above = 0
-        self._first: dict[str, tuple[str, int, int]] = {}
+        self._seen: dict[str, list[tuple[str, int, int]]] = {}  # cells of each kind, with their rows and columns
         self._limits: dict[int, list[float]] = {}
-        self._undetected: list[tuple[int, int]] = []
-        self._traces = self._remarks = 0
         self._marks: dict[str, list[tuple[str, int, int]]] = {}
         self._units: dict[int, dict[str, list[tuple[str, int]]]] = {}
 
     def read(self, cell: str, row: int, column: int) -> float | None:
         """The limit, 0 for a trace, NaN for a remark or for a limit without a number (until :meth:`finish`); else None."""
-        word = cell.lower()
-        if word in TRACE:
-            self._traces += 1
-            self._first.setdefault("trace", (cell, row, column))
-            return 0.0
-        if word in UNDETECTED:
-            self._undetected.append((row, column))
-            self._first.setdefault("undetected", (cell, row, column))
-            return float("nan")
-        if word in REMARKS:
-            self._remarks += 1
-            self._first.setdefault("remark", (cell, row, column))
-            return float("nan")
+        kind = next((kind for kind, words in WORDS.items() if cell.lower() in words), None)
+        if kind is not None:
+            self._seen.setdefault(kind, []).append((cell, row, column))
+            return 0.0 if kind == "trace" else float("nan")
         marked = MARKED.fullmatch(cell)
         if marked is not None:
             self._marks.setdefault(marked["mark"] or marked["apart"], []).append((cell, row, column))
@@ -252,21 +241,18 @@ class LimitCells:
             return None
         limit, below = float(parsed["number"].replace(",", ".")), parsed["side"] in "<≤"
         if below:
-            self._below += 1
             self._limits.setdefault(column, []).append(limit)
-        else:
-            self._above += 1
-        self._first.setdefault("below" if below else "above", (cell, row, column))
+        self._seen.setdefault("below" if below else "above", []).append((cell, row, column))
         return limit
 
     def finish(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
         """Complete limits without a number, and note how many readings are limits."""
-        for side, number in (("below", self._below), ("above", self._above)):
-            if number:
-                cell, row, column = self._first[side]
+        for side in ("below", "above"):
+            if cells := self._seen.get(side):
+                cell, row, column = cells[0]
                 notes.guess(
-                    f"{count(number, 'reading')} such as {cell!r} {verb(number)} read as the limit itself: the true values "
-                    f"lie {side} it",
+                    f"{count(len(cells), 'reading')} such as {cell!r} {verb(len(cells))} read as the limit itself: the true "
+                    f"values lie {side} it",
                     "write the limit",
                     place=where(row, column),
                 )
@@ -277,18 +263,18 @@ class LimitCells:
             notes.fact(
                 f"no number has the mark {', '.join(map(repr, absent))} behind it; if a column has it, pass --flag-column"
             )
-        if self._remarks:
-            cell, row, column = self._first["remark"]
+        if remarks := self._seen.get("remark"):
+            cell, row, column = remarks[0]
             notes.guess(
-                f"{count(self._remarks, 'cell')} such as {cell!r} {'says' if self._remarks == 1 else 'say'} why there is no "
+                f"{count(len(remarks), 'cell')} such as {cell!r} {'says' if len(remarks) == 1 else 'say'} why there is no "
                 "reading, and count as missing",
                 "leave such cells empty",
                 place=where(row, column),
             )
-        if self._undetected:
-            self._complete(values, notes, where)
-        if self._traces:
-            self._refuse_other_than_rain(values, notes, where)
+        if undetected := self._seen.get("undetected"):
+            self._complete(undetected, values, notes, where)
+        if traces := self._seen.get("trace"):
+            _refuse_other_than_rain(traces, values, notes, where)
 
     def _read_marked(
         self, mark: str, cells: list[tuple[str, int, int]], values: np.ndarray, notes: Notes, where: Callable[[int, int], str]
@@ -323,33 +309,37 @@ class LimitCells:
                 "write the unit in the header", place=where(row, column),
             )  # fmt: skip
 
-    def _complete(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
-        cell, row, column = self._first["undetected"]
+    def _complete(
+        self, cells: list[tuple[str, int, int]], values: np.ndarray, notes: Notes, where: Callable[[int, int], str]
+    ) -> None:
+        cell, row, column = cells[0]
         every = [limit for limits in self._limits.values() for limit in limits]
         if not every:
             raise InputError(
                 f"{notes.source}, {where(row, column)}: {cell!r} may mean not detected or no data: write the limit of "
                 "detection, such as <0.5, or leave the cell empty."
             )
-        for i, j in self._undetected:
+        for _, i, j in cells:
             values[i, j] = float(np.median(self._limits.get(j, every)))
-        number = len(self._undetected)
         notes.guess(
-            f"{count(number, 'reading')} {cell!r} {verb(number)} read as the limit of detection that other cells name",
+            f"{count(len(cells), 'reading')} {cell!r} {verb(len(cells))} read as the limit of detection that other cells name",
             "write the limit",
             place=where(row, column),
         )
 
-    def _refuse_other_than_rain(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
-        cell, row, column = self._first["trace"]
-        zeros = int((values == 0).sum()) - self._traces
-        if np.nanmin(values) < 0 or not zeros:
-            raise InputError(
-                f"{notes.source}, {where(row, column)}: {cell!r} is not a number; write 0 if it is a trace of rain, and leave "
-                "it empty if it is missing."
-            )
-        notes.guess(
-            f"{count(self._traces, 'reading')} {cell!r} {verb(self._traces)} read as 0: a trace, too little to measure",
-            "write 0",
-            place=where(row, column),
+
+def _refuse_other_than_rain(
+    cells: list[tuple[str, int, int]], values: np.ndarray, notes: Notes, where: Callable[[int, int], str]
+) -> None:
+    cell, row, column = cells[0]
+    zeros = int((values == 0).sum()) - len(cells)
+    if np.nanmin(values) < 0 or not zeros:
+        raise InputError(
+            f"{notes.source}, {where(row, column)}: {cell!r} is not a number; write 0 if it is a trace of rain, and leave "
+            "it empty if it is missing."
         )
+    notes.guess(
+        f"{count(len(cells), 'reading')} {cell!r} {verb(len(cells))} read as 0: a trace, too little to measure",
+        "write 0",
+        place=where(row, column),
+    )

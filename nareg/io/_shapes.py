@@ -23,7 +23,7 @@ from nareg.io._numbers import LimitCells
 from nareg.io._tables import Readings
 from nareg.io._text import stem
 from nareg.io._times import Times, understand
-from nareg.io._vocabulary import loose, match, refuse_repeated
+from nareg.io._vocabulary import distinct, loose, match
 
 
 def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
@@ -37,7 +37,7 @@ def wide(table: Table, layout: Layout, request: Wanted) -> Readings:
     twice = next((name for name in names if not name), None)
     if twice is not None:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
-    refuse_repeated(notes.source, names)
+    distinct(notes.source, names, "column", "give each a name of its own")
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
     before = [*layout.time, *(() if layout.zone is None else [layout.zone])]
     wanted = [*before, *(flag for flag, _ in flags)]

@@ -205,9 +205,10 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
             f"{notes.source}: no column {options}; it has {header}. Name the one that has the names: --station-column, "
             "or station= of a recipe."
         )
-    latitude, longitude = recipe.column("latitude", table), recipe.column("longitude", table)
-    latitude = _first(words, LATITUDE, table) if latitude is None else latitude
-    longitude = _first(words, LONGITUDE, table) if longitude is None else longitude
+    latitude, longitude, altitude = (
+        _first(words, role, table) if (named := recipe.column(role[0], table)) is None else named
+        for role in (LATITUDE, LONGITUDE, ALTITUDE)
+    )
     x, y = (_first(words, role, table) for role in (EAST, NORTH))
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
@@ -217,8 +218,6 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
             "positions: --latitude-column and --longitude-column, or latitude= and longitude= of a recipe.",
             timed,
         )
-    altitude = recipe.column("altitude", table)
-    altitude = _first(words, ALTITUDE, table) if altitude is None else altitude
     covariates = recipe.columns("covariates", table)
     used = {name, *pair, altitude, *covariates}
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]

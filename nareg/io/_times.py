@@ -83,13 +83,9 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
         return Times(None)
     if not like.all():
         row, model = int(np.flatnonzero(~like)[0]), labels[np.flatnonzero(like)[0]]
-        _refuse(notes, line(row), column, labels[row], model)
+        what = f"{labels[row]!r} is not a time like {model!r}" if labels[row] else "the row has no time"
+        raise InputError(f"{notes.source}, {line(row)}, {column}: {what}; correct it or drop the row.")
     return _dated(labels, [date for date in dates if date is not None], column, line, notes, recipe)
-
-
-def _refuse(notes: Notes, place: str, column: str, label: str, model: str) -> None:
-    what = f"{label!r} is not a time like {model!r}" if label else "the row has no time"
-    raise InputError(f"{notes.source}, {place}, {column}: {what}; correct it or drop the row.")
 
 
 def _iso(labels: np.ndarray) -> Times | None:

@@ -181,7 +181,10 @@ def match(
     known = {station.strip(): station for station in stations}
     matched = {column: known[column.strip()] for column in columns if column.strip() in known}
     taken = set(matched.values())
-    forms = ((loose, "case, spaces or leading zeros", merge), (_without_unit, "a unit in brackets", False))
+    forms: tuple[tuple[Callable[[str], str], str, bool], ...] = (
+        (loose, "case, spaces or leading zeros", merge),
+        (lambda name: loose(BRACKETS.sub("", name)), "a unit in brackets", False),
+    )
     for form, ignored, spellings in forms:
         loose_stations = _unique((station for station in stations if spellings or station not in taken), form)
         others = [column for column in columns if column not in matched]
@@ -224,20 +227,11 @@ def absent(stations: Sequence[str], present: Iterable[str], notes: Notes, *, kee
     return list(stations) if keep else [station for station in stations if station in names]
 
 
-def distinct(source: str, stations: Sequence[str]) -> None:
+def distinct(source: str, names: Sequence[str], what: str = "station", remedy: str = "keep one of its rows") -> None:
     """Refuse a list in which a name occurs twice."""
-    twice = next((name for name, number in Counter(stations).items() if number > 1), None)
+    twice = next((name for name, number in Counter(names).items() if number > 1), None)
     if twice is not None:
-        raise InputError(f"{source}: station {twice!r} appears twice: keep one of its rows.")
-
-
-def refuse_repeated(source: str, header: Sequence[str]) -> None:
-    """Refuse a header in which a name occurs twice."""
-    seen: set[str] = set()
-    for name in header:
-        if name in seen:
-            raise InputError(f"{source}: column {name!r} appears twice.")
-        seen.add(name)
+        raise InputError(f"{source}: {what} {twice!r} appears twice: {remedy}.")
 
 
 def _unique(names: Iterable[str], form: Callable[[str], str]) -> dict[str, str]:
@@ -260,7 +254,3 @@ def unit_in(name: str) -> str:
     brackets = BRACKETS.search(name)
     text = brackets.group().strip(" ()[]").translate(ONE_SIGN) if brackets else ""
     return text if UNIT_SIGN.search(text) or text.casefold() in SYMBOLS else ""
-
-
-def _without_unit(name: str) -> str:
-    return loose(BRACKETS.sub("", name))

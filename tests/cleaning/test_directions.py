@@ -212,6 +212,11 @@ def test_a_kind_that_the_readings_cannot_be(vanes):
         nareg.clean(readings, places, kind="wind")
 
 
+def test_that_directions_are_not_corrected_is_said_once(vanes):
+    notes = nareg.clean(vanes[0][:80], vanes[1], kind="direction", quality={"correct": True}).notes
+    assert [note for note in notes if "orrected" in note] == ["Directions are not corrected."]
+
+
 def test_the_explorer_refuses_directions(vanes):
     with pytest.raises(InputError, match="directions, which the page cannot show"):
         nareg.explore(*vanes[:2])

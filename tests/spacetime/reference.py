@@ -110,6 +110,12 @@ def parameters(n: int, *, family: str = "exponential", phi: tuple[float, ...] = 
     )
 
 
+def regular(seconds: np.ndarray, step: float, dated: bool) -> _times.TimeGrid:
+    """A grid whose rows are at these seconds."""
+    start = np.datetime64(round(seconds[0] * 1e9), "ns") if dated else seconds[0]
+    return _times.TimeGrid(start, step, dated, np.arange(seconds.size), seconds.size, seconds)
+
+
 def no_cycles(n: int, level: np.ndarray | float = 0.0) -> Cycles:
     """A mean per station and nothing else."""
     levels = np.broadcast_to(np.asarray(level, dtype=float), (n,))

@@ -7,10 +7,12 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime._dense import cycles as dense_cycles
+from nareg.spacetime._dense.learning import DenseLearner
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.space import Space
+
+from .reference import regular
 
 N, HOURS = 30, 24 * 6
 #: Of the mean and of the daily cycle, per meter; and the noise.
@@ -39,8 +41,8 @@ def network(seed: int, n: int = N) -> tuple[nareg.Graph, np.ndarray, np.ndarray,
 def cycles_by(values: dict[str, np.ndarray], y: np.ndarray, graph: nareg.Graph) -> Cycles:
     """Means and cycles of readings (N, T) that follow these covariates."""
     covariates = Covariates.of(values, np.isfinite(y).any(axis=1))
-    seconds = 3600.0 * np.arange(y.shape[1])
-    return dense_cycles.fit(y.T, seconds, 3600.0, True, Space.of(graph), "auto", covariates)
+    hours = regular(3600.0 * np.arange(y.shape[1]), 3600.0, dated=True)
+    return DenseLearner(Space.of(graph)).cycles(y.T, hours, "auto", covariates)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +119,8 @@ def test_the_order_of_the_stations_changes_nothing():
 @pytest.mark.parametrize("value", [0.0, 512.0])
 def test_a_constant_covariate_changes_nothing(value):
     graph, _, _, y = network(2)
-    plain = dense_cycles.fit(y.T, 3600.0 * np.arange(HOURS), 3600.0, True, Space.of(graph), "auto")
+    hours = regular(3600.0 * np.arange(HOURS), 3600.0, dated=True)
+    plain = DenseLearner(Space.of(graph)).cycles(y.T, hours, "auto")
     result = cycles_by({"height": np.full(N, value)}, y, graph)
     for name in ("level", "spread", "dual", "errors"):
         np.testing.assert_array_equal(getattr(result, name), getattr(plain, name))

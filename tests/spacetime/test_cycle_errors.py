@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime._dense import cycles as _cycles
+from nareg.spacetime._dense.learning import DenseLearner
 from nareg.spacetime._dense.smoother import run
 from nareg.spacetime._readings.cycle_errors import DRAWS, share_left, shown_errors, unit_errors, with_offsets
 from nareg.spacetime._readings.space import Space
@@ -83,8 +83,7 @@ def known_but_for_the_means(seed: int) -> tuple[nareg.spacetime.SpaceTimeModel, 
     truth = field + rng.normal(0, 1, (12, 1))
     y = y + truth - field
     y[0], y[1, 20:40] = np.nan, np.nan
-    space = Space.of(model.graph)
-    cycles = _cycles.fit(y.T, np.arange(80.0), 1.0, False, space, ())
+    cycles = DenseLearner(Space.of(model.graph)).cycles(y.T, model.grid, ())
     return replace(model_of(model.graph, y, process=model.parameters), cycles=cycles), truth
 
 

@@ -7,13 +7,23 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.spacetime._dense.cycles import fit
+from nareg.spacetime._dense.learning import DenseLearner
 from nareg.spacetime._readings import cycles as _cycles
 from nareg.spacetime._readings.space import Space
-from nareg.spacetime._sparse.cycles import fit as fit_large
-from nareg.spacetime._sparse.field import FieldFamily
+from nareg.spacetime._sparse.fitting import open_learner
+
+from .reference import regular
 
 HOUR = 3600.0
+
+
+def fit(y, seconds, step, dated, space, wanted):
+    return DenseLearner(space).cycles(y, regular(seconds, step, dated), wanted)
+
+
+def fit_large(y, seconds, step, dated, graph, wanted):
+    with open_learner(graph, len(y)) as learner:
+        return learner.cycles(y, regular(seconds, step, dated), wanted)
 
 
 def places(n=6):
@@ -130,7 +140,7 @@ def test_readings_close_together_leave_no_mean_open():
     space = Space.of(graph)
     for fitted in (
         fit(np.log(y).T, np.arange(200.0), 1.0, False, space, "auto"),
-        fit_large(np.log(y).T, np.arange(200.0), 1.0, False, FieldFamily(graph.adjacency, 2), "auto"),
+        fit_large(np.log(y).T, np.arange(200.0), 1.0, False, graph, "auto"),
     ):
         assert fitted.spread[0, 3] < 20 * np.median(fitted.spread[0])
     x = nareg.spacetime.fit(graph, y, transform="log", rng=rng).smooth().x
@@ -151,7 +161,7 @@ def test_a_station_that_read_once_leaves_the_others_means_as_they_were():
         return fit(y.T, np.arange(400.0), 1.0, False, Space.of(graph), "auto")
 
     def sparse(y):
-        return fit_large(y.T, np.arange(400.0), 1.0, False, FieldFamily(graph.adjacency, 2), "auto")
+        return fit_large(y.T, np.arange(400.0), 1.0, False, graph, "auto")
 
     for engine in (dense, sparse):
         without, with_one = engine(y), engine(once)

@@ -17,11 +17,7 @@ from nareg.spacetime._readings.coefficients import (
     Shrinkage,
     Shrunk,
 )
-from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import DRAWS
-from nareg.spacetime._readings.cycles import Cycles, shrunk_cycles
-from nareg.spacetime._readings.holdout import station_order
-from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import JITTER, Space
 
 #: Shares of a coefficient's variance that every station may have for itself, a sensor on a wall or in a hollow. On a graph,
@@ -29,17 +25,10 @@ from nareg.spacetime._readings.space import JITTER, Space
 STATIONS_OWN = (0.0, 0.1, 0.4, 0.8)
 
 
-def fit(
-    y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Space, wanted: str | tuple[str, ...],
-    covariates: Covariates | None = None, series: Series | None = None,
-) -> Cycles:  # fmt: skip
-    """Means and cycles of readings (T, N), NaN where missing, which follow covariates and series that help."""
-    shrinkage = DenseShrinkage(space, station_order(y), None if covariates is None else covariates.standard)
-    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS, covariates=covariates, series=series)
-
-
 class DenseShrinkage(Shrinkage):
     """Towards fields of the first family of a space. Numbers are drawn in an ``order`` (N,) of the stations."""
+
+    draws = DRAWS
 
     def __init__(self, space: Space, order: np.ndarray, z: np.ndarray | None = None) -> None:
         self.space, self.order, self.z = space, order, np.empty((order.size, 0)) if z is None else z

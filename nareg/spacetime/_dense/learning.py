@@ -19,7 +19,7 @@ from nareg._solvers.threads import few_threads
 from nareg.graph import Graph
 from nareg.io import count
 from nareg.results import Status
-from nareg.spacetime._dense import cycles as _cycles
+from nareg.spacetime._dense.cycles import DenseShrinkage
 from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
 from nareg.spacetime._dense.families import (
     AGAIN,
@@ -43,14 +43,18 @@ from nareg.spacetime._dense.smoother import (
     smoothed_means,
     tail_variances,
 )
-from nareg.spacetime._readings.covariates import Covariates
-from nareg.spacetime._readings.cycles import Cycles
-from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
-from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, HeldOut, Judge, improvement, robust_scale, silent_times
+from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
+from nareg.spacetime._readings.holdout import (
+    FEWEST_HIDDEN,
+    HeldOut,
+    Judge,
+    improvement,
+    robust_scale,
+    silent_times,
+    station_order,
+)  # fmt: skip
 from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_spread
-from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
-from nareg.spacetime._readings.times import TimeGrid
 
 #: Iterations of EM.
 EM_ITERATIONS = 7
@@ -76,7 +80,7 @@ Scaled: TypeAlias = tuple[np.ndarray, np.ndarray | None]
 
 
 @dataclass(frozen=True)
-class DenseLearner:
+class DenseLearner(Learner):
     """Learns with covariances of all stations."""
 
     space: Space
@@ -85,12 +89,9 @@ class DenseLearner:
         """All stations."""
         return np.arange(len(y)), self.space
 
-    def cycles(
-        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None,
-        series: Series | None = None,
-    ) -> Cycles:  # fmt: skip
-        """Means and cycles of readings (T, N) on a grid, by the covariates and series that help."""
-        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.space, wanted, covariates, series)
+    def shrinkage(self, rows: np.ndarray, z: np.ndarray | None) -> DenseShrinkage:
+        """Towards dense fields."""
+        return DenseShrinkage(self.space, station_order(rows), z)
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -96,21 +96,19 @@ def on_grid(
             raise InputError("times is given without readings: pass both, or neither for the readings of the fit.")
     else:
         y = checked_readings(readings, model.n_nodes)
-        same = times is None and y.shape[1] == model.readings.shape[1]
-        grid = model.grid if same else _grid_of(model, times, y.shape[1])
+        grid = model.grid
+        if times is not None:
+            grid = _times.on_steps(_times_of_kind(model, times, y.shape[1]), grid.step)
+        elif y.shape[1] != model.readings.shape[1]:
+            raise InputError(
+                f"readings has {y.shape[1]} columns but the fit had {model.readings.shape[1]}: pass times as well."
+            )
     y = masked(y, observed)
     values = model.to_unit(y)
     if readings is None and exclude:
         values[model.excluded] = np.nan
     offset = model.cycles.at(grid.seconds)
     return GridReadings(y, grid, grid.on_rows(values.T) - offset, offset, model.noise_at(grid))
-
-
-def _grid_of(model: BaseModel[Any], times: ArrayLike | None, n_times: int) -> TimeGrid:
-    """The grid of other times, with the model's step."""
-    if times is None:
-        raise InputError(f"readings has {n_times} columns but the fit had {model.readings.shape[1]}: pass times as well.")
-    return _times.on_steps(_times_of_kind(model, times, n_times), model.grid.step)
 
 
 def _times_of_kind(model: BaseModel[Any], times: ArrayLike, n_times: int) -> np.ndarray:
@@ -282,6 +280,11 @@ class BaseModel(ABC, Generic[StreamType]):
         if index >= self.n_nodes:
             raise InputError(f"station is {index} but the model has {self.n_nodes} stations: pass 0 to {self.n_nodes - 1}.")
         return index
+
+    def station_indices(self, stations: Sequence[str | int] | str | int) -> list[int]:
+        """Positions of stations, or of one."""
+        each = [stations] if isinstance(stations, (str, int, np.integer)) else stations
+        return [self.station_index(station) for station in each]
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,

@@ -159,7 +159,6 @@ class SpaceTimeModel(BaseModel[Stream]):
         level, spread = cycles.at_points(self.space, points, z), cycles.spread_at_points(self.space, points, z)
         # of a place's own coefficients the readings so far tell nothing
         own = np.random.default_rng(0).standard_normal((*spread.shape, cycles.errors.shape[2])) * np.sqrt(spread)[..., None]
-
         shares = None if self.noise_shares is None else np.pad(self.noise_shares, ((0, M), (0, 0)), constant_values=1.0)
 
         def with_median(values: np.ndarray) -> np.ndarray:
@@ -186,8 +185,7 @@ class SpaceTimeModel(BaseModel[Stream]):
         Where a removed station acts on the next values of the others, its expectation given these takes its place. Scalar and
         diagonal dynamics have no such effect, and the result is exact.
         """
-        listed = [stations] if isinstance(stations, (str, int, np.integer)) else list(stations)
-        rest = np.setdiff1d(np.arange(self.n_nodes), [self.station_index(station) for station in listed])
+        rest = np.setdiff1d(np.arange(self.n_nodes), self.station_indices(stations))
         if rest.size == 0:
             raise InputError("stations lists all stations of the model: keep at least one.")
         graph, parameters = self.graph.subgraph(rest), self.parameters
@@ -298,11 +296,10 @@ class SpaceTimeModel(BaseModel[Stream]):
         """
         # a place is its own node in the graph family: no other one may change the graph
         size = 1 if self.kernel.family == "graph" else PLACES
-        parts = [points[k : k + size] for k in range(0, len(points), size)]
-        zs = [z[k : k + size] for k in range(0, len(points), size)]
-        extensions = [self.extension(part, beside) for part, beside in zip(parts, zs, strict=True)]
-        levels = [self.cycles.at_points(self.space, part, beside) for part, beside in zip(parts, zs, strict=True)]
-        spreads = [self.cycles.spread_at_points(self.space, part, beside) for part, beside in zip(parts, zs, strict=True)]
+        parts = [(points[k : k + size], z[k : k + size]) for k in range(0, len(points), size)]
+        extensions = [self.extension(*part) for part in parts]
+        levels = [self.cycles.at_points(self.space, *part) for part in parts]
+        spreads = [self.cycles.spread_at_points(self.space, *part) for part in parts]
         own = np.concatenate([e.own.diagonal() for e in extensions])
         return np.vstack([e.W for e in extensions]), own, np.hstack(levels), np.hstack(spreads)
 

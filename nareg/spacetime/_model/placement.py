@@ -332,8 +332,7 @@ def _checked(model: SpaceTimeModel | SparseSpaceTimeModel) -> SpaceTimeModel:
 
 
 def _positions(model: SpaceTimeModel, stations: Sequence[str | int]) -> np.ndarray:
-    listed = [stations] if isinstance(stations, (str, int, np.integer)) else list(stations)
-    at = [model.station_index(station) for station in listed]
+    at = model.station_indices(stations)
     if not at:
         raise InputError("stations is empty: pass at least one station, or omit it.")
     if len(set(at)) < len(at):

@@ -94,13 +94,6 @@ def station_names(graph: Graph, rows: int) -> list[str]:
     return list(graph.names) if graph.names is not None and rows == graph.n_nodes else [str(i) for i in range(rows)]
 
 
-def frame_of(values: np.ndarray, times: np.ndarray, graph: Graph) -> pd.DataFrame:
-    """Values (N, T) with a row per time and a column per station."""
-    import pandas as pd
-
-    return pd.DataFrame(values.T.copy(), index=pd.Index(times, name="time"), columns=station_names(graph, len(values)))
-
-
 def dataset_of(variables: dict[str, np.ndarray], times: np.ndarray, graph: Graph, names: Sequence[str] | None = None) -> Any:
     """Variables (N, T) as an xarray Dataset, with the places of the stations as coordinates."""
     try:
@@ -208,7 +201,11 @@ class Smoothed:
 
     def to_frame(self, of: str = "x") -> pd.DataFrame:
         """The estimate (``"x"``) or its standard deviation (``"std"``): a row per time and a column per station."""
-        return frame_of(getattr(self, checks.choice("of", of, ("x", "std"))), self.times, self._graph)
+        import pandas as pd
+
+        values = getattr(self, checks.choice("of", of, ("x", "std")))
+        names = station_names(self._graph, len(values))
+        return pd.DataFrame(values.T.copy(), index=pd.Index(self.times, name="time"), columns=names)
 
     def to_xarray(self, level: float = 0.9) -> xarray.Dataset:
         """``estimate``, ``std``, and ``lower`` and ``upper`` of the band with this probability; places are coordinates."""

@@ -110,6 +110,8 @@ class Shrinkage(ABC):
 
     z: np.ndarray
     some: tuple[int, ...] = ()
+    #: Draws of the coefficients' errors.
+    draws: int
 
     @abstractmethod
     def error_model(self, unit: np.ndarray, comparable: np.ndarray) -> Any:

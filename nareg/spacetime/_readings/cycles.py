@@ -28,6 +28,7 @@ from nareg.spacetime._readings.cycle_errors import (
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import JITTER, Space
 from nareg.spacetime._readings.station_series import StationSeries
+from nareg.spacetime._readings.times import TimeGrid
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
 PERIODS = {"day": DAY, "year": YEAR}
@@ -217,27 +218,28 @@ def find(
 
 
 def shrunk_cycles(
-    y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, wanted: str | tuple[str, ...], shrinkage: Shrinkage, *,
-    draws: int, covariates: Covariates | None = None, series: Series | None = None,
+    y: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], shrinkage: Shrinkage, covariates: Covariates | None,
+    series: Series | None,
 ) -> Cycles:  # fmt: skip
-    """Means and cycles of readings (T, N), NaN where missing, with so many draws of their errors.
+    """Means and cycles of readings (T, N) on a grid, NaN where missing, with draws of their errors.
 
     They follow those of the ``covariates``, by which the shrinkage may have slopes, and of the ``series`` that help.
     """
-    names, harmonics = find(seconds, step, dated, wanted)
+    seconds = grid.seconds
+    names, harmonics = find(seconds, grid.step, grid.dated, wanted)
     plain = none(names, harmonics).basis(seconds)
     if series is not None:
         series = series.chosen(y, seconds, plain)
     B = replace(none(names, harmonics), series=series).basis(seconds)
     coefficients, spreads, power, controls = least_squares(
-        y, np.column_stack([B, control_waves(seconds, step, names)]), B.shape[1]
+        y, np.column_stack([B, control_waves(seconds, grid.step, names)]), B.shape[1]
     )
     powers = np.full(B.shape[1], power)
     if series is not None and series.used.any():
         powers[plain.shape[1] :] = series.powers(y - B @ coefficients, seconds, plain)
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
     controls /= np.sqrt(power or 1.0)
-    unit = unit_errors(controls, y, rng, draws)
+    unit = unit_errors(controls, y, rng, shrinkage.draws)
     model = shrinkage.error_model(shown_errors(controls, y).T, comparable_stations(controls, np.isfinite(y).sum(axis=0)))
     gains: dict[int, float] = {}
     if covariates is not None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
+from nareg.spacetime._readings.coefficients import Shrinkage
 from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
-from nareg.spacetime._readings.cycles import Cycles
+from nareg.spacetime._readings.cycles import Cycles, shrunk_cycles
 from nareg.spacetime._readings.holdout import HeldOut
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
@@ -102,23 +104,28 @@ class Learned:
     noise_error: np.ndarray | None = None  # (2, N) by how much noise variances may be lower and higher
 
 
-class Learner(Protocol):
+class Learner(ABC):
     """An engine that learns a model of a network."""
 
+    @abstractmethod
     def patch(self, y: np.ndarray) -> tuple[np.ndarray, Space]:
         """Stations by which to choose a transform of readings (N, T), and where they are."""
-        ...
+
+    @abstractmethod
+    def shrinkage(self, rows: np.ndarray, z: np.ndarray | None) -> Shrinkage:
+        """What shrinks the means and cycles of readings (T, N), with slopes by standard covariates ``z`` (N, C)."""
 
     def cycles(
         self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None,
         series: Series | None = None,
     ) -> Cycles:  # fmt: skip
         """Means and cycles of readings (T, N) on a grid, by the covariates and series that help."""
-        ...
+        shrinkage = self.shrinkage(rows, None if covariates is None else covariates.standard)
+        return shrunk_cycles(rows, grid, wanted, shrinkage, covariates, series)
 
+    @abstractmethod
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ shrunk like theirs. A series is used where it lowers the error in stretches of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,20 +79,12 @@ class Series:
         for P, part in zip(normal, rows, strict=True):
             P[:, first, second] = P[:, second, first] = (pairs[part].T @ observed[part].astype(float)).T
         right = np.array([(X[part].T @ y[part]).T for part in rows])
-        squares = np.array([(y[part] ** 2).sum() for part in rows])
-        counts = np.array([observed[part].sum() for part in rows])
 
-        def left_out(some: list[int]) -> np.ndarray:
-            on = [*range(K), *(K + c for c in some)]
-            P, r = normal[..., on, :][..., on], right[..., on]
-            rest = P.sum(axis=0) - P
-            rest[..., range(len(on)), range(len(on))] += 1e-9 * len(pairs)
-            b = np.linalg.solve(rest, (r.sum(axis=0) - r)[..., None])[..., 0]
-            error = squares + np.einsum("sni,snij,snj->s", b, P, b) - 2 * np.einsum("sni,sni->s", b, r)
-            return np.sqrt(np.maximum(error, 0.0) / counts)[None]
+        def estimate(P: np.ndarray, r: np.ndarray) -> np.ndarray:
+            P[..., range(P.shape[-1]), range(P.shape[-1])] += 1e-9 * len(pairs)
+            return np.linalg.solve(P, r[..., None])[..., 0]
 
-        gains = helpful(left_out, np.eye(1), m - K)
-        return replace(self, gains=np.array([gains.get(c, 0.0) for c in range(m - K)]))
+        return replace(self, gains=gains_over_time(y, observed, rows, normal, right, K, estimate))
 
     def powers(self, rest: np.ndarray, seconds: np.ndarray, waves: np.ndarray) -> np.ndarray:
         """Of what readings leave, (T, N), at the frequencies of each series that is used: what it makes of shifts in time."""
@@ -139,6 +131,28 @@ class Series:
         return {
             "seconds": self.seconds, "values": self.values, "center": self.center, "scale": self.scale, "gains": self.gains,
         }  # fmt: skip
+
+
+def gains_over_time(
+    y: np.ndarray, observed: np.ndarray, rows: list[np.ndarray], normal: np.ndarray, right: np.ndarray, K: int,
+    estimate: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> np.ndarray:  # fmt: skip
+    """By what share each of D series lowers the squared error of readings (T, N) in stretches, ``rows``, that are left out.
+
+    Normal equations are those of each stretch, ``K`` functions of time first; ``estimate`` solves those of all others.
+    """
+    squares, counts = (np.array([values[part].sum() for part in rows]) for values in (y**2, observed))
+
+    def left_out(some: list[int]) -> np.ndarray:
+        on = [*range(K), *(K + c for c in some)]
+        P, r = normal[..., on, :][..., on], right[..., on]
+        b = estimate(P.sum(axis=0) - P, r.sum(axis=0) - r)
+        error = squares + np.einsum("sni,snij,snj->s", b, P, b) - 2 * np.einsum("sni,sni->s", b, r)
+        return np.sqrt(np.maximum(error, 0.0) / counts)[None]
+
+    D = normal.shape[-1] - K
+    gains = helpful(left_out, np.eye(1), D)
+    return np.array([gains.get(c, 0.0) for c in range(D)])
 
 
 def refuse_beyond(name: str, known: np.ndarray, seconds: np.ndarray) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
-from nareg.spacetime._readings.covariates import CONSTANT, helpful
-from nareg.spacetime._readings.series import FEWEST, STRETCHES, filled, refuse_beyond
+from nareg.spacetime._readings.covariates import CONSTANT
+from nareg.spacetime._readings.series import FEWEST, STRETCHES, filled, gains_over_time, refuse_beyond
 
 #: Added to normal equations, per time: a part that is constant gets no slope.
 RIDGE = 1e-9
@@ -150,19 +150,8 @@ def _pooled(y: np.ndarray, waves: np.ndarray, given: np.ndarray) -> tuple[np.nda
         X *= observed[part].T[..., None]
         P[:] = X.transpose(0, 2, 1) @ X
         r[:] = np.einsum("ntm,tn->nm", X, y[part])
-    squares = np.array([(y[part] ** 2).sum() for part in rows])
-    counts = np.array([observed[part].sum() for part in rows])
     ridge = RIDGE * len(y)
-
-    def left_out(some: list[int]) -> np.ndarray:
-        on = [*range(K), *(K + c for c in some)]
-        P, r = normal[..., on, :][..., on], right[..., on]
-        b = _coefficients(P.sum(axis=0) - P, r.sum(axis=0) - r, K, ridge)
-        error = squares + np.einsum("sni,snij,snj->s", b, P, b) - 2 * np.einsum("sni,sni->s", b, r)
-        return np.sqrt(np.maximum(error, 0.0) / counts)[None]
-
-    for c, gain in helpful(left_out, np.eye(1), D).items():
-        gains[c] = gain
+    gains = gains_over_time(y, observed, rows, normal, right, K, lambda P, r: _coefficients(P, r, K, ridge))
     some = np.flatnonzero(gains)
     on = [*range(K), *(K + some)]
     slopes[some] = _coefficients(normal.sum(axis=0)[..., on, :][..., on], right.sum(axis=0)[..., on], K, ridge)[0, K:]

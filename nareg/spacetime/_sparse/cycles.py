@@ -34,9 +34,6 @@ from nareg.spacetime._readings.coefficients import (
     Shrinkage,
     Shrunk,
 )
-from nareg.spacetime._readings.covariates import Covariates
-from nareg.spacetime._readings.cycles import Cycles, shrunk_cycles
-from nareg.spacetime._readings.series import Series
 from nareg.spacetime._sparse.field import FieldFamily, GraphField, neighborhood
 
 if TYPE_CHECKING:
@@ -164,7 +161,12 @@ class ErrorField:
 
 
 class SparseShrinkage(Shrinkage):
-    """Towards fields of a family. A large network's are chosen where stations have most readings, ``counts`` (N,)."""
+    """Towards fields of a family. A large network's are chosen where stations have most readings, ``counts`` (N,).
+
+    A place without a station has the network's own level: no dense correlation is stored.
+    """
+
+    draws = 2  # many stations make up for few
 
     def __init__(self, family: FieldFamily, counts: np.ndarray, z: np.ndarray | None = None) -> None:
         self.fields = Fields(family)
@@ -277,21 +279,3 @@ class SparseCoefficient(NoisyCoefficient):
         slopes[used] = effects[1:, 0]
         level, common = self.center + levels[:, 0], self.center + float(effects[0, 0])
         return Shrunk(level, common, spread, drawn - levels[:, 1:], slopes, variances)
-
-
-#: Draws of the coefficients' errors: many stations make up for few draws.
-DRAWS = 2
-
-
-def fit(
-    y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: FieldFamily, wanted: str | tuple[str, ...],
-    covariates: Covariates | None = None, series: Series | None = None,
-) -> Cycles:  # fmt: skip
-    """Means and cycles of readings (T, N), NaN where missing, which follow covariates and series that help.
-
-    ``family`` is the field that coefficients are shrunk by.
-
-    A place without a station has the network's own level: no dense correlation is stored.
-    """
-    shrinkage = SparseShrinkage(family, np.isfinite(y).sum(axis=0), None if covariates is None else covariates.standard)
-    return shrunk_cycles(y, seconds, step, dated, wanted, shrinkage, draws=DRAWS, covariates=covariates, series=series)

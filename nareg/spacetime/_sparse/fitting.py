@@ -18,16 +18,12 @@ from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime._dense.families import windows_of
 from nareg.spacetime._dense.parametric import first_guess, maximize
-from nareg.spacetime._readings.covariates import Covariates
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
-from nareg.spacetime._readings.cycles import Cycles
-from nareg.spacetime._readings.engine import Learned, LearningTask, StageClock
+from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, HeldOut, hide, improvement, robust_scale
 from nareg.spacetime._readings.outliers import deletion_scores, gross
-from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import Space
-from nareg.spacetime._readings.times import TimeGrid
-from nareg.spacetime._sparse import cycles as _cycles
+from nareg.spacetime._sparse.cycles import SparseShrinkage
 from nareg.spacetime._sparse.estimates import THREADS, estimate, mean_of
 from nareg.spacetime._sparse.field import SMOOTHNESS, FieldFamily, neighborhood
 from nareg.spacetime._sparse.learning import FittedProcess, Memory, Window, learn, shrunk_noise
@@ -61,7 +57,7 @@ SMALL = 2_000
 
 
 @dataclass(frozen=True)
-class SparseLearner:
+class SparseLearner(Learner):
     """Learns with sparse precisions, on a part of the record and of a larger network."""
 
     graph: Graph
@@ -73,12 +69,9 @@ class SparseLearner:
         stations = neighborhood(self.graph.adjacency, np.isfinite(y).sum(axis=1), TRANSFORM_PATCH)
         return stations, Space.of(self.graph.subgraph(stations))
 
-    def cycles(
-        self, rows: np.ndarray, grid: TimeGrid, wanted: str | tuple[str, ...], covariates: Covariates | None = None,
-        series: Series | None = None,
-    ) -> Cycles:  # fmt: skip
-        """Means and cycles of readings (T, N) on a grid, by the covariates and series that help."""
-        return _cycles.fit(rows, grid.seconds, grid.step, grid.dated, self.families[2], wanted, covariates, series)
+    def shrinkage(self, rows: np.ndarray, z: np.ndarray | None) -> SparseShrinkage:
+        """Towards sparse fields."""
+        return SparseShrinkage(self.families[2], np.isfinite(rows).sum(axis=0), z)
 
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""

@@ -93,6 +93,7 @@ class Chains:
         return result
 
     def _pass(self, chain: Chain, weights: np.ndarray, informed: np.ndarray) -> np.ndarray:
+        rho = self.process.rho
         precision = self.increments(chain, informed[:, :-1], informed[:, 1:])
         d = weights + chain.others[:, None] * informed
         d[:, :1] += 1 / self.process.variance if d.shape[1] == 1 else self.at_end * precision[:, :1]
@@ -100,7 +101,7 @@ class Chains:
             d[:, -1:] += self.at_end * precision[:, -1:]
             d[:, :-1] += self.at_step * precision
             d[:, 1:] += self.at_step * precision
-        square = (self.between_times * precision) ** 2
+        square = (rho / (1 - rho**2) * precision) ** 2
         forward, backward = d.copy(), d.copy()
         for t in range(1, d.shape[1]):
             forward[:, t] -= square[:, t - 1] / forward[:, t - 1]
@@ -116,17 +117,13 @@ class Chains:
         return prior + (extra[:, None] if share.ndim == 2 else extra) * share
 
     # A unit process has ``at_step`` on the diagonal at both times of every step, ``at_end`` more at the record's two ends, and
-    # ``-beside`` between the two.
+    # ``-rho / (1 - rho^2)`` between the two.
     at_end = 0.5
 
     @property
     def at_step(self) -> float:
         rho = self.process.rho
         return 0.5 * (1 + rho**2) / (1 - rho**2)
-
-    @property
-    def between_times(self) -> float:
-        return self.process.rho / (1 - self.process.rho**2)
 
 
 def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray, rows: slice, share: Share) -> np.ndarray:

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.spacetime._dense.cycles import fit as fit_dense
+from nareg.spacetime._dense.learning import DenseLearner
 from nareg.spacetime._readings import coefficients
 from nareg.spacetime._readings.space import Space
-from nareg.spacetime._sparse import cycles
 from nareg.spacetime._sparse import cycles as shrinkages
 from nareg.spacetime._sparse.cycles import REACHES, ErrorField, Fields, Part, SparseShrinkage, Stack, Sum
 from nareg.spacetime._sparse.field import FieldFamily
-from nareg.spacetime._sparse.fitting import neighborhood
+from nareg.spacetime._sparse.fitting import neighborhood, open_learner
+
+from ..reference import regular
 
 RNG = np.random.default_rng
 
@@ -243,10 +244,11 @@ def test_both_engines_say_the_same_of_means_and_cycles(seed, dated):
     y = weather + 2 * root @ rng.standard_normal(40) + rng.standard_normal((T, 40)) + 20
     y[rng.random(y.shape) < 0.2] = np.nan
     y[:, 0], y[12:, 1], y[30:, 2] = np.nan, np.nan, np.nan
-    seconds = 3600.0 * np.arange(T)
+    hours = regular(3600.0 * np.arange(T), 3600.0, dated)
     wanted = "auto" if dated else ()
-    dense = fit_dense(y, seconds, 3600.0, dated, Space.of(graph), wanted)
-    sparse = cycles.fit(y, seconds, 3600.0, dated, of, wanted)
+    dense = DenseLearner(Space.of(graph)).cycles(y, hours, wanted)
+    with open_learner(graph, T) as learner:
+        sparse = learner.cycles(y, hours, wanted)
     assert dense.names == sparse.names == (("day",) if dated else ())
     # the dense engine adds a millionth of the field's variance to each station's
     np.testing.assert_allclose(sparse.common, dense.common, atol=1e-4)
@@ -267,7 +269,7 @@ def test_slopes_and_levels_are_those_of_full_matrices(seed):
     large, gains = large.choose(b[None], v[None], error_model, np.eye(1))
     assert set(gains) == {0, 1}
     result = large(b, v, error_model, np.zeros((of.n, 2)), RNG(0))
-    noisy = cycles.SparseCoefficient(large, b, v, error_model)
+    noisy = shrinkages.SparseCoefficient(large, b, v, error_model)
     (reach, variance, _), priors = noisy.likeliest(large.some)
     z, known = z[:, list(large.some)], np.isfinite(b)
     # a common value without a prior, slopes and a field, all by one joint Gaussian
