@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from experiments import _scalegun_bounds
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 from experiments._unlearning_peers import newton_step
-from nareg.unlearning import head
+from nareg.unlearning.head import approximation
 from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -82,7 +82,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
         residues = stored.residues if r_max else [np.zeros((1, X.shape[1]))]
         canceled = _scalegun_bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
         stepped += _scalegun_bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - canceled
-        charged = head.evaluate(stored, problem.Y, problem.B, w, loss=LOSS, lam=s.lam).spent
+        at = replace(problem.evaluate(w), W=w)
+        charged = at.residual + approximation(problem, at, stored)
         rows.append({
             "removed": k + 1, TRUE: float(np.linalg.norm(gradient(exact, w))), WORST: worst, PRINTED: stepped + canceled,
             CHARGED: charged,
