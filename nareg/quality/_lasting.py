@@ -45,6 +45,8 @@ BEGINS = 24
 SHORT = 16
 #: By chance it is so many times the model's.
 CHANCE = 1.1
+#: What is expected changes with neighbors that read more, or less, of an error's times by this share than of others.
+CHANGED = 0.5
 #: The course of an error has so many knots, and so many readings from one to the next.
 KNOTS, BETWEEN = 5, 8
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
@@ -331,8 +333,9 @@ def highest(peaks: np.ndarray) -> float:
 def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarray]:
     """The clearest lasting error of every suspect station, and the badness (rows, N) of all readings.
 
-    A station with a lasting error bends what is expected of its neighbors. So it is left out, and they are judged again. Of two
-    that differ from each other for the same time, such as twins, the faulty one differs from all the others as well.
+    A station with a lasting error bends what is expected of its neighbors, at other times by its mean. So it is left out, and
+    they are judged again. Of two that differ from each other for the same time, such as twins, the faulty one differs from all
+    the others as well.
     """
     K = residuals.model.parameters.covariance(residuals.model.space)
     now = LastingErrors(seen)
@@ -343,10 +346,10 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
         first: list[Lasting] = []
         neighbors: dict[int, Lasting] = {}
         for error in suspects:
-            near = next((e for e in first if _bends(e, error, K)), None)
+            near = next((e for e in first if tell(K, e.station, error.station)), None)
             if near is None:
                 first.append(error)
-            else:
+            elif near.start < error.stop and error.start < near.stop:
                 neighbors.setdefault(near.station, error)
         if neighbors:
             both = LastingErrors(others(residuals, [*stations, *(e.station for e in (*first, *neighbors.values()))]))
@@ -357,12 +360,19 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
             ]
         errors += first
         stations += [error.station for error in first]
-        if not neighbors:
+        if len(first) == len(suspects):
             break
         now = LastingErrors(others(residuals, stations))
-    return errors, badness
+    return [error for error in errors if _stands(residuals, error, stations, K)], badness
 
 
-def _bends(one: Lasting, other: Lasting, K: np.ndarray) -> bool:
-    """Whether two errors are at the same time, at stations that tell of each other."""
-    return one.start < other.stop and other.start < one.stop and tell(K, one.station, other.station)
+def _stands(residuals: Residuals, error: Lasting, stations: list[int], K: np.ndarray) -> bool:
+    """Whether there is an error without the neighbors that read in it, or beside it, alone: with them goes what is expected."""
+    usable, rows = residuals.usable, np.arange(len(residuals.y))
+    inside = (rows >= error.start) & (rows < error.stop)
+    change = np.abs(usable[inside].mean(axis=0) - usable[~inside].mean(axis=0)) if not inside.all() else np.zeros(len(K))
+    partly = [int(j) for j in np.flatnonzero(change > CHANGED) if j not in stations and tell(K, error.station, int(j))]
+    if not partly:
+        return True
+    again = LastingErrors(others(residuals, [*stations, *partly]))
+    return again.clearest(error.station).ratio > again.limit

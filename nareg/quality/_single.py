@@ -90,6 +90,8 @@ FEWEST_SPIKES = 3
 SINGLE = 2.0
 #: Noise so many times the network's median standard deviation is a fault.
 NOISY = 3.0
+#: And this share of what the station's readings are off from their prediction: less is only inferred.
+SHOWN = 0.25
 #: Noise that is another one from a time on has so many readings, and this share of the record, on either side of it; and an
 #: error counts up to so many times the median one when that time is sought.
 SHORTEST, SHARE, MOST = 48, 0.05, 5.0
@@ -154,8 +156,12 @@ def noisy(residuals: Residuals) -> list[Finding]:
     center = float(np.median(logs[live]))
     spread = max(robust_std(logs[live]), 0.1)
     z = (logs - center) / spread
-    # noise within a step of the instrument is nobody's fault
-    visible = std * residuals.model.unit > (steps(residuals.readings) if residuals.model.transform.linear else 0.0)
+    # noise within a step of the instrument is nobody's fault, nor is noise that predictions are too far off to show
+    visible = np.ones(live.size, dtype=bool)
+    if residuals.model.transform.linear:
+        visible = std * residuals.model.unit > steps(residuals.readings)
+        off = MAD_TO_STD * np.nanmedian(np.abs(residuals.gaps[live]), axis=1)
+        visible[live] &= std[live] * residuals.model.unit > SHOWN * off
     findings = _noisy_parts(residuals, live)
     partly = {finding.station for finding in findings}
     visible &= np.log(shown) - center > np.log(NOISY)

@@ -435,6 +435,15 @@ def test_noise_that_no_residual_shows_makes_no_noisy_station(rng):
     assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == {"noisy"}
 
 
+def test_noise_far_below_the_error_of_predictions_makes_no_noisy_station(rng):
+    """Beside a lasting fault some noise was .0032, that of others .0005, and all predictions were off by .03."""
+    coordinates, readings = drawn(rng, noise=0.002)
+    noise = np.where(np.arange(N) == 3, 0.02, 0.002)
+    assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == set()
+    readings[3] += rng.normal(0, 0.5, T)
+    assert kinds(check(known_model(readings, coordinates, noise=np.where(np.arange(N) == 3, 0.5, 0.002))), 3) == {"noisy"}
+
+
 def test_a_leap_that_returns_is_bad_and_one_that_stays_is_suspect(rng):
     """Five sensors at 15 minutes in hundredths, and what a visit to one leaves: a reading in the air, a slow return."""
     t = np.arange(1440)

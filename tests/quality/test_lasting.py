@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.signal import lfilter
 
 import nareg
 from nareg.quality import check
@@ -100,6 +102,50 @@ def test_noise_that_is_sixfold_in_a_part_of_the_record(seed, part):
     assert abs(noisy.start - start) < 10
     assert abs(noisy.stop - (stop - 1)) < 10
     assert float(noisy.evidence.split("deviation of ")[1].split(",")[0]) == pytest.approx(1.8, rel=0.3)
+
+
+def series(rng: np.random.Generator, n: int, rows: int, memory: float, std: float = 1.0) -> np.ndarray:
+    noise = std * rng.standard_normal((n, rows))
+    noise[:, 1:] *= np.sqrt(1 - memory**2)
+    return lfilter([1], [1, -memory], noise, axis=1)
+
+
+@pytest.mark.slow
+def test_an_offset_accuses_no_neighbor_of_one_before_it():
+    """The mean of an offset station is off at other times as well, and with it what is expected of its neighbors."""
+    rng, n, hours = np.random.default_rng([11, 0]), 20, np.arange(1344)
+    places = rng.uniform(0, 50, (n, 2))
+    far = np.sqrt(3) * np.linalg.norm(places[:, None] - places, axis=2) / 40
+    day, late = rng.uniform(3, 5, n)[:, None], rng.uniform(-0.7, 0.7, n)[:, None]
+    weather = 2.5 * series(rng, 1, 1344, np.exp(-1 / 60))
+    y = 12 + 0.8 * rng.standard_normal((n, 1)) + day * np.cos(2 * np.pi * (hours - 15 - late) / 24) + weather
+    field = np.linalg.cholesky((1 + far) * np.exp(-far) + 1e-6 * np.eye(n)) @ series(rng, n, 1344, np.exp(-1 / 24))
+    y += 1.2 * field + 0.004 * (hours - 672) + series(rng, n, 1344, 0.6, 0.3) + 0.15 * rng.standard_normal((n, 1344))
+    y[19, 768:] -= 1.2
+    names = [f"S{i:02d}" for i in range(n)]
+    stations = pd.DataFrame(
+        {"latitude": 50 + places[:, 1] / 111.2, "longitude": 8 + places[:, 0] / (111.2 * np.cos(np.radians(50)))}, index=names
+    )
+    frame = pd.DataFrame(np.round(y, 1).T, pd.date_range("2024-04-01", periods=1344, freq="1h", name="time"), names)
+    (suspect,) = nareg.clean(frame, stations).quality.suspects
+    assert (suspect.name, suspect.kind) == ("S19", "drift")
+    assert suspect.size == pytest.approx(1.2, abs=0.15)
+
+
+@pytest.mark.slow
+def test_neighbors_that_end_make_no_drift():
+    """With them goes what is expected of a gauge, whose tide is not quite theirs."""
+    rng, hours = np.random.default_rng(34), np.arange(1000)
+    x = np.sort(rng.uniform(0, 50, 8))
+    high, since = (1.2 + 0.012 * x + 0.05 * rng.standard_normal(8))[:, None], hours - x[:, None] / 40
+    tide = np.cos(2 * np.pi * since / 12.42) + 0.3 * np.cos(2 * np.pi * (since - 2) / 12)
+    tide += 0.15 * np.cos(2 * np.pi * (since - x[:, None] / 40) / 25.82)
+    surge = 0.15 * lfilter([0.2], [1, -0.97], rng.standard_normal(1000))
+    y = high * tide + surge + 0.02 * rng.standard_normal((8, 1000))
+    y += 0.03 * lfilter([0.3], [1, -0.92], rng.standard_normal((8, 1000)), axis=1)
+    y[[2, 5], 500:] = np.nan
+    graph = nareg.Graph.from_knn(np.column_stack([x, np.zeros(8)]), 5)
+    assert {(s.station, s.kind) for s in check(fit(graph, y)).suspects} == {(2, "dead"), (5, "dead")}
 
 
 def gauges(rng: np.random.Generator) -> np.ndarray:
