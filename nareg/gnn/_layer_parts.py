@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ REMEDIES: dict[str, tuple[tuple[str | None, str], ...]] = {
 }
 
 
-class FilterLayer(torch.nn.Module):
+class FilterLayer(torch.nn.Module, ABC):
     """Base of the layers: a linear part, with its checks, before or behind a filter.
 
     ``weight`` may wait for the width of the first features; it is saved and loaded in either state.
@@ -66,13 +67,13 @@ class FilterLayer(torch.nn.Module):
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
+    @abstractmethod
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """The filter of z, which is the layer's input x or a linear image of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
         """The same as one operator, for torch.compile and torch.export."""
-        raise NotImplementedError
 
     def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels): ``H x W + b``, H on whichever side of W has fewer columns."""

@@ -1,4 +1,4 @@
-"""Wrong units and levels: readings that fit the other stations after a conversion that people forget, or not at all.
+"""Levels and responses: readings that fit the other stations by no conversion.
 
 The station's own mean was taken from the readings in question. So its level, too, is predicted from the other stations, by the
 same correlation in space; how well that works is measured by doing it for every station.
@@ -14,10 +14,7 @@ two stations at one place the level decides: the one that is off from all others
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
@@ -26,46 +23,6 @@ from nareg.quality._others import Others, isolated, others
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault
 
-#: Name of a conversion, factor, constant, quantity whose units these are: what was read is ``factor * truth + constant``.
-CONVERSIONS = (
-    ("in °F instead of °C", 1.8, 32.0, "temperature"),
-    ("in °C instead of °F", 1 / 1.8, -32 / 1.8, "temperature"),
-    ("in K instead of °C", 1.0, 273.15, "temperature"),
-    ("in °C instead of K", 1.0, -273.15, "temperature"),
-    ("10 times too large", 10.0, 0.0, "any"),
-    ("10 times too small", 0.1, 0.0, "any"),
-    ("100 times too large", 100.0, 0.0, "any"),
-    ("100 times too small", 0.01, 0.0, "any"),
-    ("1000 times too large", 1000.0, 0.0, "any"),
-    ("1000 times too small", 0.001, 0.0, "any"),
-    ("in km/h instead of m/s", 3.6, 0.0, "speed"),
-    ("in m/s instead of km/h", 1 / 3.6, 0.0, "speed"),
-    ("in knots instead of m/s", 1.943844, 0.0, "speed"),
-    ("in m/s instead of knots", 1 / 1.943844, 0.0, "speed"),
-    ("in mm instead of inches", 25.4, 0.0, "length"),
-    ("in inches instead of mm", 1 / 25.4, 0.0, "length"),
-    ("in feet instead of m", 1 / 0.3048, 0.0, "length"),
-    ("in m instead of feet", 0.3048, 0.0, "length"),
-)
-#: Units, and words of names, that say which quantity it is; those of the last have no conversions of their own.
-QUANTITIES = {
-    "temperature": "°c c degc °f f degf k celsius fahrenheit kelvin temperature temperatur temp tair",
-    "speed": "m/s ms-1 km/h kmh kt kts knots mph wind windspeed speed",
-    "length": "m cm mm mm/h ft feet in inch inches level waterlevel stage tide tides gauge pegel rain rainfall snow",
-    "": "hpa kpa pa mbar bar mmhg inhg psi % humidity pressure ppm ppb µg/m³ μg/m³ ug/m3 w/m2 w/m² lux db psu ntu ms/cm µs/cm",
-}
-#: Readings are so many standard deviations from the other stations in the median; the conversion leaves this share of it.
-UNIT_FAR, LEFT = 6.0, 0.25
-#: Of conversions that explain about as much, this share of the most, that is taken whose factor the readings' spread shows.
-AS_MUCH = 0.7
-#: Where readings vary enough to show a factor, theirs is that near, as a ratio.
-NEAR = 1.35
-#: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
-REPEATED = 0.5
-#: Readings on each side of a jump, which is so many times as large as any other change.
-BESIDE, CLEAR = 5, 2.0
-#: After the conversion readings scatter as much as field and noise together, within this factor.
-WITHIN = 1.6
 #: The response is so many times the network's, or less than one over it, by so many standard errors.
 FACTOR, SURE = 3.0, 3.0
 #: By itself a response is a fault where it is less than one over this times the network's, by a standard error, and so many
@@ -86,13 +43,6 @@ SHORTEST, STATIONS = 40, 4
 
 
 @dataclass(frozen=True)
-class Conversion(Fault):
-    """Readings that fit after a conversion."""
-
-    name: str
-
-
-@dataclass(frozen=True)
 class Response(Fault):
     """Readings that respond to the field by ``slope``, and whose level is off by ``level`` in the model's unit.
 
@@ -103,199 +53,14 @@ class Response(Fault):
     level: float
 
 
-def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -> list[Conversion]:
-    """Stations that read in a wrong unit, from some time on, up to some time, or throughout.
-
-    Without places only a change of unit shows: stations that move together may be at any level. Where ``words`` say which
-    quantity it is, units of others are none.
-    """
-    values = residuals.grid.on_rows(residuals.readings.T)
-    enough = np.isfinite(values).sum(axis=0) >= FEWEST
-    if enough.sum() < 4:
-        return []
-    if np.median([_commonest(c[np.isfinite(c)]) for c in values[:, enough].T]) > REPEATED:
-        return []
-    expected = residuals.model.to_readings(_expected(residuals, seen, enough))
-    usual, noise = _usual(values - expected, enough)
-    # where readings are transformed, places differ by a factor, which is no conversion
-    apart = differences(residuals, seen, enough)
-    apart /= _usual(apart, enough)[0]
-    throughout = residuals.model.graph.coordinates is not None
-    each = (
-        _station(i, values[:, i], expected[:, i], apart[:, i], (usual, noise), _possible(words), throughout=throughout)
-        for i in map(int, np.flatnonzero(enough))
-    )
-    return [conversion for conversion in each if conversion is not None]
-
-
-def _possible(words: Sequence[str]) -> list[tuple[str, float, float]]:
-    """Conversions of the quantity that the first of some units and names tells; all where none does."""
-    for word in map(str.casefold, words):
-        parts = {word, *(part for part in re.split(r"[^\w/°%]+|_", word) if len(part) > 2)}  # "in" and "c" are no units there
-        known = [name for name, own in QUANTITIES.items() if parts & {*own.split()}]
-        if len(known) == 1:
-            return [conversion[:3] for conversion in CONVERSIONS if conversion[3] in (*known, "any")]
-    return [conversion[:3] for conversion in CONVERSIONS]
-
-
-def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
-    """How far a usual station's readings are from what the others say, level and scatter together, and the scatter."""
-    own = _median(difference)
-    level = robust_std(own[enough])
-    noise = float(np.median(MAD_TO_STD * _median(np.abs(difference - own))[enough]))
-    return float(np.hypot(level, noise)) or 1.0, noise
-
-
-def _station(
-    station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, scales: tuple[float, float],
-    possible: Sequence[tuple[str, float, float]], *, throughout: bool,
-) -> Conversion | None:  # fmt: skip
-    usual, noise = scales
-    seen = np.flatnonzero(np.isfinite(y))
-    z, x = y[seen], expected[seen]
-    jump = _jump(z - x, UNIT_FAR * usual)
-    if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, scales, possible)) is not None:
-        name, part, far = changed
-        return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
-    if not throughout:
-        return None
-    plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
-    fits: list[tuple[float, str, float, float, slice]] = []
-    ratio = _ratios(z, x, noise)
-    for name, factor, constant in possible:
-        converted = (z - constant) / factor
-        gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))
-        whole = float(gain[-1])
-        later, earlier = whole - np.concatenate([[0.0], gain[:-1]]), gain
-        a, b = int(np.argmax(later)), int(np.argmax(earlier))
-        value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
-        scatter = ratio(part.start, part.stop) / factor
-        if 1 / WITHIN < scatter < WITHIN:
-            fits.append((value, name, factor, constant, part))
-    if not fits:
-        return None
-    most = max(fits, key=lambda entry: entry[0])
-    shown = _factor_shown(x, most[4], ratio, noise)
-    equals = [entry for entry in fits if entry[0] >= AS_MUCH * most[0]] if shown is not None else [most]
-    _, name, factor, constant, part = min(equals, key=lambda entry: abs(np.log((shown or 1.0) / entry[2])))
-    if seen[part].size < FEWEST or not _leaps_where_it_changes(z, x, part, factor, constant):
-        return None
-    far = float(np.median(np.abs(z[part] - x[part])) / usual)
-    left = float(np.median(np.abs((z[part] - constant) / factor - x[part])) / usual)
-    slope = _slope(z[part], x[part])
-    if far < UNIT_FAR or float(np.nanmedian(np.abs(apart[seen][part]))) < UNIT_FAR or left > LEFT * far or left > 3.0:
-        return None
-    varied = robust_std(x[part]) > 2 * usual
-    if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
-        return None
-    return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
-
-
-def _leaps_where_it_changes(z: np.ndarray, x: np.ndarray, part: slice, factor: float, constant: float) -> bool:
-    """Whether readings at the begin or end of a part go on more smoothly if they are converted: a unit changes at once.
-
-    Where the rest is too short to say, the part stands for the whole record.
-    """
-    cut = part.start or part.stop or 0
-    if not FEWEST <= cut <= z.size - FEWEST:
-        return True
-    converted = z.copy()
-    converted[part] = (z[part] - constant) / factor
-    sides = slice(cut - BESIDE, cut), slice(cut, cut + BESIDE)
-    read, right = (abs(np.subtract(*(np.median((y - x)[side]) for side in sides))) for y in (z, converted))
-    return bool(right < read)
-
-
-def _jump(difference: np.ndarray, least: float) -> int | None:
-    """Where readings begin to differ from what is expected by another amount, for good; None where they do not.
-
-    The medians of :data:`BESIDE` differences before and after a place differ there by far more than anywhere else.
-    """
-    if difference.size < 2 * FEWEST:
-        return None
-    windows = np.median(np.lib.stride_tricks.sliding_window_view(difference, BESIDE), axis=1)
-    change = np.abs(windows[BESIDE:] - windows[:-BESIDE])
-    at = int(np.argmax(change))
-    elsewhere = np.delete(change, np.arange(max(at - BESIDE, 0), min(at + BESIDE + 1, change.size)))
-    clear = elsewhere.size > 0 and change[at] > max(least, CLEAR * float(elsewhere.max()))
-    return at + BESIDE if clear and FEWEST <= at + BESIDE <= difference.size - FEWEST else None
-
-
-def _at_jump(
-    z: np.ndarray, x: np.ndarray, apart: np.ndarray, jump: int, scales: tuple[float, float],
-    possible: Sequence[tuple[str, float, float]],
-) -> tuple[str, slice, float] | None:  # fmt: skip
-    """The conversion of the readings from the jump on, or up to it, that closes it best: no other station is asked."""
-    before, after = slice(max(jump - BESIDE, 0), jump), slice(jump, jump + BESIDE)
-    fits: list[tuple[float, str, float, slice]] = []
-    usual, noise = scales
-    ratio, earlier, later = _ratios(z, x, noise), float(np.median(z[before])), float(np.median(z[after]))
-    for name, factor, constant in possible:
-        for part, inside, outside in ((slice(jump, None), later, earlier), (slice(0, jump), earlier, later)):
-            left = abs((inside - constant) / factor - outside)
-            if 1 / WITHIN < ratio(part.start, part.stop) / factor < WITHIN:
-                fits.append((left, name, factor, part))
-    if not fits:
-        return None
-    left, name, _, part = min(fits, key=lambda fit: fit[0])
-    rest = _rest(part)
-    if (grown := _factor_shown(x, part, ratio, noise)) is not None:
-        equals = [fit for fit in fits if fit[0] <= max(left, usual) and fit[3] == part]
-        left, name, _, part = min(equals, key=lambda fit: abs(np.log(grown / fit[2])))
-    far = float(np.median(np.abs(z[part] - x[part] - np.median(z[rest] - x[rest])))) / usual
-    shown = float(np.nanmedian(np.abs(apart[part] - np.nanmedian(apart[rest]))))
-    if left > usual or far < UNIT_FAR or shown < UNIT_FAR:
-        return None
-    return name, part, far
-
-
-def _rest(part: slice) -> slice:
-    """Readings before a part that lasts to the end, or after one from the beginning."""
-    return slice(0, part.start) if part.stop is None else slice(part.stop, None)
-
-
-def _factor_shown(x: np.ndarray, part: slice, ratio: Callable[[int, int | None], float], noise: float) -> float | None:
-    """The factor that the spread of a part shows, beside that of the rest; None where hardly more than noise is expected.
-
-    A level says little of factors that are near each other, such as 3.28 and 3.6: a station has one of its own.
-    """
-    rest = _rest(part)
-    now, usual = (robust_std(x[side]) if x[side].size >= SHORTEST else 0.0 for side in (part, rest))
-    if now <= 2 * noise:
-        return None
-    return ratio(part.start, part.stop) / (ratio(rest.start, rest.stop) if usual > 2 * noise else 1.0)
-
-
-def _commonest(values: np.ndarray) -> float:
-    """Share of the commonest value."""
-    return float(np.unique(values, return_counts=True)[1].max() / values.size)
-
-
-def _ratios(z: np.ndarray, x: np.ndarray, noise: float) -> Callable[[int, int | None], float]:
-    """By first and last row of a part: the spread of readings over that of what is expected; conversions share parts."""
-
-    @cache
-    def ratio(start: int, stop: int | None) -> float:
-        return robust_std(z[start:stop]) / max(float(np.hypot(robust_std(x[start:stop]), noise)), 1e-300)
-
-    return ratio
-
-
-def _slope(z: np.ndarray, x: np.ndarray) -> float:
-    """Ratio of the spreads of readings and of what is expected, with the sign of their correlation."""
-    spread = robust_std(x)
-    sign = 1.0 if np.sum((z - np.median(z)) * (x - np.median(x))) >= 0 else -1.0
-    return sign * robust_std(z) / spread if spread > 0 else 1.0
-
-
 def differences(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
     """(rows, N) readings minus what all other stations say of the place, its level too, in the model's unit."""
     values = residuals.grid.on_rows(residuals.model.to_unit(residuals.readings).T)
-    difference: np.ndarray = values - _expected(residuals, seen, enough)
+    difference: np.ndarray = values - predicted(residuals, seen, enough)
     return difference
 
 
-def _expected(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
+def predicted(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
     """(rows, N) what the other stations say.
 
     A station's own cycles came from the readings in doubt, so all have the median station's. Of a field that hardly returns to
@@ -308,10 +73,10 @@ def _expected(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndar
 
 def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
     """(N,) mean of every station, in the model's unit, from the others' medians by kriging, robustly."""
-    medians = _median(residuals.grid.on_rows(residuals.model.to_unit(residuals.readings).T))
-    center = float(np.median(medians[enough]))
-    spread = robust_std(medians[enough]) or 1.0
-    z = np.where(enough, np.clip(medians - center, -3 * spread, 3 * spread), 0.0)
+    own = medians(residuals.grid.on_rows(residuals.model.to_unit(residuals.readings).T))
+    center = float(np.median(own[enough]))
+    spread = robust_std(own[enough]) or 1.0
+    z = np.where(enough, np.clip(own - center, -3 * spread, 3 * spread), 0.0)
     parameters, space = residuals.model.parameters, residuals.model.space
     K = parameters.covariance(space) / np.exp(parameters.log_variance)
     precision = np.linalg.inv(K + np.diag(np.where(enough, 0.1, 1e6)))
@@ -337,7 +102,7 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
     cuts = [int(cut) for cut in np.linspace(0, T, CUTS + 1)[1:-1]]
     for start, stop in [(0, T), *((cut, T) for cut in cuts), *((0, cut) for cut in cuts)]:
         slope, error = _slopes(white, slice(start, stop))
-        apart = np.where(live, _median(off[start:stop]), 0.0)
+        apart = np.where(live, medians(off[start:stop]), 0.0)
         odd = (slope + SURE * error < typical / FACTOR) | (slope - SURE * error > typical * FACTOR)
         # a station that is far off takes its neighbors' predictions along
         odd &= (np.abs(apart) > FAR * usual) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
@@ -378,9 +143,9 @@ def _compared(residuals: Residuals, seen: Others) -> tuple[np.ndarray, np.ndarra
 def _apart(residuals: Residuals, seen: Others, live: np.ndarray) -> tuple[np.ndarray, float]:
     """The :func:`differences` less those of the median station, and the standard deviation of levels."""
     off = differences(residuals, seen, live)
-    own = _median(off)
+    own = medians(off)
     center = float(np.median(own[live]))
-    spread, scatter = (float(np.median(part[live])) for part in (np.abs(own - center), _median(np.abs(off - own))))
+    spread, scatter = (float(np.median(part[live])) for part in (np.abs(own - center), medians(np.abs(off - own))))
     return off - center, MAD_TO_STD * max(spread, SHARE * scatter, 1e-9)
 
 
@@ -436,14 +201,14 @@ def _twins(residuals: Residuals, off: np.ndarray, live: np.ndarray, usual: float
         if rest.sum() < STATIONS - 2 or span is None:
             continue
         third = differences(residuals, others(residuals, [int(a), int(b)]), rest)
-        level = _median(third[span]) - np.median(_median(third)[rest])
+        level = medians(third[span]) - np.median(medians(third)[rest])
         i = int(a if abs(level[a]) >= abs(level[b]) else b)
         if abs(level[i]) > FAR * usual:
             result.append(Response(i, span.start, span.stop, abs(float(level[i])) / usual, math.nan, float(level[i])))
     return result
 
 
-def _median(values: np.ndarray) -> np.ndarray:
+def medians(values: np.ndarray) -> np.ndarray:
     """(N,) median of every column without its missing entries, 0 where there is none."""
     return np.array([float(np.median(c[np.isfinite(c)])) if np.isfinite(c).any() else 0.0 for c in values.T])
 

@@ -12,12 +12,13 @@ import numpy as np
 from nareg.io import count
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting
-from nareg.quality._level import CONVERSIONS, Conversion, Response, conversions, deaf, inside_is_wrong, responses
+from nareg.quality._level import Response, deaf, inside_is_wrong, responses
 from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault, Finding, Flag, duration, number, span
 from nareg.quality._sun import DAY, PARTS, Sunlit, parts_of_day, sunlit
 from nareg.quality._swapped import SwappedPair, exchanges
+from nareg.quality._units import CONVERSIONS, Conversion, conversions
 
 FaultType = TypeVar("FaultType", bound=Fault)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.

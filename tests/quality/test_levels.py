@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from nareg.quality import Flag, check
-from nareg.quality._level import _leaps_where_it_changes, _ratios, deaf
+from nareg.quality._level import deaf
 from nareg.quality._others import others
 from nareg.quality._residuals import compute_residuals
 from nareg.quality._slow import _level
+from nareg.quality._units import _leaps_where_it_changes, _ratios
 
 from .conftest import N, T, drawn, known_model
 
