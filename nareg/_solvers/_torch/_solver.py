@@ -179,10 +179,16 @@ class Solver:
 
         Where the rounding of K might decide whether they are below ``level``, the host computes the residual from K's parts.
         """
-        passes = self._passes_in(torch.float64)
+        passes, ordered = self._passes_in(torch.float64), self._ordered
+
+        def added() -> np.ndarray:
+            bound = torch.mm(self.matrix(torch.float64).abs(), x.abs()).mul_(on_device(ordered.rounding, self.device)[:, None])
+            norms: np.ndarray = passes.squares(bound)[1:].sqrt().cpu().numpy()
+            return norms
+
         right = passes.squares(rhs)[1:]
-        if self._ordered.rounds_away(x.abs().amax(0).cpu().numpy(), right.sqrt().cpu().numpy(), level):
-            R = on_device(self._ordered.residual_of_parts(x.cpu().numpy(), rhs.cpu().numpy()), self.device)
+        if ordered.rounds_away(x.abs().amax(0).cpu().numpy(), right.sqrt().cpu().numpy(), level, added):
+            R = on_device(ordered.residual_of_parts(x.cpu().numpy(), rhs.cpu().numpy()), self.device)
         else:
             R = torch.addmm(rhs, self.matrix(torch.float64), x, alpha=-1)
         plain, scaled = ratio(passes.squares(R)[1:], right).sqrt().amax(1).tolist()
