@@ -203,11 +203,15 @@ class LastingErrors:
             return first
         errors = [error]
         if error.lasts:
-            spans = {span for end in (stop, len(self.seen.white)) if (span := self._at_once(station, start, end)) is not None}
+            T = len(self.seen.white)
+            spans = {span for end in (stop, T) if (span := self._at_once(station, start, end)) is not None}
             errors += [self._fit(station, "box", *span) for span in spans]
-            errors.append(self._fit(station, "ramp", self._begin(station, stop), stop))
+            ends = sorted({stop, *(end for _, end in spans)})
+            errors += [self._fit(station, "ramp", self._begin(station, end), end) for end in ends]
+            sought = 2 * np.log(T)  # a box has an end more at so many places, and is the better one by chance
+            error = max(errors, key=lambda e: e.ratio**2 - (sought if e.shape == "box" else 0.0))
         # places that are sought to fit whole residuals best are no evidence of a fault
-        return replace(max(errors, key=lambda e: e.ratio), ratio=float(self.peaks[station]))
+        return replace(error, ratio=float(self.peaks[station]))
 
     def _begin(self, station: int, stop: int) -> int:
         """Where the ramp up to a step begins that fits whole residuals best."""
