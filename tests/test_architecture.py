@@ -116,6 +116,7 @@ def test_no_circle_within_a_part():
 
 
 @pytest.mark.parametrize("library", LAZY)
+@pytest.mark.slow
 def test_optional_libraries_are_imported_when_first_used(library):
     eager = {
         name for name, _ in modules() for target in imports_of(name, everywhere=False) if target.partition(".")[0] == library

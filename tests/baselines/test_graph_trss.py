@@ -28,6 +28,7 @@ def system(graph, seen, weight, epsilon, power=1.0):
     epsilon=st.floats(1e-2, 10),
     power=st.sampled_from([1.0, 0.5, 2.0]),
 )
+@pytest.mark.slow
 def test_equals_a_dense_solve(seed, T, weight, epsilon, power):
     rng = np.random.default_rng(seed)
     graph = nareg.graphs.erdos_renyi(6, 0.6, rng=rng)

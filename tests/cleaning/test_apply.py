@@ -91,6 +91,7 @@ def test_bad_readings_are_flagged_and_missing_stations_estimated(tables, model):
     assert any(f"Without a new reading: {frame.columns[5]}" in note for note in applied.notes)
 
 
+@pytest.mark.slow
 def test_rows_are_added_to_the_tables_once(tables, folder, tmp_path):
     work = tmp_path / "clean"
     work.mkdir()
@@ -164,6 +165,7 @@ def vanes():
 
 
 @pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.slow
 def test_directions_are_those_of_the_smoothed_parts(vanes, tmp_path, signed):
     frame = (vanes + 180) % 360 - 180 if signed else vanes
     cleaned = nareg.clean(frame[:72], kind="direction")
@@ -242,6 +244,7 @@ def test_directions_are_added_by_the_command(vanes, tmp_path):
     assert table.to_numpy().min() >= 0
 
 
+@pytest.mark.slow
 def test_directions_with_a_speed_leave_no_model(vanes, tmp_path):
     nareg.clean(vanes[:60], kind=nareg.cleaning.Wind(vanes[:60] * 0 + 3)).save(tmp_path)
     assert not (tmp_path / "model.npz").exists()
@@ -289,6 +292,7 @@ def test_directions_follow_the_model_too(rng, tmp_path):
     np.testing.assert_array_equal(applied.readings.values.T, frame[168:])
 
 
+@pytest.mark.slow
 def test_times_without_a_zone_do_not_follow_those_with_one(rng, tmp_path):
     """They were added hours apart, without a word."""
     times = pd.date_range("2024-06-01", periods=150, freq="h")
@@ -352,6 +356,7 @@ def test_marks_that_are_named_exclude_remembered_ones(tmp_path):
     assert remembered(nareg.io.Recipe(), tmp_path / "model.npz").use_flags is False
 
 
+@pytest.mark.slow
 def test_times_between_the_models_steps_are_joined_as_its_own_were(rng, tmp_path):
     """This failed, as two times fell into one step of the model."""
     times = pd.date_range("2024-06-01", periods=720, freq="10min", name="time")
@@ -364,6 +369,7 @@ def test_times_between_the_models_steps_are_joined_as_its_own_were(rng, tmp_path
     assert "own_times.csv gets no rows" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_one_of_several_quantities_may_come_alone(rng, tmp_path):
     times = np.repeat(pd.date_range("2024-06-01", periods=100, freq="h"), 4)
     y = rng.standard_normal((2, 100, 4)).cumsum(axis=1).reshape(2, -1).round(2)

@@ -110,6 +110,7 @@ def test_nothing_is_corrected_where_most_stations_would_be(corrected):
         assert any("others are too few" in note for note in job.notes) == (expected == 0)
 
 
+@pytest.mark.slow
 def test_a_dismissed_unit_is_neither_flagged_nor_left_out(plain, table, places):
     assert (plain.flags[FAHRENHEIT] == 4).any()
     cleaned = nareg.clean(table, places, quality={"dismiss": [f"{FAHRENHEIT}: unit", "S01: stuck"]})
@@ -181,6 +182,7 @@ def test_tomorrow_keeps_what_is_dismissed_and_corrects_nothing(table, places, tm
     assert any("not corrected" in note for note in drifting.notes)
 
 
+@pytest.mark.slow
 def test_directions_take_the_rules_too(network, places):
     turns = np.cumsum(np.random.default_rng(0).normal(0, 10, 150)) + np.random.default_rng(1).normal(0, 10, (12, 150))
     turns[2, 50:110] = 7.0
@@ -213,6 +215,7 @@ def test_tomorrow_of_a_sensor_that_still_drifts_has_a_wide_band(network, places)
         assert any("drifts" in note for note in applied.notes)
 
 
+@pytest.mark.slow
 def test_tomorrow_in_another_unit_is_refused(network, places):
     whole = pd.DataFrame(network.readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
     model = nareg.clean(whole[:376], places).model
@@ -256,6 +259,7 @@ def test_two_dismissed_findings_of_one_kind_are_both_listed(network, places):
     assert [(s.name, s.kind) for s in cleaned.quality.dismissed] == [("S04", "stuck")] * 2
 
 
+@pytest.mark.slow
 def test_tomorrow_keeps_the_threshold(network, places):
     whole = pd.DataFrame(network.readings.T, pd.DatetimeIndex(network.times, name="time"), network.names)
     model = nareg.clean(whole[:340], places).model

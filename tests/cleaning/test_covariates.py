@@ -63,6 +63,7 @@ def test_a_silent_station_has_the_models_estimate_where_another_method_wins(rng,
     )
 
 
+@pytest.mark.slow
 def test_columns_that_are_named_are_followed(rng):
     readings, places, truth = tables(rng, -0.0065)
     renamed = places.rename(columns={"elevation": "Relief"})

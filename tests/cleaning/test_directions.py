@@ -136,6 +136,7 @@ def cleaned(vanes) -> nareg.cleaning.Cleaned:
     return nareg.clean(*vanes[:2])
 
 
+@pytest.mark.slow
 def test_directions_are_cleaned_around_the_circle(vanes, cleaned):
     readings, places, truth = vanes
     error = rms(turn(cleaned.x.to_numpy(), truth))
@@ -212,6 +213,7 @@ def test_a_kind_that_the_readings_cannot_be(vanes):
         nareg.clean(readings, places, kind="wind")
 
 
+@pytest.mark.slow
 def test_that_directions_are_not_corrected_is_said_once(vanes):
     notes = nareg.clean(vanes[0][:80], vanes[1], kind="direction", quality={"correct": True}).notes
     assert [note for note in notes if "orrected" in note] == ["Directions are not corrected."]

@@ -27,6 +27,7 @@ def cleaned():
     return nareg.clean(readings, places, unit="°C")
 
 
+@pytest.mark.slow
 def test_parquet_keeps_every_digit_and_the_times(cleaned, tmp_path):
     folder = cleaned.save(tmp_path, format="parquet")
     assert {path.name for path in folder.iterdir()} == {f"{name}.parquet" for name in ("clean", "std", "flags")} | {

@@ -29,6 +29,7 @@ def cleaned(table, kind="auto"):
     return run(assemble(table, places, recipe=Recipe(step="10min")), CleanSettings(kind=kind))
 
 
+@pytest.mark.slow
 def test_estimates_at_own_times_follow_what_changes_between_steps(tmp_path):
     table, truth = readings(0, lambda s: 20 * np.sin(2 * np.pi * s / 10_800), noise=0.05)
     result = cleaned(table)

@@ -62,6 +62,7 @@ def test_when_all_are_silent(cleaned):
     assert silence(dataclasses.replace(cleaned, network=dataclasses.replace(cleaned.network, readings=full))) == ""
 
 
+@pytest.mark.slow
 def test_the_report_shows_both(cleaned, tmp_path):
     page = cleaned.report(tmp_path / "report.html").read_text()
     assert silence(cleaned) in page

@@ -62,6 +62,7 @@ def test_us_network_with_unequal_noise_the_weighted_fit_wins(split):
     assert values[1] < 0.8 * values[2]
 
 
+@pytest.mark.slow
 def test_exact_is_no_worse_than_any_start_and_deterministic(split, rng):
     g, train, _, power, _ = split
     start = rng.random(140) * 3

@@ -295,6 +295,7 @@ def test_bad_arguments_are_named(arguments, words):
         minmax(g, **{"noise": 0.1, "uncertainty": "box", **arguments})
 
 
+@pytest.mark.slow
 def test_sizes_that_would_not_end_are_refused():
     g = nareg.graphs.grid((40, 30))
     with pytest.raises(TooLargeError, match=r"solver='sdp' on 1200 nodes .* use solver='first-order'"):

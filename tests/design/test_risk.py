@@ -23,6 +23,7 @@ def random_case(seed: int, n: int = 9):
 
 
 @given(st.integers(0, 10_000), st.booleans())
+@pytest.mark.slow
 def test_risk_is_the_dense_formula_and_above_lmmse(seed, weighted):
     rng, g, X, Sigma = random_case(seed)
     w = rng.standard_normal(9)

@@ -43,6 +43,7 @@ def test_a_grid_search_without_a_clean_field(network, noisy):
     np.testing.assert_allclose(search.transform(noisy), search.best_estimator_.transform(noisy))
 
 
+@pytest.mark.slow
 def test_a_grid_search_against_a_clean_field_finds_the_better_weight(network, clean):
     """The choice is that of a plain loop over weights."""
     noisy = clean + 5 * np.random.default_rng(1).standard_normal(clean.shape)

@@ -74,6 +74,7 @@ def test_an_accuracy_out_of_reach_keeps_the_whole_graph(rng):
 
 
 @pytest.mark.parametrize(("n", "limit"), [(80, 80), (400, 399)])  # exact, and by projections
+@pytest.mark.slow
 def test_effective_resistances_are_taken_at_any_lam(n, limit, rng, monkeypatch):
     monkeypatch.setattr(sparsifier.checks, "DENSE_LIMIT", limit)
     graph = nareg.graphs.erdos_renyi(n, 20 / n, rng=rng)

@@ -217,6 +217,7 @@ def test_many_prepared_graphs_do_not_compile_many_times(traced):
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
 
 
+@pytest.mark.slow
 def test_a_design_is_checked_in_compiled_code(traced):
     clean = features()
     design = nareg.design.exact(GRAPH, signals=clean.numpy(), noise=0.3)

@@ -69,6 +69,7 @@ def test_solves_are_within_their_tolerance(solver, graph, kind, lam):
 
 
 @pytest.mark.parametrize("solver", ITERATIVE)
+@pytest.mark.slow
 def test_single_precision_has_its_own_floor(solver, rng):
     system = system_of(nareg.graphs.power_law(200, rng=rng), "augmented", 100.0, solver, dtype=torch.float32)
     B = rng.standard_normal((200, 5)).astype(np.float32)

@@ -222,6 +222,7 @@ def test_swapped_stations_of_unlike_days():
 
 
 @pytest.mark.parametrize(("one", "other"), [(4, -4), (6, -4), (6, -6)])
+@pytest.mark.slow
 def test_days_that_change_their_size_are_no_exchange(one, other):
     """A season: the day of either becomes about as large as the other's was, but its weather is that of its place."""
     rng = np.random.default_rng(1)
@@ -235,6 +236,7 @@ def test_days_that_change_their_size_are_no_exchange(one, other):
     assert not any(s.kind == "swapped" for s in quality.suspects)
 
 
+@pytest.mark.slow
 def test_swapped_beside_a_series_of_every_station():
     """What an exchanged station follows is that of its place, not that of its readings."""
     rng = np.random.default_rng(1)
@@ -444,6 +446,7 @@ def test_noise_far_below_the_error_of_predictions_makes_no_noisy_station(rng):
     assert kinds(check(known_model(readings, coordinates, noise=np.where(np.arange(N) == 3, 0.5, 0.002))), 3) == {"noisy"}
 
 
+@pytest.mark.slow
 def test_a_leap_that_returns_is_bad_and_one_that_stays_is_suspect(rng):
     """Five sensors at 15 minutes in hundredths, and what a visit to one leaves: a reading in the air, a slow return."""
     t = np.arange(1440)

@@ -31,6 +31,7 @@ def clocks(coordinates: np.ndarray, readings: np.ndarray) -> list[Suspect]:
 
 
 @pytest.mark.parametrize("part", [HALF, ~HALF])
+@pytest.mark.slow
 def test_a_day_that_moves_at_once_is_a_wrong_clock(part):
     coordinates, readings = unlike_days(0, np.zeros(HOURS.size), np.ones(HOURS.size))
     true = readings[3].copy()
@@ -52,5 +53,6 @@ def test_a_day_that_moves_at_once_is_a_wrong_clock(part):
         (np.where(HALF, 2.0, 0.0), np.where(HALF, 2.0, 1.0), 3),  # and may be early as well
     ],
 )
+@pytest.mark.slow
 def test_other_changes_of_the_day_are_no_clocks(hours, growth, station):
     assert clocks(*unlike_days(1, hours, growth, station)) == []

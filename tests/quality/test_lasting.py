@@ -158,6 +158,7 @@ def gauges(rng: np.random.Generator) -> np.ndarray:
     return np.round(np.linspace(60, 110, 6)[:, None] + gains[:, None] * waves + 0.8 * rng.standard_normal((6, 800)))
 
 
+@pytest.mark.slow
 def test_a_datum_shift_of_a_flood_gauge_is_found():
     """Its leap is one step, which counts little where outliers are capped, and gauges wander by more than it."""
     sizes = []

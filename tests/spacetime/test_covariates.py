@@ -82,6 +82,7 @@ def test_places_without_a_station_follow_their_height_and_bands_cover(case):
     assert np.mean((low <= truth[n:]) & (truth[n:] <= high)) >= 0.8
 
 
+@pytest.mark.slow
 def test_bands_of_silent_stations_cover_nine_of_ten():
     shares = []
     for seed in range(8):

@@ -40,6 +40,7 @@ def starts(n, rng, low, high):
     return [rng.uniform(low, high, n) for _ in range(20)]
 
 
+@pytest.mark.slow
 def test_a_budget_on_the_weights_is_kept(small, rng):
     g, X, _ = small
     lower = np.array([0.1, 0.1, 0.9, 0.1, 0.4])
@@ -294,6 +295,7 @@ def test_prony_refuses_a_rate_that_lower_forbids(small):
         nareg.design.prony(g, signals=X, noise=0.5, rate=0.5, groups=[0, 0, 1, 1, 1])
 
 
+@pytest.mark.slow
 def test_a_parameter_in_a_constraint_is_swept_without_compiling_again(small):
     g, X, _ = small
     program = programs.prony(g, signals=X, lower=0.1)
