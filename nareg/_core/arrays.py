@@ -20,6 +20,9 @@ Class = TypeVar("Class", bound=type)
 BRIEF = 60
 #: Median absolute deviation of a normal variable times this is its standard deviation.
 MAD_TO_STD = 1.4826
+#: Units of NumPy's dates that are finer than a second.
+FINER = ("ms", "us", "ns", "ps", "fs", "as")
+SECOND = np.timedelta64(1, "s")
 
 
 def robust_std(values: np.ndarray) -> float:
@@ -150,3 +153,27 @@ def ratio(above: Array, below: Array, where: Array = None) -> Array:
     if isinstance(below, np.ndarray):
         return np.divide(above, below, out=np.zeros_like(below), where=where)
     return namespace(below).where(where, above / below, 0.0)
+
+
+def since(times: np.ndarray, start: Any) -> np.ndarray:
+    """Seconds from one date to others, float64, over any span; NaN for no date.
+
+    Nanoseconds in 64 bits would overflow after 292 years.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> since(np.array(["2200-01-01"], dtype="datetime64[ns]"), np.datetime64("1700-01-01", "ns"))
+    array([1.57784544e+10])
+    """
+    whole, rest = _parts(times)
+    first, of_first = _parts(np.asarray(start))
+    return np.asarray((whole - first) / SECOND + (rest - of_first), dtype=np.float64)
+
+
+def _parts(times: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Whole seconds as dates, and what is left of each in seconds."""
+    whole = times.astype("datetime64[s]")
+    if np.datetime_data(times.dtype)[0] not in FINER:
+        return whole, 0.0
+    return whole, (times - whole.astype(times.dtype)) / SECOND

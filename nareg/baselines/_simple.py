@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.seconds import since
+from nareg._core.arrays import since
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.graph import Graph

@@ -21,7 +21,7 @@ from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings, stations_named
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, Rules, Suspect, beyond, check, dismissals, muted, of_quantity
+from nareg.quality import Flag, Quality, Rules, Suspect, beyond, check, dismissals, muted, of_quantity, references
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
 
 #: Variances in the order of the stations, or by name; None estimates them.
@@ -87,7 +87,12 @@ class Job:
         names, quantity = network.readings.names, network.quantity
         rules = looked_for(Rules.of(settings.quality), stated if settings.unit is None else settings.unit)
         rules, others = of_quantity(rules, quantity, names)
-        dismissals(rules, names, stamps(network.readings))  # raises for unknown stations
+        dismissals(rules, names, stamps(network.readings))  # raises for unknown stations, as does the next
+        if references(rules, names) and network.graph.coordinates is None:
+            raise InputError(
+                f"quality.reference is {', '.join(rules.reference)}, but stations have no places: pass their coordinates, "
+                "which say what stands beside it."
+            )
         what = f"neither a station's nor the quantity's, {' or '.join(map(repr, quantity))}" if quantity else "no station's"
         notes += [f"quality.ranges has {text!r}, whose name is {what}: it is not used." for text in others]
         outside = int(beyond(rules, names, network.readings.values).sum())
@@ -137,6 +142,7 @@ class Job:
             rules=replace(
                 of_quantity(self.rules, (), [readings.names[i] for i in stations])[0],
                 dismiss=tuple(entry.text for entry in entries if entry.station in inside),
+                reference=tuple(readings.names[i] for i in references(self.rules, readings.names) if i in inside),
             ),
             report=report,
             notes=[],
@@ -269,13 +275,18 @@ def _say_left_out(job: Job, without: np.ndarray) -> None:
 
 
 def _correctable(job: Job, quality: Quality) -> tuple[Suspect, ...]:
-    """Suspects whose readings are to be corrected: none where they are not a minority, which the others could put right."""
+    """Suspects whose readings are to be corrected: none where they are not a minority, which the others could put right.
+
+    A reference says by itself what is right.
+    """
     result = tuple(suspect for suspect in quality.suspects if suspect.corrected is not None) if job.rules.correct else ()
-    stations, live = len({suspect.station for suspect in result}), int(np.isfinite(job.y).any(axis=1).sum())
+    beside = tuple(suspect for suspect in result if suspect.kind == "gain")
+    stations = len({suspect.station for suspect in result} - {suspect.station for suspect in beside})
+    live = int(np.isfinite(job.y).any(axis=1).sum())
     if 2 * stations <= live:
         return result
     job.note(f"Nothing is corrected: {stations} of {live} stations would be, and the others are too few to say what is right.")
-    return ()
+    return beside
 
 
 def corrections(suspects: Iterable[Suspect], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

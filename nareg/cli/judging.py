@@ -27,6 +27,10 @@ class Judging:
         list[str] | None,
         typer.Option("--range", help="What sensors can read: '-30 to 50', or 'Vernal: -30 to 50'; again for more."),
     ] = None
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(help="A station of known quality, which sensors beside it are compared with; again for more."),
+    ] = None
     flags: Annotated[
         Literal["qartod", "labels", "binary"] | None,
         typer.Option(help="What is written for flags: QARTOD codes, words, or 1 for suspect and bad."),
@@ -41,17 +45,18 @@ class Judging:
             rules = Rules.of(recipe.quality)
             flags = rules.flags if self.flags is None else self.flags
             dismiss, ranges = (*rules.dismiss, *(self.dismiss or ())), (*rules.ranges, *(self.ranges or ()))
-            rules = replace(rules, dismiss=dismiss, ranges=ranges, flags=flags)
+            reference = (*rules.reference, *(self.reference or ()))
+            rules = replace(rules, dismiss=dismiss, ranges=ranges, reference=reference, flags=flags)
             results.append(replace(recipe, quality=asdict(rules)))
         return results
 
 
 def own_dismissals(read: Callable[[Recipe], StationNetwork], recipes: list[Recipe]) -> list[Recipe]:
-    """Recipes of several quantities, each without other quantities' ranges, and dismissals of stations that only they have."""
+    """Recipes of several quantities, each without other quantities' ranges, and what is about stations that only they have."""
     from nareg.quality import Rules, of_quantity, station_of
 
     rules, quantities = [Rules.of(recipe.quality) for recipe in recipes], [recipe.value or "" for recipe in recipes]
-    if not any(rule.dismiss or rule.ranges for rule in rules):
+    if not any(rule.dismiss or rule.ranges or rule.reference for rule in rules):
         return recipes
     names: list[tuple[str, ...]] = []
     for recipe in recipes:
@@ -64,5 +69,7 @@ def own_dismissals(read: Callable[[Recipe], StationNetwork], recipes: list[Recip
         mine, others = of_quantity(rule, [recipe.value or ""], ())
         _, rest = of_quantity(replace(rule, ranges=tuple(others)), quantities, ())
         ranges = (*mine.ranges, *rest)
-        results.append(replace(recipe, quality=asdict(replace(rule, dismiss=tuple(entries), ranges=ranges))))
+        reference = tuple(name for name in rule.reference if name in own or not any(name in n for n in names))
+        rule = replace(rule, dismiss=tuple(entries), ranges=ranges, reference=reference)
+        results.append(replace(recipe, quality=asdict(rule)))
     return results

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from nareg._core import checks
-from nareg._core.seconds import since
+from nareg._core.arrays import since
 from nareg.errors import InputError
 from nareg.estimators._base import CheckedReadings, FieldEstimator, StationTransformer, times_of
 from nareg.estimators._denoisers import NodeAdaptiveDenoiser

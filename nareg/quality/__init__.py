@@ -18,6 +18,7 @@ from nareg.quality._rules import beyond as beyond
 from nareg.quality._rules import dismissals as dismissals
 from nareg.quality._rules import muted as muted
 from nareg.quality._rules import of_quantity as of_quantity
+from nareg.quality._rules import references as references
 from nareg.quality._rules import station_of as station_of
 
 __all__ = ["Flag", "Quality", "Rules", "Suspect", "check", "scores"]

@@ -15,7 +15,7 @@ from nareg.quality import _single, _slow
 from nareg.quality._others import isolated, others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Finding, Flag, Quality
-from nareg.quality._rules import Rules, judged, muted
+from nareg.quality._rules import Rules, judged, muted, references
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
 
 #: Tests that need no model, and those of single readings.
@@ -86,6 +86,9 @@ def check(
     Where the quantity rests at a bound in more than a quarter of the readings, as rain and sunlight do, only dead and stuck
     stations and absurd readings are found: what such a station reads elsewhere follows no Gaussian law.
 
+    Sensors beside a ``reference`` of the rules are compared with it, by a regression that each tenth of the record has to
+    confirm, and with nothing else.
+
     An exchange is found where it fits better by nine standard deviations, more in networks of fewer than 16 stations. It shows
     in how the two places vary, not in their means, which come from the readings. Neighbors that vary alike hide an exchange.
 
@@ -116,7 +119,7 @@ def check(
         quality = _quality(residuals, resting, np.zeros(residuals.readings.shape), rules)
         return replace(quality, timings={"total": perf_counter() - started})
     seen = others(residuals)
-    misplaced = _slow.misplaced(residuals, seen, quantity)
+    misplaced = _slow.misplaced(residuals, seen, quantity, references(rules, residuals.names))
     findings, no_faults = judged(rules, misplaced, residuals.names, residuals.grid.values)
     if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
         stations = sorted({finding.station for finding in findings})

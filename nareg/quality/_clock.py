@@ -58,7 +58,7 @@ def delays(residuals: Residuals, seen: Others) -> list[Delay]:
     """Stations with a wrong clock, from some time on, up to some time, or throughout."""
     values = np.where(residuals.frozen | residuals.absurd, np.nan, residuals.y)
     enough = np.isfinite(values).sum(axis=0) >= SHORTEST
-    lags = _lags(residuals.grid)
+    lags = lags_of(residuals.grid)
     if enough.sum() < 4 or not lags.size:
         return []
     tried = lags.size * 2 * len(values) / SHORTEST * enough.sum()
@@ -74,7 +74,7 @@ def delays(residuals: Residuals, seen: Others) -> list[Delay]:
     return clear
 
 
-def _lags(grid: TimeGrid) -> np.ndarray:
+def lags_of(grid: TimeGrid) -> np.ndarray:
     """Delays to try, in steps of the grid, without 0."""
     if not grid.dated:
         ahead = np.arange(1, STEPS + 1)
@@ -84,7 +84,7 @@ def _lags(grid: TimeGrid) -> np.ndarray:
     return np.concatenate([-ahead[::-1], ahead])
 
 
-def _shifted(values: np.ndarray, lags: np.ndarray) -> np.ndarray:
+def shifted(values: np.ndarray, lags: np.ndarray) -> np.ndarray:
     """(T, L) values of so many steps before; NaN beyond the record."""
     T = len(values)
     at = np.arange(T)[:, None] - lags  # a late label shows the field of an earlier time
@@ -93,7 +93,7 @@ def _shifted(values: np.ndarray, lags: np.ndarray) -> np.ndarray:
 
 def _station(station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags: np.ndarray, needed: float) -> Delay | None:
     T, prediction = len(y), seen.prediction[:, station]
-    moved = _shifted(prediction, lags)
+    moved = shifted(prediction, lags)
     there = np.isfinite(y)
     filled = np.where(there, y, prediction + seen.residual[:, station])
     whitener = seen.whitener.of_series([station])
@@ -124,7 +124,7 @@ def _station(station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags
 
 def _size(field: np.ndarray, rows: np.ndarray, lag: int) -> float:
     """By how much a field (T,) is off at some rows where its labels are late."""
-    return float(np.sqrt(np.nanmean((_shifted(field, np.array([lag]))[rows, 0] - field[rows]) ** 2)))
+    return float(np.sqrt(np.nanmean((shifted(field, np.array([lag]))[rows, 0] - field[rows]) ** 2)))
 
 
 def _moved_days(residuals: Residuals, values: np.ndarray, seen: Others, lags: np.ndarray, needed: float) -> list[Delay]:
@@ -139,7 +139,7 @@ def _moved_days(residuals: Residuals, values: np.ndarray, seen: Others, lags: np
     full &= seen.observed.any(axis=0)
     best, change, moves = np.full((values.shape[1], 2, first.size), np.nan), np.zeros(full.T.shape), []
     for i in map(int, np.flatnonzero(full.sum(axis=0) >= 2 * DAYS)):
-        moved = _shifted(seen.prediction[:, i], tried)
+        moved = shifted(seen.prediction[:, i], tried)
         days = np.add.reduceat((whole[:, [i]] - np.where(np.isfinite(moved), moved, 0.0)) * waves, first)
         days[~full[:, i]] = 0.0
         left = _left_by_cut(days, full[:, i])

@@ -30,7 +30,7 @@ class Flag(IntEnum):
 
 
 #: Kinds of suspects, worst first.
-KINDS = ("dead", "stuck", "range", "unit", "level", "sunlit", "clock", "swapped", "drift", "spikes", "noisy")
+KINDS = ("dead", "stuck", "range", "unit", "level", "gain", "sunlit", "clock", "swapped", "drift", "spikes", "noisy")
 #: Those of all quantities: at a road, too, dirty hours are unlike those of all other stations, and no fault.
 USUAL = tuple(kind for kind in KINDS if kind != "sunlit")
 
@@ -47,8 +47,8 @@ class Suspect:
     name : str
         Name of the station in the graph, or its index as text.
     kind : str
-        ``"dead"``, ``"stuck"``, ``"range"``, ``"unit"``, ``"level"``, ``"sunlit"``, ``"clock"``, ``"swapped"``, ``"drift"``,
-        ``"spikes"`` or ``"noisy"``.
+        ``"dead"``, ``"stuck"``, ``"range"``, ``"unit"``, ``"level"``, ``"gain"`` (beside a reference), ``"sunlit"``,
+        ``"clock"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or ``"noisy"``.
     score : float
         In robust standard deviations, comparable between kinds; infinite for a dead station, and readings beyond a range.
     start, stop : time

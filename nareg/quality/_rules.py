@@ -19,6 +19,8 @@ from nareg.quality._results import KINDS, USUAL, Finding
 DISMISSAL = re.compile(r"(?P<kind>\w+)?(?:\s*\bfrom\s+(?P<start>\S.*?))?(?:\s*\bto\s+(?P<stop>\S.*))?")
 #: A range of readings, of a station, a quantity or of any.
 RANGE = re.compile(r"\s*(?:(?P<whose>.*\S)\s*:)?\s*(?P<low>[-+]?[\d.]\S*)?\s*to\s*(?P<high>[-+]?[\d.]\S*)?\s*")
+#: Faults that a station of known quality has as well.
+PLAIN = ("dead", "stuck", "range")
 FlagScheme: TypeAlias = Literal["qartod", "labels", "binary"]
 
 
@@ -40,8 +42,12 @@ class Rules:
     ranges : tuple of str
         What sensors can read: ``"-30 to 50"``, ``"0 to"``, or of a station ``"Vernal: -30 to 50"``, or of one of the quantities
         that :func:`nareg.clean` is given. Readings beyond are bad (4), and nothing is learned from them.
+    reference : tuple of str
+        Stations of known quality, such as a monitor that is calibrated: only dead, stuck and out of range are faults there.
+        Sensors beside one, up to 100 m away or at the same place of a plane, are compared with it.
     correct : bool
-        :func:`nareg.clean` uses the corrected readings of sensors that drift, are off or have a wrong unit.
+        :func:`nareg.clean` uses the corrected readings of sensors that drift, are off, have a wrong unit, or stand beside a
+        reference and read otherwise.
     flags : {"qartod", "labels", "binary"}
         What is written for the flags of readings: codes, words such as ``"stuck outlier"``, or 1 for what is suspect or bad.
 
@@ -67,11 +73,12 @@ class Rules:
     threshold: float = 0.0
     dismiss: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
     correct: bool = False
     flags: FlagScheme = "qartod"
 
     def __post_init__(self) -> None:
-        for name in ("checks", "dismiss", "ranges"):
+        for name in ("checks", "dismiss", "ranges", "reference"):
             value = getattr(self, name)
             entries = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
             if not all(isinstance(entry, str) for entry in entries):
@@ -156,6 +163,14 @@ def dismissals(rules: Rules, names: Sequence[str], times: np.ndarray) -> list[Di
     return result
 
 
+def references(rules: Rules, names: Sequence[str]) -> list[int]:
+    """The stations of known quality."""
+    for name in rules.reference:
+        if name not in names:
+            raise InputError(f"quality.reference has {name!r}, but no station has that name: pass names of stations.")
+    return [list(names).index(name) for name in rules.reference]
+
+
 def _time(text: str, times: np.ndarray, entry: str) -> Any:
     try:
         if text.strip()[0] not in "0123456789-+.":  # "now" is another time tomorrow, and "NaT" none
@@ -215,6 +230,8 @@ def muted(rules: Rules, names: Sequence[str], times: np.ndarray, kind: str) -> n
     for entry in dismissals(rules, names, times):
         if entry.kind in (None, kind):
             result[entry.station] |= entry.during
+    if kind not in PLAIN:
+        result[references(rules, names)] = True
     return result
 
 
@@ -224,5 +241,9 @@ def judged(
     """Findings that stand, and those that are dismissed."""
     entries = dismissals(rules, names, times)
     clear = [finding for finding in findings if finding.kind in rules.checks and not finding.score < rules.threshold]
-    no_faults = [finding for finding in clear if any(entry.covers(finding) for entry in entries)]
+    known = references(rules, names)
+    no_faults = [
+        finding for finding in clear
+        if any(entry.covers(finding) for entry in entries) or (finding.station in known and finding.kind not in PLAIN)
+    ]  # fmt: skip
     return [finding for finding in clear if finding not in no_faults], no_faults

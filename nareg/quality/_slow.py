@@ -14,11 +14,12 @@ from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting
 from nareg.quality._level import Response, deaf, inside_is_wrong, responses
 from nareg.quality._others import Others, others, tell
+from nareg.quality._reference import ALIKE, SHARP, Calibration, calibrations
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault, Finding, Flag, duration, number, span
 from nareg.quality._sun import DAY, PARTS, Sunlit, parts_of_day, sunlit
 from nareg.quality._swapped import SwappedPair, exchanges
-from nareg.quality._units import CONVERSIONS, Conversion, conversions
+from nareg.quality._units import CONVERSIONS, Conversion, conversions, possible
 
 FaultType = TypeVar("FaultType", bound=Fault)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
@@ -29,9 +30,16 @@ MANY = 16
 WEIGHT = 0.3
 
 
-def misplaced(residuals: Residuals, seen: Others, quantity: Sequence[str] = ()) -> list[Finding]:
-    """Stations in a wrong unit of the quantity, of another level, exchanged ones, and those with a wrong clock."""
-    findings: list[Finding] = []
+def misplaced(
+    residuals: Residuals, seen: Others, quantity: Sequence[str] = (), references: Sequence[int] = ()
+) -> list[Finding]:
+    """Stations that read otherwise than a reference beside them, in a wrong unit of the quantity, of another level, exchanged
+    ones, and those with a wrong clock.
+    """
+    findings = [_gain(residuals, one, quantity) for one in calibrations(residuals, references)]
+    if findings:
+        residuals = _without(residuals, [finding.station for finding in findings])
+        seen = others(residuals)
     residuals, seen = _one_at_a_time(residuals, seen, findings, partial(conversions, words=quantity), _unit)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
     residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
@@ -188,6 +196,41 @@ def _level(residuals: Residuals, r: Response) -> Finding:
     finding = Finding(r.station, "level", r.ratio, columns, Flag.BAD, evidence, size=shift)
     # what follows the others by another factor, as indoors, is no reading of the place
     return finding if np.isfinite(r.slope) else replace(finding, corrected=right, corrected_std=std)
+
+
+def _gain(residuals: Residuals, c: Calibration, quantity: Sequence[str]) -> Finding:
+    columns, what = _columns(residuals, c.station, c)
+    reference, values = residuals.names[c.reference], residuals.readings[c.station]
+    law = f"{number(c.factor)} times them {'plus' if c.constant >= 0 else 'minus'} {number(abs(c.constant))}"
+    evidence = (
+        f"Its {what} differ from those of {reference} beside it by {number(c.before)} in the root mean square, and {law} by "
+        f"{number(c.after)}."
+    )
+    if c.late:
+        step = residuals.grid.step
+        by = duration(abs(c.late) * step) if residuals.grid.dated else number(abs(c.late) * step)
+        evidence = (
+            f"Its {what} fit those of {reference} beside it if the clock of {reference} is {by} "
+            f"{'behind' if c.late > 0 else 'ahead'}, or theirs the other way round. Correct the times: readings are not to be "
+            "corrected before."
+        )
+        return Finding(c.station, "gain", c.ratio, columns, Flag.SUSPECT, evidence)
+    spread = float(np.nanstd(residuals.readings[c.reference]))
+    for name, factor, constant in possible(quantity) if c.after < SHARP * spread else ():
+        apart = (c.constant - constant + (c.factor - factor) * x for x in (c.low, c.high))
+        if max(map(abs, apart)) < ALIKE * spread:
+            evidence += f" They are not to be corrected: {reference} looks {name}, or they the other way round. Convert one."
+            return Finding(c.station, "gain", c.ratio, columns, Flag.SUSPECT, evidence)
+    inside = columns[(values[columns] >= c.low) & (values[columns] <= c.high)]
+    if beyond := columns.size - inside.size:
+        evidence += (
+            f" {count(beyond, 'reading')} beyond those at common times, {number(c.low)} to {number(c.high)}, stay as they are."
+        )
+    right = c.constant + c.factor * values[inside]
+    return Finding(
+        c.station, "gain", c.ratio, inside, Flag.SUSPECT, evidence, size=c.before, corrected=right,
+        corrected_std=np.full(right.size, c.after),
+    )  # fmt: skip
 
 
 def _undone(

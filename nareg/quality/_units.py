@@ -87,13 +87,13 @@ def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -
     apart /= _usual(apart, enough)[0]
     throughout = residuals.model.graph.coordinates is not None
     each = (
-        _station(i, values[:, i], expected[:, i], apart[:, i], (usual, noise), _possible(words), throughout=throughout)
+        _station(i, values[:, i], expected[:, i], apart[:, i], (usual, noise), possible(words), throughout=throughout)
         for i in map(int, np.flatnonzero(enough))
     )
     return [conversion for conversion in each if conversion is not None]
 
 
-def _possible(words: Sequence[str]) -> list[tuple[str, float, float]]:
+def possible(words: Sequence[str]) -> list[tuple[str, float, float]]:
     """Conversions of the quantity that the first of some units and names tells; all where none does."""
     for word in map(str.casefold, words):
         parts = {word, *(part for part in re.split(r"[^\w/°%]+|_", word) if len(part) > 2)}  # "in" and "c" are no units there

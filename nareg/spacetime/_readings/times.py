@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg._core import seconds as _seconds
+from nareg._core.arrays import since
 from nareg.errors import InputError, TooLargeError
 
 #: One time: a date, or a number.
@@ -55,7 +55,7 @@ class TimeGrid:
 
     def seconds_of(self, rows: np.ndarray) -> np.ndarray:
         """Time of rows of the grid since 1970 in seconds, or in the user's numbers."""
-        start = float(_seconds.since(self.start, np.datetime64(0, "s"))) if self.dated else float(self.start)
+        start = float(since(self.start, np.datetime64(0, "s"))) if self.dated else float(self.start)
         return start + self.step * np.asarray(rows, dtype=float)
 
     def time_of(self, row: int) -> np.datetime64 | float:
@@ -69,7 +69,7 @@ class TimeGrid:
 
 def _since(times: np.ndarray, start: Any, dated: bool) -> np.ndarray:
     """Seconds, or the user's unit, from the start on."""
-    return _seconds.since(times, start) if dated else np.asarray(np.asarray(times, dtype=float) - start, dtype=float)
+    return since(times, start) if dated else np.asarray(np.asarray(times, dtype=float) - start, dtype=float)
 
 
 def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:

@@ -1,0 +1,134 @@
+"""Sensors beside a station of known quality: calibrated by it, unless their times or units differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nareg
+from nareg.errors import InputError
+from nareg.quality import Rules, check
+from tests.command_line import run
+
+NAMES = ("A", "B", "C", "D", "MONITOR")
+#: A to C and the monitor stand at one place, D 20 km away.
+PLACES = np.array([[50.0, 8.0]] * 3 + [[50.18, 8.0]] + [[50.0, 8.0005]])
+T = 600
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """(T,) hourly particles, around 12 µg/m³."""
+    rng = np.random.default_rng(3)
+    slow = np.zeros(T)
+    for t in range(1, T):
+        slow[t] = 0.95 * slow[t - 1] + 0.15 * rng.standard_normal()
+    return 12 * np.exp(slow + 0.3 * np.sin(2 * np.pi * np.arange(T) / 24))
+
+
+@pytest.fixture(scope="module")
+def table(truth):
+    """A reads 1.9 times too much, B is right, C 1.4 times and 4 more; what D reads is its own affair."""
+    rng = np.random.default_rng(4)
+    readings = np.array([1.9 * truth, truth, 1.4 * truth + 4, 1.3 * np.roll(truth, 3) + 6, truth])
+    readings += rng.normal(0, 0.8, readings.shape)
+    return pd.DataFrame(readings.T, pd.date_range("2025-01-01", periods=T, freq="1h"), NAMES)
+
+
+@pytest.fixture(scope="module")
+def places():
+    return pd.DataFrame(PLACES, pd.Index(NAMES, name="station"), ["latitude", "longitude"])
+
+
+def gains(quality):
+    return {suspect.name: suspect for suspect in quality.suspects if suspect.kind == "gain"}
+
+
+def checked(table, rules):
+    graph = nareg.Graph.from_knn(PLACES, 3, metric="haversine", names=NAMES)
+    times = table.index.to_numpy()
+    model = nareg.spacetime.fit(graph, table.to_numpy().T, times=times, rng=np.random.default_rng(0))
+    return check(model, rules=rules)
+
+
+def error(values, truth):
+    return float(np.sqrt(np.nanmean((values - truth) ** 2)))
+
+
+def test_sensors_are_corrected_by_the_reference(table, places, truth):
+    cleaned = nareg.clean(table, places, quality={"reference": "MONITOR", "correct": True})
+    assert set(gains(cleaned.quality)) == {"A", "C"}  # B is right, and D is too far away to tell
+    for k in (0, 2):
+        assert error(table.to_numpy()[:, k], truth) > 8
+        assert error(cleaned.readings[k], truth) < 1.0
+    assert "differ from those of MONITOR beside it by" in gains(cleaned.quality)["A"].evidence
+    assert not any(suspect.name == "MONITOR" for suspect in cleaned.quality.suspects)
+    # the correction holds the reference's own noise, and that of the sensor
+    inside = np.abs(cleaned.readings[0] - truth) <= 1.645 * gains(cleaned.quality)["A"].corrected_std
+    assert inside.mean() > 0.9
+
+
+def test_without_a_reference_nobody_says_who_is_right(table, places):
+    cleaned = nareg.clean(table, places, quality={"correct": True})
+    assert not gains(cleaned.quality)
+
+
+def test_a_correction_holds_when_the_reference_is_gone(table, places, truth):
+    half = table.copy()
+    half.loc[half.index[T // 2 :], "MONITOR"] = np.nan
+    cleaned = nareg.clean(half, places, quality={"reference": "MONITOR", "correct": True})
+    low, high = (getattr(half["A"].iloc[: T // 2], name)() for name in ("min", "max"))
+    known = ((half["A"] >= low) & (half["A"] <= high)).to_numpy() & (np.arange(T) >= T // 2)
+    assert error(cleaned.readings[0][known], truth[known]) < 1.3
+    beyond = ~known & (np.arange(T) >= T // 2)
+    assert beyond.any()  # and what the reference never saw is not extrapolated
+    np.testing.assert_array_equal(cleaned.readings[0][beyond], half["A"].to_numpy()[beyond])
+    evidence = gains(cleaned.quality)["A"].evidence
+    assert f"{beyond.sum()} reading" in evidence
+    assert "stay as they are." in evidence
+
+
+def test_another_clock_is_said_and_nothing_corrected(table):
+    moved = table.copy()
+    moved["MONITOR"] = np.roll(moved["MONITOR"], -5)
+    for suspect in gains(checked(moved, Rules(reference="MONITOR"))).values():
+        assert "if the clock of MONITOR is 5 h behind" in suspect.evidence
+        assert suspect.corrected is None
+
+
+def test_another_unit_is_said_and_nothing_corrected(truth):
+    rng = np.random.default_rng(5)
+    celsius = np.array([truth] * 5) + rng.normal(0, 0.3, (5, T))
+    celsius[4] = 1.8 * celsius[4] + 32
+    table = pd.DataFrame(celsius.T, pd.date_range("2025-01-01", periods=T, freq="1h"), NAMES)
+    suspects = gains(checked(table, Rules(reference="MONITOR")))
+    assert set(suspects) == {"A", "B", "C"}
+    for suspect in suspects.values():
+        assert "MONITOR looks in °F instead of °C" in suspect.evidence
+        assert suspect.corrected is None
+
+
+def test_a_reference_that_is_stuck_is_a_suspect(table):
+    still = table.copy()
+    still.iloc[100:200, 4] = still.iloc[100, 4]
+    assert {("MONITOR", "stuck")} <= {(s.name, s.kind) for s in checked(still, Rules(reference="MONITOR")).suspects}
+
+
+def test_names_and_places_are_asked_for(table, places):
+    with pytest.raises(InputError, match=r"quality.reference has 'M', but no station has that name"):
+        nareg.clean(table, places, quality={"reference": "M"})
+    with pytest.raises(InputError, match=r"quality.reference is MONITOR, but stations have no places"):
+        nareg.clean(table, quality={"reference": "MONITOR"})
+
+
+@pytest.mark.slow
+def test_the_command(table, places, tmp_path):
+    table.rename_axis("time").to_csv(tmp_path / "readings.csv")
+    places.to_csv(tmp_path / "stations.csv")
+    done = run(
+        "clean", tmp_path / "stations.csv", tmp_path / "readings.csv", "--reference", "MONITOR", "--correct", "--out",
+        tmp_path / "clean",
+    )  # fmt: skip
+    assert "A, gain: 600 readings corrected." in done.stdout + done.stderr
+    assert set(pd.read_csv(tmp_path / "clean" / "corrections.csv")["station"]) == {"A", "C"}
