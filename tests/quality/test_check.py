@@ -10,7 +10,7 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.quality import Flag, check, scores
-from nareg.quality._clock import _lags
+from nareg.quality._clock import lags_of
 from nareg.spacetime import SpaceTimeModel
 from nareg.spacetime._readings import times as _times
 from tests.helpers import at_night
@@ -53,7 +53,7 @@ def test_slow_fields_have_no_suspects(rng, n, minutes, memory):
 def test_a_clock_is_off_by_what_clocks_are_off_by():
     """Half hours and whole hours of zones and daylight saving, half a day and a day, where steps allow them."""
     for minutes, expected in ((5, 6), (10, 3), (60, 1), (180, 1), (1440, 1)):
-        lags = _lags(_times.grid(np.datetime64("2024-03-01", "s") + np.arange(50) * np.timedelta64(60 * minutes, "s")))
+        lags = lags_of(_times.grid(np.datetime64("2024-03-01", "s") + np.arange(50) * np.timedelta64(60 * minutes, "s")))
         assert lags[lags > 0].min() == expected
         assert lags.max() == 1440 // minutes
         np.testing.assert_array_equal(lags, -lags[::-1])

@@ -96,7 +96,7 @@ def test_a_dismissal_that_cannot_be_understood_says_what_to_pass(entry, said):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"check": ["drift"]}, "'check': it may have checks, threshold, dismiss, ranges, correct, flags"),
+        ({"check": ["drift"]}, "'check': it may have checks, threshold, dismiss, ranges, reference, correct, flags"),
         ({"checks": ["drfit"]}, "choose one of"),
         ({"threshold": -1}, "at least 0"),
         ({"dismiss": [3]}, "texts in quotes"),
