@@ -14,7 +14,7 @@ import numpy as np
 from nareg import io
 from nareg._core.arrays import briefly_shown
 from nareg.cleaning._kinds import UNKNOWN, components, looked_for, refuse_no_degrees, to_degrees, turn_std
-from nareg.cleaning._learn import stamps
+from nareg.cleaning._learn import corrections, stamps
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, TIDY, laid_out
@@ -218,6 +218,7 @@ def apply(
     bad = screen(y[:, part], spared) | (beyond(rules, names, y[:, part]) & np.logical_not(spared("range")))
     suspects: tuple[Suspect, ...] = ()
     dismissed: tuple[Suspect, ...] = ()
+    beside: tuple[Suspect, ...] = ()  # corrected by a reference
     flags = np.full(y.shape, Flag.UNKNOWN, dtype=np.int8)
     flags[:, part][bad] = Flag.BAD
     quality, begin = None, new.start - part.start
@@ -233,7 +234,11 @@ def apply(
             tuple(replace(s, columns=s.columns[s.columns >= begin] - begin) for s in group if s.stop >= times[new][0])
             for group in (quality.suspects, quality.dismissed)
         )
-        if rules.correct and any(s.corrected is not None for s in suspects):
+        beside = tuple(s for s in quality.suspects if rules.correct and s.kind == "gain" and s.corrected is not None)
+        y[[s.station for s in beside], : part.start] = np.nan  # what is corrected begins with the part
+        y[:, part] = corrections(beside, y[:, part])[0]
+        notes += [f"{s.name}: new readings are corrected by the reference beside it." for s in beside]
+        if rules.correct and any(s.corrected is not None for s in suspects if s.kind != "gain"):
             notes.append(
                 "New readings are not corrected, for a correction is not extrapolated: clean all anew to correct them."
             )
@@ -242,7 +247,7 @@ def apply(
     good = np.where(flags == Flag.BAD, np.nan, y)
     drift = np.zeros(table.values.shape)
     if quality is not None:
-        errors, said = sensor_errors(quality, (), y[:, part])
+        errors, said = sensor_errors(quality, beside, y[:, part])
         drift = errors[:, begin:]
         notes += [said] if said and drift.any() else []
     report(Progress("smoothing", fraction=0.7))

@@ -122,6 +122,17 @@ def test_names_and_places_are_asked_for(table, places):
         nareg.clean(table, quality={"reference": "MONITOR"})
 
 
+def test_tomorrow_is_corrected_too(table, places, truth):
+    rules = {"reference": "MONITOR", "correct": True}
+    model = nareg.clean(table.iloc[:-24], places, quality=rules).model
+    last = table.iloc[-24:].assign(MONITOR=np.nan)
+    applied = nareg.cleaning.apply(model, last, recipe=nareg.io.Recipe(quality=rules))
+    assert "A: new readings are corrected by the reference beside it." in applied.notes
+    assert error(last["A"], truth[-24:]) > 4
+    for name in ("A", "B", "C", "MONITOR"):
+        assert error(applied.x[name].to_numpy(), truth[-24:]) < 1.0, name
+
+
 @pytest.mark.slow
 def test_the_command(table, places, tmp_path):
     table.rename_axis("time").to_csv(tmp_path / "readings.csv")
