@@ -21,7 +21,7 @@ from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings, stations_named
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, Rules, Suspect, beyond, check, dismissals, muted, of_quantity, references
+from nareg.quality import Flag, Quality, Rules, Suspect, beside, beyond, check, dismissals, muted, of_quantity, references
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
 
 #: Variances in the order of the stations, or by name; None estimates them.
@@ -88,11 +88,14 @@ class Job:
         rules = looked_for(Rules.of(settings.quality), stated if settings.unit is None else settings.unit)
         rules, others = of_quantity(rules, quantity, names)
         dismissals(rules, names, stamps(network.readings))  # raises for unknown stations, as does the next
-        if references(rules, names) and network.graph.coordinates is None:
+        known = references(rules, names)
+        if known and network.graph.coordinates is None:
             raise InputError(
                 f"quality.reference is {', '.join(rules.reference)}, but stations have no places: pass their coordinates, "
                 "which say what stands beside it."
             )
+        if known and not beside(network.graph, known):
+            notes.append(f"No station is within 100 m of {' or '.join(rules.reference)}: nothing is compared with a reference.")
         what = f"neither a station's nor the quantity's, {' or '.join(map(repr, quantity))}" if quantity else "no station's"
         notes += [f"quality.ranges has {text!r}, whose name is {what}: it is not used." for text in others]
         outside = int(beyond(rules, names, network.readings.values).sum())

@@ -16,6 +16,7 @@ from scipy.optimize import least_squares
 
 from nareg._core.arrays import MAD_TO_STD
 from nareg._core.neighbors import great_circle_km
+from nareg.graph import Graph
 from nareg.quality._clock import lags_of, shifted
 from nareg.quality._level import SHORTEST
 from nareg.quality._residuals import Residuals
@@ -61,7 +62,7 @@ def calibrations(residuals: Residuals, references: Sequence[int]) -> list[Calibr
     """Sensors beside a reference that a regression on it brings clearly nearer to it."""
     values = np.where(residuals.by_station(residuals.frozen | residuals.absurd), np.nan, residuals.readings)
     values, lags, result = residuals.grid.on_rows(values.T), lags_of(residuals.grid), []
-    for i, reference in _beside(residuals, references):
+    for i, reference in beside(residuals.model.graph, references):
         x, y = values[:, i], values[:, reference]
         both = np.isfinite(x) & np.isfinite(y)
         if both.sum() < SHORTEST:
@@ -84,10 +85,11 @@ def calibrations(residuals: Residuals, references: Sequence[int]) -> list[Calibr
 def _likeliest(x: np.ndarray, y: np.ndarray, lags: np.ndarray) -> int:
     """By how many steps ``y`` is to be moved so that it is most like ``x``."""
     best, late = 0.0, 0
-    for lag, moved in zip((0, *lags), shifted(y, np.array([0, *lags])).T, strict=True):
-        both = np.isfinite(x) & np.isfinite(moved)
-        if both.sum() >= SHORTEST and (like := abs(np.corrcoef(x[both], moved[both])[0, 1])) > best:
-            best, late = like, int(lag)
+    with np.errstate(invalid="ignore", divide="ignore"):  # what stands still is like nothing
+        for lag, moved in zip((0, *lags), shifted(y, np.array([0, *lags])).T, strict=True):
+            both = np.isfinite(x) & np.isfinite(moved)
+            if both.sum() >= SHORTEST and (like := abs(np.corrcoef(x[both], moved[both])[0, 1])) > best:
+                best, late = like, int(lag)
     return late
 
 
@@ -114,20 +116,19 @@ def _clearer(before: np.ndarray, after: np.ndarray) -> float:
     return float(gain.mean() * math.sqrt(BLOCKS) / max(gain.std(ddof=1), 1e-9)) if after.sum() < REST * before.sum() else 0.0
 
 
-def _beside(residuals: Residuals, references: Sequence[int]) -> list[tuple[int, int]]:
+def beside(graph: Graph, references: Sequence[int]) -> list[tuple[int, int]]:
     """Other stations, each with the nearest of the references it stands beside."""
-    graph = residuals.model.graph
     places, pairs = graph.coordinates, []
     if places is None:
         return []
+    limit = BESIDE if graph.metric == "haversine" else 0.0
     for i in sorted(set(range(len(places))) - set(references)):
         away = [
             great_circle_km(*places[[i, j]].T)[0, 1] if graph.metric == "haversine" else np.linalg.norm(places[i] - places[j])
             for j in references
         ]
-        k = int(np.argmin(away)) if away else -1
-        if away and away[k] <= (BESIDE if graph.metric == "haversine" else 0.0):
-            pairs.append((i, references[k]))
+        if away and min(away) <= limit:
+            pairs.append((i, references[int(np.argmin(away))]))
     return pairs
 
 

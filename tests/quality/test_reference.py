@@ -118,6 +118,10 @@ def test_a_reference_that_is_stuck_is_a_suspect(table):
 def test_names_and_places_are_asked_for(table, places):
     with pytest.raises(InputError, match=r"quality.reference has 'M', but no station has that name"):
         nareg.clean(table, places, quality={"reference": "M"})
+    assert (
+        "No station is within 100 m of D: nothing is compared with a reference."
+        in nareg.clean(table, places, quality={"reference": "D"}).notes
+    )
     with pytest.raises(InputError, match=r"quality.reference is MONITOR, but stations have no places"):
         nareg.clean(table, quality={"reference": "MONITOR"})
 
