@@ -32,7 +32,7 @@ ETA_PRIOR, REACH_PRIOR = (-4.0, 3.0), 2.0
 THIRDS, MUCH = 20.0, 2.0
 #: Steps over which a time's activity is averaged, by what factor busy times have more of it than calm ones, and the least share
 #: of the record that each are: fewer are events.
-AROUND, BUSIER, BY_TURNS = 5, 10.0, 0.2
+AROUND, BUSIER, BY_TURNS = 5, 5.0, 0.2
 #: Second differences at so many steps that calm and busy times have at least.
 FEWEST_CALM = 30
 #: White noise has a covariance of second differences, two steps apart, of a sixth of their variance: in calm times it is
