@@ -76,3 +76,18 @@ def sensor_case(seed: int, n: int = 20) -> tuple[nareg.Graph, np.ndarray, np.nda
 def roughness(g: nareg.Graph, X: np.ndarray) -> np.ndarray:
     """``x^T L x`` of every column."""
     return np.sum(X * (g.laplacian() @ X), axis=0)
+
+
+def hourly_rooms(seed: int, rooms: int = 12, days: int = 30, noise: float = 8.0) -> tuple[np.ndarray, np.ndarray]:
+    """CO2 of rooms in ppm, by the hour: people come and go by the half hour at work, and the air goes in one or two hours."""
+    rng = np.random.default_rng(seed)
+    half = np.arange(48 * days)
+    at_work = (half % 48 >= 16) & (half % 48 < 36) & (half // 48 % 7 < 5)
+    exchanged, breath, usual = rng.uniform(0.5, 2.5, rooms), rng.uniform(60, 140, rooms), rng.uniform(0.3, 0.8, (24, rooms))
+    field, air = np.empty((half.size, rooms)), np.full(rooms, 430.0)
+    for t in half:
+        people = rng.binomial(6, usual[t % 48 // 2]) if at_work[t] else rng.binomial(1, 0.01, rooms)
+        full = 420 + people * breath / exchanged
+        air = field[t] = full + (air - full) * np.exp(-exchanged / 2)
+    field = field[1::2].T
+    return field, field + noise * rng.standard_normal(field.shape)

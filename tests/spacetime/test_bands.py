@@ -50,6 +50,12 @@ def test_equal_standard_deviations_make_one_stratum():
     np.testing.assert_allclose(bands.at(0.9, np.array([1e-9, 1.0, 1e9])), 1.0, atol=0.05)
 
 
+def test_errors_in_gaps_say_nothing_of_far_smaller_ones():
+    """A field that rests by night is told too well in gaps then, and far too badly by day: its readings err as ever."""
+    bands = Bands((40.0,), {0.9: (0.7,)})
+    np.testing.assert_allclose(bands.at(0.9, np.array([1.0, 20.0, 20 * 2**0.5, 40.0, 80.0])), [1, 1, 0.85, 0.7, 0.7])
+
+
 @given(st.floats(0.01, 0.999), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_factors_lie_between_those_of_the_strata_and_follow_the_unit(level, std, unit):
     bands = Bands((1.0, 3.0, 10.0), {0.5: (0.8, 1.0, 1.3), 0.9: (0.9, 1.1, 1.5)})

@@ -11,7 +11,9 @@ from scipy.signal import lfilter
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
 from nareg.spacetime._dense.families import windows_of
+from nareg.spacetime._dense.parametric import calm_noise
 from nareg.spacetime._readings.holdout import Judge, gaps_of, hide, hide_times, improvement, silent_times
+from tests.helpers import hourly_rooms
 from tests.spacetime.reference import dense, model_of, network, parameters
 
 RNG = np.random.default_rng
@@ -226,6 +228,38 @@ def test_noise_of_a_smooth_field_that_works_by_day_is_seen():
     low, high = smoothed.interval(0.9)
     assert 0.87 < np.mean((low <= field) & (field <= high)) < 0.93
     assert np.mean((smoothed.x - field) ** 2) < 0.5 * 4**2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_field_that_jumps_from_hour_to_hour_by_day_is_no_noise(seed):
+    """By night nothing but noise is left; jumps by day, of 60 ppm, were noise of 20 to 30 to every model of equal steps."""
+    field, y = hourly_rooms(seed)
+    times = np.datetime64("2024-01-08") + np.arange(y.shape[1]) * np.timedelta64(1, "h")
+    model = fit(nareg.Graph(np.ones((12, 12)) - np.eye(12)), y, times=times, rng=RNG(0))
+    assert "noise of calm times" in model.details.chosen
+    assert model.transform.name == "none"
+    assert np.sqrt(np.median(model.noise)) == pytest.approx(8, rel=0.2)
+    smoothed = model.smooth(y)
+    low, high = smoothed.interval(0.9)
+    assert 0.87 < np.mean((low <= field) & (field <= high)) < 0.93
+    assert np.mean((smoothed.x - field) ** 2) < np.mean((y - field) ** 2)
+
+
+def test_noise_of_calm_times_is_that_of_busy_ones_unless_these_are_white_too(rng):
+    """The field's jumps are not white; noise that grows by day is, and then calm times show too little of it."""
+    day = np.arange(1000) % 50 < 20
+    calm = 3 + 0.5 * rng.standard_normal((1000, 5))
+    jumps = lfilter([1], [1, -0.6], 10 * day[:, None] * rng.standard_normal((1000, 5)), axis=0)
+    np.testing.assert_allclose(np.sqrt(calm_noise(calm + jumps)), 0.5, rtol=0.2)
+    gaps = np.where(rng.random(calm.shape) < 0.1, np.nan, calm + jumps)
+    gaps[:, 1] = np.nan
+    gaps[10:, 2] = np.nan
+    np.testing.assert_allclose(np.sqrt(calm_noise(gaps)), 0.5, rtol=0.25)  # of stations without readings the others' median
+    noisier = calm + 5 * day[:, None] * rng.standard_normal(calm.shape)
+    events = calm + np.where(np.arange(1000)[:, None] % 200 < 10, jumps, 0.0)
+    standing = np.where(day[:, None], calm + jumps, 3.0)
+    for y in (noisier, events, standing, calm, np.cumsum(calm - 3, axis=0), gaps[:, 1:2], calm[:20]):
+        assert calm_noise(y) is None
 
 
 @pytest.mark.nightly

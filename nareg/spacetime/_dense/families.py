@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from nareg.spacetime._dense.parametric import Fitted, Parameters, first_guess, maximize, second_order, with_shown_noise
+from nareg.spacetime._dense.parametric import (
+    MUCH,
+    Fitted,
+    Parameters,
+    calm_noise,
+    first_guess,
+    maximize,
+    second_order,
+    with_shown_noise,
+)
 from nareg.spacetime._dense.smoother import smoothed_means
 from nareg.spacetime._readings.engine import LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, Gain, Judge, gaps_of, hide, hide_times, silent_times, station_order
@@ -164,6 +173,15 @@ class ModelComparison:
                 truth.size < FEWEST_HIDDEN or gain(f"{family} correlation", best, other).better
             ):
                 best = other
+        calm = None if self.fixed_noise else calm_noise(self.y)
+        calm = None if calm is None else self.task.bounded(calm)
+        if calm is not None and float(np.median(best.parameters.log_noise - np.log(calm[stations]))) > np.log(MUCH):
+            self.fixed_noise = True
+            quieter = attempt(replace(best.parameters, log_noise=np.log(calm[stations])), ITERATIONS)
+            if truth.size >= FEWEST_HIDDEN:
+                gain("noise of calm times", best, quieter)
+                self.fixed_noise = not refuted(best, quieter)
+            best = quieter if self.fixed_noise else best
         if part is not space:
             best = replace(best, parameters=best.parameters.spread_to(space.n, stations, self.task.noise))
         return best

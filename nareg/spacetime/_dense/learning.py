@@ -135,6 +135,8 @@ class _Learning(ModelComparison):
             last_model, _ = self.held_out(refinement, estimate.dynamics, estimate.r, estimate.scales[0])
             held_out = held_out if last_model is None else replace(held_out, std=last_model.std)
         chosen = f"{parameters.family} correlation, order {parameters.order}"
+        if self.fixed_noise and task.noise is None:
+            chosen += ", noise of calm times"
         if refinement is not None:
             chosen += f"; {refinement.describe()}, {count(iterations, 'iteration')} of EM"
         status = Status.CONVERGED

@@ -30,6 +30,19 @@ NOISE_SPREAD = 0.7
 ETA_PRIOR, REACH_PRIOR = (-4.0, 3.0), 2.0
 #: Variance of third differences of white noise, and how many times as much noise as before is worth another search.
 THIRDS, MUCH = 20.0, 2.0
+#: Steps over which a time's activity is averaged, by what factor busy times have more of it than calm ones, and the least share
+#: of the record that each are: fewer are events.
+AROUND, BUSIER, BY_TURNS = 5, 5.0, 0.2
+#: Second differences at so many steps that calm and busy times have at least.
+FEWEST_CALM = 30
+#: White noise has a covariance of second differences, two steps apart, of a sixth of their variance: in calm times it is
+#: between these shares of that, in busy ones below the last.
+WHITE, NOT_WHITE = (0.7, 1.5), 0.8
+#: Median of the square of a standard normal number.
+MEDIAN_SQUARE = 0.4549
+#: Squares beyond so many times their mean are not of a normal distribution, whose other squares have this share of its mean;
+#: and rounds in which that mean is looked for.
+CLIPPED, LEFT, CLIPPING = 6.6, 0.9231, 10
 #: Variance that constant readings are taken to have, in the model's unit.
 SMALLEST = 1e-12
 
@@ -261,6 +274,66 @@ def with_shown_noise(parameters: Parameters, windows: Sequence[np.ndarray]) -> P
     if float(np.median(shown - parameters.log_noise)) < np.log(MUCH):
         return None
     return replace(parameters, log_noise=np.maximum(parameters.log_noise, shown))
+
+
+def calm_noise(y: np.ndarray) -> np.ndarray | None:
+    """Noise variances (N,) that readings (T, N) show in calm times; None where these may not stand for the busy ones.
+
+    To a model with steps of one size, the jumps of a field that rests and moves by turns are noise. In calm times noise is all
+    that is left. It stands for the busy ones if these do not look like white noise around a slow field: then it is the field
+    that is busy, and not the sensors.
+    """
+    second = np.diff(y, n=2, axis=0)
+    live = np.flatnonzero(np.isfinite(second).sum(axis=0) >= FEWEST_CALM)
+    busy = _busy(y[:, live]) if live.size else None
+    if busy is None:
+        return None
+    noise = np.full(y.shape[1], np.nan)
+    for times, (least, most) in ((~busy, WHITE), (busy, (-np.inf, NOT_WHITE))):
+        starts = np.flatnonzero(np.convolve(times, np.ones(5), "valid") == 5)  # two second differences, two steps apart
+        enough = np.isfinite(second[starts] * second[starts + 2]).sum(axis=0) >= FEWEST_CALM
+        one, other = second[starts][:, enough], second[starts + 2][:, enough]
+        variances = _clipped_mean(np.concatenate([one, other]) ** 2)
+        if not variances.size or not variances.all():  # too few, or readings that stand still
+            return None
+        if times is not busy:
+            noise[enough] = variances / 6
+        # beyond three standard deviations a few jumps would outweigh all else
+        limits = 3 * np.sqrt(variances)
+        one, other = (np.clip(part, -limits, limits) / limits for part in (one, other))
+        if not least < 6 * float(np.nanmean(one * other) / np.nanmean(one**2)) < most:
+            return None
+    return np.where(np.isnan(noise), np.nanmedian(noise), noise)
+
+
+def _busy(y: np.ndarray) -> np.ndarray | None:
+    """(T,) True at times of readings (T, N) around which steps are large, the network's mean; None if they are all alike."""
+    squares = np.diff(y, axis=0, prepend=np.nan) ** 2
+    typical = np.nanmedian(squares, axis=0)
+    squares = squares[:, typical > 0] / typical[typical > 0]
+    around = np.ones(AROUND)
+    total, count = (
+        np.convolve(rows, around, "same") for rows in (np.nansum(squares, axis=1), np.isfinite(squares).sum(axis=1))
+    )
+    if not (total > 0).any():
+        return None
+    activity = np.log(np.maximum(total, total[total > 0].min()) / np.maximum(count, 1))
+    ordered = np.sort(activity[count > 0])
+    below = np.arange(1, ordered.size)
+    sums = ordered.cumsum()[:-1]
+    # the cut for which the two means are farthest apart (Otsu)
+    gaps = (ordered.sum() - sums) / (ordered.size - below) - sums / below
+    cut = int(np.argmax(gaps**2 * below * (ordered.size - below)))
+    turns = BY_TURNS < (cut + 1) / ordered.size < 1 - BY_TURNS
+    return activity > ordered[cut] if turns and gaps[cut] > np.log(BUSIER) else None
+
+
+def _clipped_mean(squares: np.ndarray) -> np.ndarray:
+    """Mean squares (N,) of normal numbers (T, N), some of which are far larger."""
+    result: np.ndarray = np.nanmedian(squares, axis=0) / MEDIAN_SQUARE
+    for _ in range(CLIPPING):
+        result = np.nanmean(np.where(squares <= CLIPPED * result, squares, np.nan), axis=0) / LEFT
+    return result
 
 
 #: Frequencies that the information is summed over, and the width of a difference.

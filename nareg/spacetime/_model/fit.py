@@ -18,7 +18,7 @@ from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
 from nareg.spacetime._dense.families import windows_of
-from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, first_guess, maximize
+from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, calm_noise, first_guess, maximize
 from nareg.spacetime._dense.places import PlaceKernel, best_kernel
 from nareg.spacetime._model.base import checked_readings
 from nareg.spacetime._model.dense import SpaceTimeModel
@@ -288,8 +288,13 @@ def chosen_transform(
     stations, space = learner.patch(y)
     part, trial = y[stations], _dense.DenseLearner(space)
     scores = {}
-    for law in _transforms.candidates(part):
-        rows, unit, _ = _prepared(part, grid, law, lambda rows: trial.cycles(rows, grid, wanted))
+    prepared = [
+        (law, *_prepared(part, grid, law, lambda rows: trial.cycles(rows, grid, wanted)))
+        for law in _transforms.candidates(part)
+    ]
+    if all(calm_noise(rows) is not None for _, rows, _, _ in prepared):
+        return laws["none"]  # rest and jumps by turns, whatever the transform, make them skewed
+    for law, rows, unit, _ in prepared:
         slices = windows_of(rows, 1)
         windows = [rows[p] for p in slices]
         start = first_guess(windows, space, space.families[0], None)

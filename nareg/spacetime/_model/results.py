@@ -34,6 +34,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 FEWEST = 50
 #: Hidden readings that the Gaussian band counts for.
 PRIOR = 200
+#: Bands whose standard deviation is so many times below those of the hidden readings are Gaussian.
+UNLIKE = 2.0
 #: Hidden readings that a stratum has at least, and the most strata.
 PER_STRATUM, MAX_STRATA = 500, 5
 
@@ -46,13 +48,15 @@ class Bands:
     factors: dict[float, tuple[float, ...]] = field(default_factory=dict)  # level to a factor per stratum; empty: all 1
 
     def at(self, level: float, std: np.ndarray) -> np.ndarray:
-        """Factors for standard deviations ``std``: linear between levels, and in log(std) between strata."""
+        """Factors for standard deviations ``std``: linear between levels, in log(std) between strata, and from them to 1."""
         if not self.factors:
             return np.ones_like(std)
         levels = sorted(self.factors)
         known = np.array([self.factors[each] for each in levels])
-        per_stratum = [np.interp(level, levels, column) for column in known.T]
-        result: np.ndarray = np.interp(np.log(np.maximum(std, 1e-300)), np.log(self.stds), per_stratum)
+        # errors in gaps say nothing of far smaller ones, which are those of the noise
+        per_stratum = [1.0, *(np.interp(level, levels, column) for column in known.T)]
+        stds = np.log([self.stds[0] / UNLIKE, *self.stds])
+        result: np.ndarray = np.interp(np.log(np.maximum(std, 1e-300)), stds, per_stratum)
         return result
 
     def in_unit(self, unit: float) -> Bands:
