@@ -307,3 +307,18 @@ def test_dust_rests_at_zero_in_clean_air(seed):
     ]
     dust = np.exp(1.2 + 0.45 * log[0] + 0.6 * log[1]) - 1.5
     assert stuck(np.round(np.maximum(dust + 0.6 * rng.standard_normal(dust.shape), 0))).sum() == 0
+
+
+def test_a_lone_sensor_is_stuck_by_its_own_habit(rng):
+    """Tenths every 5 minutes, where two readings in a row are seldom equal; nobody else reads."""
+    day = 20 + 8 * np.sin(2 * np.pi * np.arange(288) / 288) + 0.1 * rng.standard_normal(288)
+    y = np.round(day, 1)[:, None]
+    y[100:112] = y[99] + 0.3
+    assert stuck(y)[:, 0].nonzero()[0].tolist() == list(range(100, 112))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lone_gauge_rests_and_lone_snow_melts(seed):
+    snow = np.maximum(60 - np.abs(np.arange(-60, 240))[:, None], 0) + np.random.default_rng(seed).integers(0, 3, (300, 1))
+    assert stuck(np.where(np.arange(300)[:, None] < 120, snow, 0.0)).sum() == 0
+    assert stuck(floods(seed)[:, [3]]).sum() == 0

@@ -105,6 +105,8 @@ def _is_atom(values: np.ndarray, counts: np.ndarray, times: float = TIMES_NEXT) 
     if values.size < 3 or counts[0] < max(FEWEST_AT_BOUND, times * counts[1:4].max()):
         return False
     inner = np.repeat(values[1:], np.minimum(counts[1:], 50))
+    if not inner.size:
+        return False
     near, middle = np.quantile(np.abs(inner - values[0]), [EDGE, 0.5])
     # a quantity comes near its bound; a mark for something else has nothing beside it
     return bool(near <= max(APART * (middle - near), STEPS_APART * float(np.median(np.abs(np.diff(values[1:]))))))
@@ -194,7 +196,8 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
             if run.evidence <= limit:
                 continue
             evidence = min(run.evidence, odds.beside(run, resolution[run.station]))
-            evidence /= _inflation([other for other in same_kind if other.station != run.station])
+            beside = [other for other in same_kind if other.station != run.station]
+            evidence /= _inflation(beside or [other for other in same_kind if other is not run])
             if evidence > limit and _others_moved(y, run, resolution) and not _at_rest(y, run, same_kind, resolution):
                 result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
@@ -303,11 +306,14 @@ class _Odds:
         """The evidence of a run: of the others' repeats, and at a bound of the station's own at other times as well."""
         cells = self.cell[rows[1:], i]
         happened, tried = self._totals
+        bound = bool(self.bound[rows[0], i])
         others = (happened - self.happened[:, i] + 1) / (tried - self.tried[:, i] + 2)
-        if self.bound[rows[0], i]:
+        others[CLASSES] = self.own[i]  # no other station reads
+        if bound:
             inside = np.bincount(cells, minlength=len(self.tried))
             happened, tried = self.happened[:, i] - inside, self.tried[:, i] - inside
             probability = (happened + PRIOR_READINGS * others) / (tried + PRIOR_READINGS)
+            probability[-1] = 1.0  # it may last, for all that is known
         else:
             probability = np.maximum(others, self.own[i])
         return RepeatedValue(i, rows, float(self.y[rows[0], i]), -float(np.log(probability[cells]).sum()))
