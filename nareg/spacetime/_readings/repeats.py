@@ -124,7 +124,8 @@ def detectable(y: np.ndarray) -> Bounds:
     np.add.at(by_station, (np.nonzero(seen)[1], at), 1)
     shared = by_station.sum(axis=0) - by_station.max(axis=0, initial=0)  # one stuck sensor makes no limit
     low, high = _limit(values, shared), _limit(values[::-1], shared[::-1])
-    if low is None and values.size and values[0] == 0 and _is_atom(values, shared, AT_ZERO):
+    graded = values.size > 1 and values[0] == 0 and shared[0] < TIMES_NEXT * shared[1:4].max()
+    if low is None and graded and _is_atom(values, shared, AT_ZERO):
         low = 0.0  # what is never negative rests there, such as dust in whole numbers
     return Bounds(ends.low if low is None else max(low, ends.low), ends.high if high is None else min(high, ends.high))
 
