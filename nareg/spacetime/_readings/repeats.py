@@ -53,7 +53,7 @@ LONG = 0.95
 STEPS_BESIDE, LEAP = 2.5, 0.99
 #: Readings at a bound that the others' share counts for beside the station's own.
 PRIOR_READINGS = 10.0
-#: Runs at a bound from which on their evidence has a tail of its own, between these two quantiles.
+#: Runs at a bound, or of a lone station, from which on their evidence has a tail of its own, between these two quantiles.
 TAILED, TAIL = 40, (0.75, 0.95)
 #: Runs that a station counts for in its own share of repeats beside the ones that it has.
 PRIOR_RUNS = 4.0
@@ -198,7 +198,7 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
                 continue
             evidence = min(run.evidence, odds.beside(run, resolution[run.station]))
             beside = [other for other in same_kind if other.station != run.station]
-            evidence /= _inflation(beside or [other for other in same_kind if other is not run], kind)
+            evidence /= _inflation(beside or [other for other in same_kind if other is not run], tailed=kind or not beside)
             if evidence > limit and _others_moved(y, run, resolution) and not _at_rest(y, run, same_kind, resolution):
                 result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
@@ -221,7 +221,7 @@ def _stood_together(odds: _Odds, runs: list[RepeatedValue], resolution: np.ndarr
     return result
 
 
-def _inflation(runs: list[RepeatedValue], bound: bool) -> float:
+def _inflation(runs: list[RepeatedValue], *, tailed: bool) -> float:
     """By how much the evidence of usual runs is larger than if their repeats were independent, at least 1.
 
     It would then be exponential, in steps of the evidence of one repeat: with a mean excess of 1 at most over 1 and a step.
@@ -230,9 +230,9 @@ def _inflation(runs: list[RepeatedValue], bound: bool) -> float:
     usual = excess[: excess.size - max(1, excess.size // 20)]  # without the longest, which may be faults
     if excess.size < FEWEST_AT_BOUND:
         return 1.0
-    if len(runs) < TAILED or not bound:
+    if len(runs) < TAILED or not tailed:
         return max(1.0, float(usual.mean()))
-    # a station that is deep beyond a bound stays for longer than one that comes and goes: long runs have a scale of their own
+    # at a bound, or where nobody else reads, one deep in its rest stays for longer: long runs have a scale of their own
     inner, outer = np.quantile([run.evidence for run in runs], TAIL)
     return max(1.0, float(usual.mean()), float(outer - inner) / float(np.log((1 - TAIL[0]) / (1 - TAIL[1]))))
 
