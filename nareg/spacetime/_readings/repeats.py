@@ -45,6 +45,8 @@ TRAVELS = 0.1
 #: A sensor that stood still catches up: it leaps by so many steps, and by what the others moved meanwhile, to this factor; they
 #: move by at most this share of it when it leaps.
 CAUGHT_UP, ALIKE, SUDDEN = 5.0, 3.0, 1 / 3
+#: It is the last bit of evidence for a run that has nearly enough, this share of it, where it is one of few such leaps.
+NEARLY, RARE_LEAP = 0.75, float(np.log(100))
 #: So many stations that stand still and catch up at once are one fault, of what they share.
 TOGETHER = 3
 #: Runs longer than this share of a station's others are its long ones.
@@ -188,10 +190,10 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
     for kind in (False, True):
         same_kind = [run for run in runs if odds.bound[run.rows[0], run.station] == kind]
         for run in same_kind:
-            if run.rows.size < SHORTEST_RUN or run.evidence <= limit / 2 or (run.station, run.rows[0]) in single:
+            if run.rows.size < SHORTEST_RUN or run.evidence <= NEARLY * limit or (run.station, run.rows[0]) in single:
                 continue
             leap = 0.0 if kind else odds.caught_up(run, resolution[run.station])
-            if leap and run.evidence + leap > limit:
+            if leap > RARE_LEAP and run.evidence + leap > limit:
                 result.append(replace(run, evidence=run.evidence + leap))
                 continue
             if run.evidence <= limit:
