@@ -202,7 +202,8 @@ def _same_everywhere(delay: Delay, values: np.ndarray, y: np.ndarray, whitener: 
     if np.isfinite(y[~inside]).sum() >= SHORTEST:
         usual, known = _clearest(np.where(inside[:, None], 0.0, mine), others, tried)
         lag, clear = lag - usual, clear & known
-    same = np.abs(lag - delay.steps) <= np.abs(lags).min()
+    nearest = min(np.abs(lags).min(), (abs(delay.steps) - 1) // 2)  # none is not the same
+    same = np.abs(lag - delay.steps) <= nearest
     return bool(clear.sum() >= FEWEST and same[clear].mean() >= AGREE)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import pdtrc
@@ -11,7 +13,7 @@ from nareg.graph import Graph
 from nareg.io import count
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Finding, Flag, number, span, time
-from nareg.spacetime import freezes, robust_spread, steps, stuck_runs
+from nareg.spacetime import TOGETHER, RepeatedValue, freezes, robust_spread, steps, stuck_runs
 
 #: A station is dead from its last reading on where it is silent for this share of the record at least,
 #: and for this many times its longest earlier gap.
@@ -21,24 +23,38 @@ SILENT_SHARE, SILENT_TIMES = 0.1, 5
 def stuck(residuals: Residuals) -> list[Finding]:
     """Runs of one value that chance does not explain; the first reading of a run is right, the sensor stuck after it.
 
-    Where the whole network repeats its values, that is one finding of all its stations.
+    Where the whole network repeats its values, or several stations do at once, that is one finding of all of them.
     """
-    findings = []
-    for run in stuck_runs(residuals.readings.T):
-        began = run.rows[0] > np.flatnonzero(np.isfinite(residuals.readings[run.station]))[0]
+    findings, values, network = [], residuals.grid.values, count(residuals.n_nodes, "station")
+    frozen = freezes(residuals.readings.T)
+    still = {(run.station, int(row)) for runs in frozen for run in runs for row in run.rows}
+    single = [run for run in stuck_runs(residuals.readings.T) if (run.station, int(run.rows[-1])) not in still]
+    last = int(np.isfinite(residuals.readings).any(axis=0).nonzero()[0].max(initial=0))
+    ends = Counter(int(run.rows[-1]) for run in single if run.rows[-1] < last)
+    for run in single:
+        if ends[int(run.rows[-1])] >= TOGETHER:
+            continue
         evidence = (
-            f"It reads {number(run.value)} at {count(run.rows.size, 'time')} in a row, "
-            f"{span(*residuals.grid.values[run.rows[[0, -1]]])}."
+            f"It reads {number(run.value)} at {count(run.rows.size, 'time')} in a row, {span(*values[run.rows[[0, -1]]])}."
         )
-        score = float(np.sqrt(2 * run.evidence))
-        findings.append(Finding(run.station, "stuck", score, run.rows[int(began) :], Flag.BAD, evidence))
-    for runs in freezes(residuals.readings.T):
-        ends = residuals.grid.values[[min(run.rows[0] for run in runs), max(run.rows[-1] for run in runs)]]
-        network = count(residuals.n_nodes, "station")
-        evidence = f"{len(runs)} of {network} repeat their values, {span(*ends)}: the logger or the link stood still."
+        findings.append(_stuck(residuals, run, evidence))
+    for end in (end for end, number_of in ends.items() if number_of >= TOGETHER):
+        runs = [run for run in single if run.rows[-1] == end]
+        times = span(*values[[min(run.rows[0] for run in runs), end]])
+        evidence = f"{len(runs)} of {network} repeat their values, {times}, and go on at once: what they share stood still."
+        findings += [_stuck(residuals, run, evidence, shared=True) for run in runs]
+    for runs in frozen:
+        times = span(*values[[min(run.rows[0] for run in runs), max(run.rows[-1] for run in runs)]])
+        evidence = f"{len(runs)} of {network} repeat their values, {times}: the logger or the link stood still."
         score = float(np.sqrt(2 * runs[0].evidence))
         findings += [Finding(run.station, "stuck", score, run.rows, Flag.BAD, evidence, shared=True) for run in runs]
     return findings
+
+
+def _stuck(residuals: Residuals, run: RepeatedValue, evidence: str, *, shared: bool = False) -> Finding:
+    began = run.rows[0] > np.flatnonzero(np.isfinite(residuals.readings[run.station]))[0]
+    score = float(np.sqrt(2 * run.evidence))
+    return Finding(run.station, "stuck", score, run.rows[int(began) :], Flag.BAD, evidence, shared=shared)
 
 
 def out_of_range(residuals: Residuals) -> list[Finding]:

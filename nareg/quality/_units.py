@@ -51,8 +51,11 @@ QUANTITIES = {
 UNIT_FAR, LEFT = 6.0, 0.25
 #: Of conversions that explain about as much, this share of the most, that is taken whose factor the readings' spread shows.
 AS_MUCH = 0.7
-#: Where readings vary enough to show a factor, theirs is that near, as a ratio.
-NEAR = 1.35
+#: Where readings vary enough to show a factor, theirs is that near, as a ratio, or by so many standard deviations of all.
+#: They show one where they follow what is expected with so large a correlation.
+NEAR, SPREADS, FOLLOWS = 1.35, 2.0, 0.7
+#: This share of readings at either end counts as the next ones where a factor is measured.
+ENDS = 0.005
 #: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
 REPEATED = 0.5
 #: Readings on each side of a jump, which is so many times as large as any other change.
@@ -86,8 +89,18 @@ def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -
     apart = differences(residuals, seen, enough)
     apart /= _usual(apart, enough)[0]
     throughout = residuals.model.graph.coordinates is not None
+    factors = np.array([_factor(values[:, i], expected[:, i]) if enough[i] else np.nan for i in range(enough.size)])
     each = (
-        _station(i, values[:, i], expected[:, i], apart[:, i], (usual, noise), possible(words), throughout=throughout)
+        _station(
+            i,
+            values[:, i],
+            expected[:, i],
+            apart[:, i],
+            (usual, noise),
+            possible(words),
+            np.delete(factors, i),
+            throughout=throughout,
+        )
         for i in map(int, np.flatnonzero(enough))
     )
     return [conversion for conversion in each if conversion is not None]
@@ -113,7 +126,7 @@ def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
 
 def _station(
     station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, scales: tuple[float, float],
-    possible: Sequence[tuple[str, float, float]], *, throughout: bool,
+    possible: Sequence[tuple[str, float, float]], factors: np.ndarray, *, throughout: bool,
 ) -> Conversion | None:  # fmt: skip
     usual, noise = scales
     seen = np.flatnonzero(np.isfinite(y))
@@ -128,6 +141,8 @@ def _station(
     fits: list[tuple[float, str, float, float, slice]] = []
     ratio = _ratios(z, x, noise)
     for name, factor, constant in possible:
+        if constant == 0 and not _shows(_factor(z, x), factor, factors):
+            continue
         converted = (z - constant) / factor
         gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))
         whole = float(gain[-1])
@@ -154,6 +169,31 @@ def _station(
     if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
         return None
     return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
+
+
+def _factor(z: np.ndarray, x: np.ndarray) -> float:
+    """By how much readings follow what is expected, floods and storms included; NaN where they hardly do."""
+    both = np.isfinite(z) & np.isfinite(x)
+    if both.sum() < FEWEST:
+        return float("nan")
+    z, x = (np.clip(part[both], *np.quantile(part[both], [ENDS, 1 - ENDS])) for part in (z, x))
+    z, x = z - z.mean(), x - x.mean()
+    products, power = float(z @ x), float(x @ x)
+    return products / power if products > FOLLOWS * np.sqrt(power * float(z @ z)) > 0 else float("nan")
+
+
+def _shows(measured: float, factor: float, others: np.ndarray) -> bool:
+    """Whether a measured factor is about a conversion's times the others' usual one, which differ by less; True if unknown.
+
+    A narrow river rises by more than a wide one, and in the same unit.
+    """
+    logs = np.log(others[np.isfinite(others)])
+    if np.isnan(measured) or logs.size < 3:
+        return True
+    size, natural = abs(float(np.log(factor))), SPREADS * robust_std(logs)
+    apart = abs(np.log(measured / factor) - np.median(logs))
+    # nearer to the factor than to none
+    return bool(apart < min(max(np.log(NEAR), natural), size / 2) and size > natural)
 
 
 def _leaps_where_it_changes(z: np.ndarray, x: np.ndarray, part: slice, factor: float, constant: float) -> bool:

@@ -40,7 +40,9 @@ from nareg.spacetime._readings.outliers import limit_of as limit_of
 from nareg.spacetime._readings.outliers import robust_spread as robust_spread
 from nareg.spacetime._readings.outliers import scores_without as scores_without
 from nareg.spacetime._readings.outliers import spikes as spikes
+from nareg.spacetime._readings.repeats import TOGETHER as TOGETHER
 from nareg.spacetime._readings.repeats import Bounds as Bounds
+from nareg.spacetime._readings.repeats import RepeatedValue as RepeatedValue
 from nareg.spacetime._readings.repeats import bounds as bounds
 from nareg.spacetime._readings.repeats import intermittent as intermittent
 from nareg.spacetime._readings.repeats import stuck_runs as stuck_runs

@@ -7,6 +7,8 @@ import pytest
 
 import nareg
 from nareg.quality import Suspect, check
+from nareg.quality._clock import Delay, _same_everywhere
+from nareg.quality._others import Whitener
 
 from .conftest import drawn
 
@@ -56,3 +58,13 @@ def test_a_day_that_moves_at_once_is_a_wrong_clock(part):
 @pytest.mark.slow
 def test_other_changes_of_the_day_are_no_clocks(hours, growth, station):
     assert clocks(*unlike_days(1, hours, growth, station)) == []
+
+
+@pytest.mark.parametrize(("late", "steps", "same"), [(1, 1, True), (0, 1, False), (2, 2, True), (1, 2, False), (3, 4, True)])
+def test_a_lag_is_nearer_to_that_of_the_clock_than_to_none(late, steps, same, rng):
+    """At every hour: a river's gauge, whose floods come at other lags when it is wet, was an hour late with a lag of none."""
+    values = rng.standard_normal((600, 1)) + 0.3 * rng.standard_normal((600, 5))
+    values[300:, 0] = np.roll(values[300:, 0], late)
+    white = Whitener.of(np.vstack([np.ones(5), np.zeros((599, 5))]))
+    lags = np.array([-4, -3, -2, -1, 1, 2, 3, 4])
+    assert _same_everywhere(Delay(0, 300, 600, 20.0, steps, 1.0), values, values[:, 0], white, lags) == same

@@ -10,7 +10,7 @@ from nareg.quality._level import deaf
 from nareg.quality._others import others
 from nareg.quality._residuals import compute_residuals
 from nareg.quality._slow import _level
-from nareg.quality._units import _leaps_where_it_changes, _ratios
+from nareg.quality._units import _factor, _leaps_where_it_changes, _ratios, _shows
 
 from .conftest import N, T, drawn, known_model
 
@@ -150,3 +150,25 @@ def test_a_unit_changes_at_once():
     assert not _leaps_where_it_changes(depth, valley, part, 3.6, 0.0)
     assert _leaps_where_it_changes(np.where(np.arange(100) < 60, 1.0, 3.6) * depth, depth, part, 3.6, 0.0)
     assert _leaps_where_it_changes(3.6 * depth, depth, slice(0, None), 3.6, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("others", "measured", "factors"),
+    [
+        ([0.71, 1.16, 0.68, 0.52, 1.4], 1.4, [1 / 0.3048, 3.6]),  # rivers of unlike width: no knots
+        ([0.8, 1.01, 0.94, 0.9, 1.11], 3.5, [1 / 0.3048, 3.6]),
+        ([0.8, 1.01, 0.94, 0.9, 1.11], 4.5, [3.6]),
+        ([0.71, np.nan, np.nan, 0.52, np.nan], 2.92, [1.943844, 1 / 0.3048, 3.6, 10.0]),
+    ],
+)
+def test_a_factor_of_a_unit_is_no_natural_one(others, measured, factors):
+    assert [f for f in (1.943844, 1 / 0.3048, 3.6, 10.0) if _shows(measured, f, np.array(others))] == factors
+
+
+def test_a_factor_counts_floods(rng):
+    """Robust spreads are those of the rest between the floods, which is noise and rounding."""
+    flood = np.where(np.arange(400) % 100 < 20, 1.0, 0.0)
+    x = 0.3 + flood + 0.02 * rng.standard_normal(400)
+    assert _factor(np.round(3 * x + 0.02 * rng.standard_normal(400), 1), x) == pytest.approx(3, rel=0.03)
+    assert np.isnan(_factor(rng.standard_normal(400), x))
+    assert np.isnan(_factor(np.full(400, np.nan), x))

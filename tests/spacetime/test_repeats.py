@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import nareg
 from nareg.spacetime._readings.freezes import freezes, stuck
@@ -258,3 +259,66 @@ def test_a_quantity_at_rest_is_not_frozen(rng):
     assert freezes(calm) == []
     falls = np.repeat(np.cumsum(rng.integers(5, 30, 40)), rng.integers(5, 60, 40))[:, None] + np.arange(6.0)
     assert freezes(falls) == []
+
+
+def floods(seed):
+    """Stages of seven gauges on a river in whole cm, every hour: floods come down in half a day, and rest lasts for weeks."""
+    rng = np.random.default_rng(seed)
+    rain = rng.gamma(0.7, 1.0, 2200) * (rng.random(2200) < 1 / 400)
+    flow = lfilter([0.3], [1, -0.9], lfilter([1], [1, -0.8], rain)) + lfilter([0.13], [1, -0.984], rain)
+    stage = np.column_stack(
+        [rng.uniform(20, 60) + 50 * rng.uniform(0.6, 1.4) * np.sqrt(flow[20 - 2 * i :][:2160]) for i in range(7)]
+    )
+    return np.round(stage + 0.05 * rng.standard_normal(stage.shape))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_river_at_rest_is_neither_stuck_nor_frozen(seed):
+    assert stuck(floods(seed)).sum() == 0
+
+
+@pytest.mark.parametrize("station", [0, 3])
+def test_a_gauge_that_catches_up_was_stuck(station):
+    """A day in a flood that falls by 10 to 20 cm, by one every two hours, so that repeats alone are no evidence."""
+    y = floods(1)
+    top = int(np.argmax(y[:, 0]))
+    y[top + 15 : top + 40, station] = y[top + 15, station]
+    expected = np.zeros(y.shape, dtype=bool)
+    expected[top + 16 : top + 40, station] = True
+    np.testing.assert_array_equal(stuck(y) & expected, expected)
+    assert stuck(y).sum() <= 30
+
+
+@pytest.mark.parametrize("stations", [[1, 3, 4], [0, 2, 3, 6]])
+def test_gauges_that_stand_still_together_are_found_together(stations):
+    y = floods(1)
+    top = int(np.argmax(y[:, 0]))
+    y[top + 30 : top + 67, stations] = y[top + 30, stations]
+    assert {run.station for run in stuck_runs(y)} == {*stations}
+    assert {int(run.rows[-1]) for run in stuck_runs(y)} == {top + 66}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dust_rests_at_zero_in_clean_air(seed):
+    """Whole numbers from sensors that read no less than 0; clean air of its own lasts at a place for a day or two."""
+    rng = np.random.default_rng(seed)
+    log = [
+        lfilter([np.sqrt(1 - rho**2)], [1, -rho], rng.standard_normal((1440, n)), axis=0) for n, rho in ((1, 0.97), (12, 0.94))
+    ]
+    dust = np.exp(1.2 + 0.45 * log[0] + 0.6 * log[1]) - 1.5
+    assert stuck(np.round(np.maximum(dust + 0.6 * rng.standard_normal(dust.shape), 0))).sum() == 0
+
+
+def test_a_lone_sensor_is_stuck_by_its_own_habit(rng):
+    """Tenths every 5 minutes, where two readings in a row are seldom equal; nobody else reads."""
+    day = 20 + 8 * np.sin(2 * np.pi * np.arange(288) / 288) + 0.1 * rng.standard_normal(288)
+    y = np.round(day, 1)[:, None]
+    y[100:112] = y[99] + 0.3
+    assert stuck(y)[:, 0].nonzero()[0].tolist() == list(range(100, 112))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lone_gauge_rests_and_lone_snow_melts(seed):
+    snow = np.maximum(60 - np.abs(np.arange(-60, 240))[:, None], 0) + np.random.default_rng(seed).integers(0, 3, (300, 1))
+    assert stuck(np.where(np.arange(300)[:, None] < 120, snow, 0.0)).sum() == 0
+    assert stuck(floods(seed)[:, [3]]).sum() == 0

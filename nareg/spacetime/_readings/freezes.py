@@ -65,14 +65,17 @@ def stuck(y: np.ndarray) -> np.ndarray:
 
 
 def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, float]:
-    """Median over the stations of their first change after a span, in steps of the instrument and in their usual changes."""
+    """Median over the stations of the change that ends a span, in steps of the instrument and in their usual changes.
+
+    All go on at once where a logger does; a flood wakes one station after another.
+    """
     leaps = []
     for i in np.flatnonzero(repeated[span].any(axis=0)):
         series = y[np.isfinite(y[:, i]), i]
         changes = np.abs(np.diff(series))
         after = changes[np.isfinite(y[: span.stop, i]).sum() - 1 :]
         if after.any():
-            leap, changes = after[after > 0][0], changes[changes > 0]
+            leap, changes = after[0], changes[changes > 0]
             step = max(float(steps(series[None])[0]), float(changes.min()))  # few values show no step
             leaps.append((leap / step, leap / float(np.median(changes))))
     if len(leaps) < FEWEST:

@@ -7,6 +7,7 @@ readings that repeat in the same state: at a bound with the others as near to it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,6 +21,8 @@ CHANCE = 1e-3
 SHORTEST_RUN = 5
 #: A bound has so many readings at least, and so many times those of any of the next three values.
 FEWEST_AT_BOUND, TIMES_NEXT = 10, 2.0
+#: Zero, where nothing is less, has so many times the readings of the next values: the half of a step that is rounded to it.
+AT_ZERO = 0.5
 #: A limit of detection has at least this share of the readings, and at most this one beyond it.
 AT_LIMIT, BEYOND_LIMIT = 0.01, 0.1
 #: Values with less than this share of the readings at a limit are not beside it; it has so many times those of the next others.
@@ -37,12 +40,23 @@ RETURNS = 3
 CLASSES, TINY, FARTHEST = 6, 1e-3, 5.0
 #: A run says nothing where the others moved, in the station's own measure, by fewer than so many of its steps.
 MOVED = 2.0
+#: A flood or a front may come to a station so much of a run after the others, or leave it before them.
+TRAVELS = 0.1
+#: A sensor that stood still catches up: it leaps by so many steps, and by what the others moved meanwhile, to this factor; they
+#: move by at most this share of it when it leaps.
+CAUGHT_UP, ALIKE, SUDDEN = 5.0, 3.0, 1 / 3
+#: It is the last bit of evidence for a run that has nearly enough, this share of it, where it is one of few such leaps.
+NEARLY, RARE_LEAP = 0.75, float(np.log(100))
+#: So many stations that stand still and catch up at once are one fault, of what they share.
+TOGETHER = 3
 #: Runs longer than this share of a station's others are its long ones.
 LONG = 0.95
 #: Values up to so many steps away are beside a run, and changes beyond this share of all are leaps.
 STEPS_BESIDE, LEAP = 2.5, 0.99
 #: Readings at a bound that the others' share counts for beside the station's own.
 PRIOR_READINGS = 10.0
+#: Runs at a bound, or of a lone station, from which on their evidence has a tail of its own, between these two quantiles.
+TAILED, TAIL = 40, (0.75, 0.95)
 #: Runs that a station counts for in its own share of repeats beside the ones that it has.
 PRIOR_RUNS = 4.0
 
@@ -88,11 +102,13 @@ def bounds(y: np.ndarray) -> Bounds:
     return Bounds(-np.inf if low is None else low, np.inf if high is None else high)
 
 
-def _is_atom(values: np.ndarray, counts: np.ndarray) -> bool:
+def _is_atom(values: np.ndarray, counts: np.ndarray, times: float = TIMES_NEXT) -> bool:
     """Whether the first of the values, ordered from one end, has more readings than a tail has there, and is no code."""
-    if values.size < 3 or counts[0] < max(FEWEST_AT_BOUND, TIMES_NEXT * counts[1:4].max()):
+    if values.size < 3 or counts[0] < max(FEWEST_AT_BOUND, times * counts[1:4].max()):
         return False
     inner = np.repeat(values[1:], np.minimum(counts[1:], 50))
+    if not inner.size:
+        return False
     near, middle = np.quantile(np.abs(inner - values[0]), [EDGE, 0.5])
     # a quantity comes near its bound; a mark for something else has nothing beside it
     return bool(near <= max(APART * (middle - near), STEPS_APART * float(np.median(np.abs(np.diff(values[1:]))))))
@@ -110,6 +126,9 @@ def detectable(y: np.ndarray) -> Bounds:
     np.add.at(by_station, (np.nonzero(seen)[1], at), 1)
     shared = by_station.sum(axis=0) - by_station.max(axis=0, initial=0)  # one stuck sensor makes no limit
     low, high = _limit(values, shared), _limit(values[::-1], shared[::-1])
+    graded = values.size > 1 and values[0] == 0 and shared[0] < TIMES_NEXT * shared[1:4].max()
+    if low is None and graded and _is_atom(values, shared, AT_ZERO):
+        low = 0.0  # what is never negative rests there, such as dust in whole numbers
     return Bounds(ends.low if low is None else max(low, ends.low), ends.high if high is None else min(high, ends.high))
 
 
@@ -166,27 +185,58 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
         runs += [odds.run(i, rows[start:stop]) for start, stop in zip(ends[long], ends[long + 1], strict=True)]
     limit = float(np.log(total / CHANCE))
     resolution = steps(y.T)
-    result = []
+    result = _stood_together(odds, runs, resolution, limit)
+    single = {(run.station, run.rows[0]) for run in result}
     for kind in (False, True):
         same_kind = [run for run in runs if odds.bound[run.rows[0], run.station] == kind]
         for run in same_kind:
-            if run.rows.size < SHORTEST_RUN or run.evidence <= limit:
+            if run.rows.size < SHORTEST_RUN or run.evidence <= NEARLY * limit or (run.station, run.rows[0]) in single:
+                continue
+            leap = 0.0 if kind else odds.caught_up(run, resolution[run.station])
+            if leap > RARE_LEAP and run.evidence + leap > limit:
+                result.append(replace(run, evidence=run.evidence + leap))
+                continue
+            if run.evidence <= limit:
                 continue
             evidence = min(run.evidence, odds.beside(run, resolution[run.station]))
-            evidence /= _inflation([other for other in same_kind if other.station != run.station])
-            if evidence > limit and _others_moved(y, run) and not _at_rest(y, run, same_kind, resolution):
+            beside = [other for other in same_kind if other.station != run.station]
+            evidence /= _inflation(beside or [other for other in same_kind if other is not run], tailed=kind or not beside)
+            if evidence > limit and _others_moved(y, run, resolution) and not _at_rest(y, run, same_kind, resolution):
                 result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
 
 
-def _inflation(runs: list[RepeatedValue]) -> float:
+def _stood_together(odds: _Odds, runs: list[RepeatedValue], resolution: np.ndarray, limit: float) -> list[RepeatedValue]:
+    """Runs of several stations that begin together, and end together as each catches up with those that went on."""
+    by_end: dict[int, list[RepeatedValue]] = {}
+    for run in runs:
+        if run.rows.size >= SHORTEST_RUN and not odds.bound[run.rows[0], run.station]:
+            by_end.setdefault(int(run.rows[-1]), []).append(run)
+    result = []
+    for ending in by_end.values():
+        begin = float(np.median([run.rows[0] for run in ending]))
+        group = [run for run in ending if abs(run.rows[0] - begin) <= max(TRAVELS * run.rows.size, 1.0)]
+        stations = [run.station for run in group]
+        leaps = [odds.caught_up(run, resolution[run.station], stations) for run in group] if len(group) >= TOGETHER else [0.0]
+        if min(leaps) and sum(leaps) + max(run.evidence for run in group) > limit:
+            result += [replace(run, evidence=max(sum(leaps) + run.evidence, limit)) for run in group]
+    return result
+
+
+def _inflation(runs: list[RepeatedValue], *, tailed: bool) -> float:
     """By how much the evidence of usual runs is larger than if their repeats were independent, at least 1.
 
     It would then be exponential, in steps of the evidence of one repeat: with a mean excess of 1 at most over 1 and a step.
     """
     excess = np.sort([run.evidence * (1 - 1 / (run.rows.size - 1)) - 1 for run in runs if run.evidence > 1])
     usual = excess[: excess.size - max(1, excess.size // 20)]  # without the longest, which may be faults
-    return max(1.0, float(usual.mean())) if excess.size >= FEWEST_AT_BOUND else 1.0
+    if excess.size < FEWEST_AT_BOUND:
+        return 1.0
+    if len(runs) < TAILED or not tailed:
+        return max(1.0, float(usual.mean()))
+    # at a bound, or where nobody else reads, one deep in its rest stays for longer: long runs have a scale of their own
+    inner, outer = np.quantile([run.evidence for run in runs], TAIL)
+    return max(1.0, float(usual.mean()), float(outer - inner) / float(np.log((1 - TAIL[0]) / (1 - TAIL[1]))))
 
 
 def _at_rest(y: np.ndarray, run: RepeatedValue, runs: list[RepeatedValue], resolution: np.ndarray) -> bool:
@@ -259,11 +309,14 @@ class _Odds:
         """The evidence of a run: of the others' repeats, and at a bound of the station's own at other times as well."""
         cells = self.cell[rows[1:], i]
         happened, tried = self._totals
+        bound = bool(self.bound[rows[0], i])
         others = (happened - self.happened[:, i] + 1) / (tried - self.tried[:, i] + 2)
-        if self.bound[rows[0], i]:
+        others[CLASSES] = self.own[i]  # no other station reads
+        if bound:
             inside = np.bincount(cells, minlength=len(self.tried))
             happened, tried = self.happened[:, i] - inside, self.tried[:, i] - inside
             probability = (happened + PRIOR_READINGS * others) / (tried + PRIOR_READINGS)
+            probability[-1] = 1.0  # it may last, for all that is known
         else:
             probability = np.maximum(others, self.own[i])
         return RepeatedValue(i, rows, float(self.y[rows[0], i]), -float(np.log(probability[cells]).sum()))
@@ -280,6 +333,30 @@ class _Odds:
             return np.inf
         near = np.abs(y - run.value) <= STEPS_BESIDE * step
         return -float(np.log(_own_share(repeats, y == run.value, near))) * (run.rows.size - 1)
+
+    def caught_up(self, run: RepeatedValue, step: float, stations: Sequence[int] = ()) -> float:
+        """The evidence of a leap after a run by about what the others moved meanwhile, and not at once; 0 if there is none.
+
+        Where some ``stations`` stood still together, they are none of the others, and a smaller leap of any size will do.
+        """
+        i, stop = run.station, run.rows[-1]
+        series = self.y[np.isfinite(self.y[:, i]), i]
+        after = stop + 1 + np.flatnonzero(np.isfinite(self.y[stop + 1 :, i]))[:1]
+        if not after.size or self.scale[i] == 0:
+            return 0.0
+        leap = float(self.y[after[0], i] - run.value)
+        before = self.y[[run.rows[0], stop]]
+        later = self.y[[run.rows[run.rows.size // 2], after[0]]]  # a flood that ends a rest moves none halfway
+        moved = np.delete((later - before) / np.where(self.scale > 0, self.scale, np.nan), [i, *stations], axis=1)
+        moved = moved[:, np.isfinite(moved).all(axis=0)] * self.scale[i]
+        if abs(leap) < (STEPS_BESIDE if len(stations) else CAUGHT_UP) * step or not moved.size:
+            return 0.0
+        meanwhile, at_once = float(np.median(moved[0])), float(np.median(np.abs(moved[1])))
+        alike = len(stations) > 0 or 1 / ALIKE < meanwhile / leap < ALIKE
+        if not alike or at_once > SUDDEN * abs(leap):
+            return 0.0
+        as_large = int((np.abs(np.diff(series)) >= abs(leap)).sum())
+        return float(np.log(series.size / max(as_large, 1)))
 
 
 def _of_others(values: np.ndarray) -> np.ndarray:
@@ -318,25 +395,32 @@ def _own_share(repeats: np.ndarray, bound: np.ndarray, seen: np.ndarray) -> floa
     return (float((lengths > 1).sum()) + 1 / PRIOR_RUNS) / (lengths.size + PRIOR_RUNS)
 
 
-def _scales(y: np.ndarray) -> np.ndarray:
-    """(N,) robust spread of every station, the network's where a station does not vary."""
+def _scales(y: np.ndarray, spread_of: Callable[[np.ndarray], float] = robust_std) -> np.ndarray:
+    """(N,) spread of every station, the network's where a station does not vary."""
     with np.errstate(all="ignore"):
-        spread = np.array([robust_std(column[np.isfinite(column)]) for column in y.T])
+        spread = np.array([spread_of(column[np.isfinite(column)]) for column in y.T])
     positive = spread[spread > 0]
     return np.where(spread > 0, spread, float(np.median(positive)) if positive.size else 0.0)
 
 
-def _others_moved(y: np.ndarray, run: RepeatedValue) -> bool:
+def _others_moved(y: np.ndarray, run: RepeatedValue, resolution: np.ndarray) -> bool:
     """Whether the others varied during a run by more than the station's step would hide.
 
     Where the quantity itself does not vary, in a drought or a calm, a value that stays is no fault. How much a station varies
     beside the others is seen at the other times.
     """
-    inside = np.zeros(len(y), dtype=bool)
+    inside, sure = np.zeros((2, len(y)), dtype=bool)
     inside[run.rows[0] : run.rows[-1] + 1] = True
+    ends = int(TRAVELS * run.rows.size)
+    sure[run.rows[ends] : run.rows[-1 - ends] + 1] = True
     scale = _scales(y[~inside])
+    if not scale.any():  # all rest for most of the time
+        scale = _scales(y, lambda values: float(values.std()) if values.size else 0.0)
     rest = y[~inside, run.station]
     step = float(steps(np.append(rest, run.value)[None])[0])
     others = [j for j in range(y.shape[1]) if j != run.station and scale[j] > 0]
-    moved = [float(np.ptp(there)) / scale[j] for j in others if (there := y[inside & np.isfinite(y[:, j]), j]).size > 1]
-    return not moved or float(np.median(moved)) * scale[run.station] >= MOVED * step
+    parts = [(j, y[sure & np.isfinite(y[:, j]), j]) for j in others]
+    # one step of theirs may be rounding
+    moved = [max(float(np.ptp(part)) - resolution[j], 0.0) / scale[j] for j, part in parts if part.size > 1]
+    usual = float(np.median(moved)) * scale[run.station] if moved else np.inf
+    return bool(usual > 0 and usual >= MOVED * step)
