@@ -22,7 +22,7 @@ from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLarge
 from nareg.io import Readings, stations_named
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, Rules, Suspect, beside, beyond, check, dismissals, muted, of_quantity, references
-from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
+from nareg.spacetime import TIDE, DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, tidal
 
 #: Variances in the order of the stations, or by name; None estimates them.
 NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
@@ -206,6 +206,21 @@ class LearnedNetwork(NamedTuple):
 
 
 def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
+    """Learn what a network is, and check it. Where its readings are a tide, the model of the estimate has it as a cycle.
+
+    One autoregression is not the tide and what else a gauge reads at once. But a gauge's faults show in the tide, so that the
+    check has it in the field.
+    """
+    learned = _learn(job, hidden, until)
+    model = learned.model
+    if not isinstance(model, SpaceTimeModel) or not tidal(model.grid.on_rows(model.readings.T), model.grid):
+        return learned
+    usable = np.where(learned.without | hidden | job.beyond, np.nan, corrections(learned.corrected, job.y)[0])
+    again = _fit(job, usable, portion(job.report, until, until, prefix="tide: "), (*model.cycles.names, TIDE))
+    return learned._replace(model=again) if isinstance(again, SpaceTimeModel) else learned
+
+
+def _learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit."""
     y, times, progress = job.y, job.times, job.report
     hidden = hidden | job.beyond
@@ -249,7 +264,7 @@ def _learn_large(job: Job, model: SparseSpaceTimeModel, hidden: np.ndarray, unti
     parts = neighborhoods(job.network.graph)
     steps = np.linspace(0.5, 1.0, len(parts) + 1) * ONE_FIT * until
     learned = [
-        learn(job.part(part, portion(job.report, begin, end, prefix=f"part {k} of {len(parts)}: ")), hidden[part], 1.0)
+        _learn(job.part(part, portion(job.report, begin, end, prefix=f"part {k} of {len(parts)}: ")), hidden[part], 1.0)
         for k, (part, begin, end) in enumerate(zip(parts, steps, steps[1:], strict=False), 1)
     ]
     unchecked = sum(part.size for part, one in zip(parts, learned, strict=True) if one.quality is None)
@@ -328,7 +343,9 @@ def portion(progress: ProgressCallback, begin: float, end: float, prefix: str = 
     )
 
 
-def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:
+def _fit(
+    job: Job, y: np.ndarray, progress: ProgressCallback, cycles: str | tuple[str, ...] = "auto"
+) -> SpaceTimeModel | SparseSpaceTimeModel | None:
     """The space-time model, or None with a note that says why there is none."""
     notes = job.notes
     n_times = y.shape[1]
@@ -348,7 +365,7 @@ def _fit(job: Job, y: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel 
             model = spacetime.fit(
                 job.network.graph, y, times=job.times, noise="estimate" if job.noise is None else job.noise,
                 dynamics=job.settings.dynamics, transform=job.settings.transform, covariates=job.network.covariates,
-                rng=job.rng, progress=progress,
+                cycles=cycles, rng=job.rng, progress=progress,
             )  # fmt: skip
             averaged = job.network.readings.averaged
             if averaged is not None and job.noise is None and isinstance(model, SpaceTimeModel):

@@ -27,6 +27,8 @@ from nareg.spacetime._model.sparse import SparseSpaceTimeModel
 from nareg.spacetime._model.stream import SparseStream, Stream
 from nareg.spacetime._readings import cycles as cycles
 from nareg.spacetime._readings import times as times
+from nareg.spacetime._readings.cycles import TIDE as TIDE
+from nareg.spacetime._readings.cycles import tidal as tidal
 from nareg.spacetime._readings.freezes import freezes as freezes
 from nareg.spacetime._readings.freezes import stuck as stuck
 from nareg.spacetime._readings.holdout import hide as hide

@@ -86,8 +86,8 @@ def fit(
     transform : "auto", None, "sqrt", "log" or pair of callables
         Transform that makes the readings more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
         likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and hardly fall below zero.
-    cycles : "auto", None or sequence of {"day", "year"}
-        Smooth cycles to remove before the fit and to add back afterwards.
+    cycles : "auto", None or sequence of {"day", "year", "tide"}
+        Smooth cycles to remove before the fit and to add back afterwards. ``"auto"`` takes no tide: it is left to the field.
     covariates : mapping from names to (N,), (1, T) or (N, T) arrays, optional
         What is known of the stations beside their places, such as ``{"elevation": heights}``: means and cycles follow those
         that lower the error at stations left out one at a time. And what all share over time, (1, T), or what is known at
@@ -153,7 +153,7 @@ def fit(
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
     generator = checks.generator(rng)
-    wanted = checked_cycles(cycles)
+    wanted = checked_cycles(cycles, tuple(_cycles.CYCLES))
     grid = _times.grid(_times.checked(times, y.shape[1]))
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
     if variances is not None and transform == "auto":
@@ -253,15 +253,17 @@ def checked_covariates(
     return of_stations, over_time, of_both
 
 
-def checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
-    """Names of the cycles that a user wants, or "auto"."""
+def checked_cycles(
+    cycles: str | Iterable[str] | None, known: tuple[str, ...] = tuple(_cycles.PERIODS)
+) -> str | tuple[str, ...]:
+    """Names of the cycles that a user wants, of those that are ``known``, or "auto"."""
     if cycles is None:
         return ()
     if not isinstance(cycles, (str, tuple, list, set, frozenset)):
-        raise InputError(f"cycles is {cycles!r}: pass 'auto', None, or names of {', '.join(map(repr, _cycles.PERIODS))}.")
+        raise InputError(f"cycles is {cycles!r}: pass 'auto', None, or names of {', '.join(map(repr, known))}.")
     if isinstance(cycles, str):
-        return "auto" if cycles == "auto" else (checks.choice("cycles", cycles, tuple(_cycles.PERIODS)),)
-    return tuple(checks.choice("cycles", name, tuple(_cycles.PERIODS)) for name in cycles)
+        return "auto" if cycles == "auto" else (checks.choice("cycles", cycles, known),)
+    return tuple(checks.choice("cycles", name, known) for name in cycles)
 
 
 def _prepared(

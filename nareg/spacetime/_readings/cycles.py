@@ -1,4 +1,4 @@
-"""Station means, and a smooth daily and yearly cycle, from noisy readings with gaps.
+"""Station means, and a smooth daily and yearly cycle and the tide, from noisy readings with gaps.
 
 Every station's coefficients are fitted by least squares and then shrunk: the coefficients of one kind are a field over the
 network with an exponential covariance, seen with an error. How large that error is, is read off coefficients at
@@ -25,6 +25,7 @@ from nareg.spacetime._readings.cycle_errors import (
     shown_errors,
     unit_errors,
 )  # fmt: skip
+from nareg.spacetime._readings.holdout import station_order
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.space import JITTER, Space
 from nareg.spacetime._readings.station_series import StationSeries
@@ -32,8 +33,16 @@ from nareg.spacetime._readings.times import TimeGrid
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
 PERIODS = {"day": DAY, "year": YEAR}
+#: Periods of the moon's largest waves M2, O1, M4 and N2. The first two are of half a day and a day, the last one is told from
+#: M2 in a record of so many seconds.
+TIDES = 12.4206012 * 3600.0, 25.8193417 * 3600.0, 6.2103006 * 3600.0, 12.6583475 * 3600.0
+TIDE, ALL_TIDES = "tide", 28 * DAY
+#: Every cycle that a model may have. The sun's tide is part of the daily one.
+CYCLES = PERIODS | {TIDE: TIDES[0]}
+#: The tide leaves at most this share of the variance that mean and daily cycle leave, at the median of so many stations.
+TIDAL, TIDAL_STATIONS = 0.3, 12
 #: A cycle is looked for when the readings span at least so many periods and have so many steps per period.
-FEWEST_PERIODS = {"day": 1.9, "year": 0.9}
+FEWEST_PERIODS = {"day": 1.9, "year": 0.9, TIDE: 4.8}
 FEWEST_STEPS = 6
 #: A record of this share of a year shows the yearly cycle whole.
 WHOLE = 0.95
@@ -47,7 +56,7 @@ HARMONICS = {"day": 2, "year": 1}
 class Cycles:
     """Means and cycles: ``level[k]`` (N,) multiplies the k-th function of time."""
 
-    names: tuple[str, ...]  # cycles, of "day" and "year"
+    names: tuple[str, ...]  # cycles, of "day", "year" and "tide"
     harmonics: tuple[int, ...]
     level: np.ndarray  # (K, N) coefficients: mean, then cosine and sine of every harmonic of every cycle, then of every series
     common: np.ndarray  # (K,) the network's own coefficient
@@ -73,7 +82,7 @@ class Cycles:
     def _waves(self, seconds: np.ndarray, names: Sequence[str]) -> np.ndarray:
         columns = [np.ones_like(seconds)]
         for name in names:
-            columns += waves(seconds, PERIODS[name], range(1, self.harmonics[self.names.index(name)] + 1))
+            columns += _waves_of(name, self.harmonics[self.names.index(name)], seconds)
         if self.series is not None:
             columns += list(self.series.at(seconds).T)
         return np.column_stack(columns)
@@ -194,6 +203,13 @@ def waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ..
     return [wave(k * angle) for k in multiples for wave in (np.cos, np.sin)]
 
 
+def _waves_of(name: str, count: int, seconds: np.ndarray) -> list[np.ndarray]:
+    """The first ``count`` waves of a cycle, two functions each."""
+    if name == TIDE:
+        return [wave for period in TIDES[:count] for wave in waves(seconds, period, (1.0,))]
+    return waves(seconds, PERIODS[name], range(1, count + 1))
+
+
 def find(
     seconds: np.ndarray, step: float, dated: bool, wanted: str | tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -205,16 +221,33 @@ def find(
     span = float(seconds[-1] - seconds[0]) + step
     names, harmonics = [], []
     for name in PERIODS if wanted == "auto" else wanted:
-        steps = PERIODS[name] / step
-        if span >= FEWEST_PERIODS[name] * PERIODS[name] and steps >= FEWEST_STEPS:
+        steps = CYCLES[name] / step
+        if span >= FEWEST_PERIODS[name] * CYCLES[name] and steps >= FEWEST_STEPS:
             names.append(name)
-            harmonics.append(max(1, min(HARMONICS[name], int(steps) // 4)))
+            most = len(TIDES) - (span < ALL_TIDES) if name == TIDE else min(HARMONICS[name], int(steps) // 4)
+            harmonics.append(max(1, most))
         elif wanted != "auto":
             raise InputError(
-                f"cycles names {name!r} but the times span {span / PERIODS[name]:.2g} of them with {steps:.2g} steps each: "
+                f"cycles names {name!r} but the times span {span / CYCLES[name]:.2g} of them with {steps:.2g} steps each: "
                 f"pass at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} steps each, or omit it."
             )
     return tuple(names), tuple(harmonics)
+
+
+def tidal(y: np.ndarray, grid: TimeGrid) -> bool:
+    """Whether readings (T, N) on a grid follow the moon, and more than the sun."""
+    span = grid.seconds[-1] - grid.seconds[0] + grid.step
+    if not grid.dated or span < FEWEST_PERIODS[TIDE] * TIDES[0] or TIDES[0] < FEWEST_STEPS * grid.step:
+        return False
+    sun, moon = (none((name,), (count,)).basis(grid.seconds) for name, count in (("day", 2), (TIDE, 3)))
+    rests = []
+    for i in station_order(y)[:TIDAL_STATIONS]:
+        seen = np.isfinite(y[:, i])
+        if seen.sum() >= FEWEST_PER_WAVE * (sun.shape[1] + moon.shape[1]):
+            bases = (basis[seen] for basis in (sun, moon, np.column_stack([sun, moon[:, 1:]])))
+            rests.append([np.var(y[seen, i] - basis @ np.linalg.lstsq(basis, y[seen, i])[0]) for basis in bases])
+    by_sun, by_moon, by_both = np.median(rests, axis=0) if rests else (0.0, 0.0, 0.0)
+    return bool(by_both < TIDAL * by_sun and by_moon < by_sun)
 
 
 def shrunk_cycles(
@@ -272,7 +305,9 @@ def control_waves(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> n
     """Waves at frequencies beside the cycles', that fit the record a whole number of times."""
     span = float(seconds[-1] - seconds[0]) + step
     # a cycle need not fit the record a whole number of times: no wave may be one of its harmonics, or nearly so
-    own = [k * span / PERIODS[name] for name in names for k in (1, 2)]
-    first = max((round(span / PERIODS[name]) for name in names), default=1)
+    periods = [PERIODS[name] for name in names if name != TIDE]
+    own = [k * span / period for period in periods for k in (1, 2)]
+    own += [span / period for period in TIDES if TIDE in names]
+    first = max((round(span / period) for period in periods), default=1)
     free = [k for k in range(max(1, first - 2), first + 9) if all(abs(k - f) >= APART for f in own)][:4]
     return np.column_stack(waves(seconds - seconds[0], span, tuple(free)))
