@@ -112,6 +112,7 @@ def clean(
     one weight and kriging are far behind the model, where stations and edges together exceed 1,500, where fewer than 20 times
     have two readings, and where no model is fitted.
     Variation that one station alone shows, at one time, counts as noise, unless ``noise`` is given.
+    Where readings clearly follow the moon, the tide is one of the cycles, but not in the model that checks them.
 
     A reading at a bound of the quantity is its own estimate: there is no noise at a bound. Where more than a quarter of the
     readings are at a bound, as with rain, all good readings are. Flags of single readings are not

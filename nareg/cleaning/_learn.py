@@ -213,11 +213,17 @@ def learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     """
     learned = _learn(job, hidden, until)
     model = learned.model
-    if not isinstance(model, SpaceTimeModel) or not tidal(model.grid.on_rows(model.readings.T), model.grid):
+    if not isinstance(model, SpaceTimeModel):
+        return learned
+    if not tidal(model.grid.on_rows(np.where(model.excluded, np.nan, model.readings).T), model.grid):
         return learned
     usable = np.where(learned.without | hidden | job.beyond, np.nan, corrections(learned.corrected, job.y)[0])
     again = _fit(job, usable, portion(job.report, until, until, prefix="tide: "), (*model.cycles.names, TIDE))
-    return learned._replace(model=again) if isinstance(again, SpaceTimeModel) else learned
+    if not isinstance(again, SpaceTimeModel):
+        return learned
+    stale = {*_sentences(model)} - {*_sentences(again)}  # of a model that is not in use
+    job.notes[:] = [note for note in job.notes if note not in stale]
+    return learned._replace(model=again)
 
 
 def _learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
@@ -373,6 +379,9 @@ def _fit(
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:
         notes.append(f"The space-time model could not be fitted, so the best of the simple methods is used: {error}")
         return None
-    sentences = [f"{note[0].upper()}{note[1:]}" for note in model.details.notes]
-    notes += [sentence for sentence in sentences if sentence not in notes]
+    notes += [sentence for sentence in _sentences(model) if sentence not in notes]
     return model
+
+
+def _sentences(model: SpaceTimeModel | SparseSpaceTimeModel) -> list[str]:
+    return [f"{note[0].upper()}{note[1:]}" for note in model.details.notes]

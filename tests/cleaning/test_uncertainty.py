@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
 
 import nareg
 from tests.helpers import hourly_rooms
@@ -48,3 +49,47 @@ def test_rooms_by_the_hour_are_cleaned_to_less_than_their_noise(seed, noise):
     assert np.sqrt(np.mean((cleaned.x.to_numpy().T - field) ** 2)) < noise
     low, high = cleaned.band(0.9)
     assert 0.87 < np.mean((low <= field) & (field <= high)) < 0.94  # one file; over twelve 0.91 to 0.945
+
+
+def gauges(seed: int) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+    """Truth (N, T), readings good to 1 cm (N, T) and places of gauges: a tide, and what else each of them sees for hours."""
+    rng = np.random.default_rng(seed)
+    hours, count = np.arange(0.0, 24.0 * 8, 0.25), 8
+    amplitude, lag = rng.uniform(1, 2, (count, 1)), rng.uniform(0, 1, (count, 1))
+    periods = {12.4206: 1.0, 12.0: 0.3, 25.8193: 0.15}
+    truth = amplitude * sum(size * np.sin(2 * np.pi * hours / period + lag) for period, size in periods.items())
+    white = 0.1 * np.sqrt(1 - 0.97**2) * rng.standard_normal((count, hours.size))
+    truth += lfilter([1.0], [1.0, -0.97], white, axis=1)
+    places = pd.DataFrame(
+        50 + 0.3 * rng.random((count, 2)) - [0, 42], [f"G{i}" for i in range(count)], ["latitude", "longitude"]
+    )
+    return truth, truth + 0.01 * rng.standard_normal(truth.shape), places
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_slow_noise_of_gauges_is_told_from_their_tide(seed, tmp_path):
+    """Bands of 90 % held .70 of the truth: one autoregression was the tide, the slow noise of each gauge and its readings'."""
+    truth, y, places = gauges(seed)
+    index = pd.date_range("2024-05-06", periods=y.shape[1], freq="15min", name="time")
+    known = y.shape[1] - 48
+    cleaned = nareg.clean(pd.DataFrame(y.T, index, places.index)[:known], places)
+    assert cleaned.model.cycles.names == ("day", "tide")
+    assert cleaned.reading_error == pytest.approx(0.01, rel=0.15)
+    low, high = cleaned.band(0.9)
+    assert 0.87 < np.mean((low <= truth[:, :known]) & (truth[:, :known] <= high)) < 0.94
+    forecast = cleaned.model.forecast(48)
+    assert np.sqrt(np.mean((forecast.x - truth[:, known:]) ** 2)) < 0.15  # 0.40 and 0.51 without it
+    cleaned.model.save(tmp_path / "model.npz")
+    ahead = nareg.spacetime.load(tmp_path / "model.npz").forecast(48)
+    np.testing.assert_array_equal(ahead.x, forecast.x)
+
+
+@pytest.mark.slow
+def test_clock_of_a_gauge_is_seen_in_the_tide():
+    truth, y, places = gauges(2)
+    y[3, 300:-4] = y[3, 304:]
+    index = pd.date_range("2024-05-06", periods=y.shape[1], freq="15min", name="time")
+    cleaned = nareg.clean(pd.DataFrame(y.T, index, places.index), places)
+    assert cleaned.model.cycles.names == ("day", "tide")
+    assert cleaned.suspects == ("G3",)

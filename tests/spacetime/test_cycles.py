@@ -185,6 +185,43 @@ def test_waves_beside_the_cycles_leave_their_harmonics_alone(name, step):
         assert (together < 1.5 * alone).all(), periods
 
 
+def tide(hours, n=6, near=0.2):
+    """Of the sun and the moon, ``near`` by how much the moon comes near."""
+    periods = {12.4206: 1.0, 12.6583: near, 6.2103: 0.1, 25.8193: 0.2, 12.0: 0.3}
+    wave = sum(size * np.cos(2 * np.pi * hours / period) for period, size in periods.items())
+    return wave[:, None] * (1 + 0.1 * np.arange(n))
+
+
+@pytest.mark.parametrize("days", [3, 10, 40])
+def test_only_what_follows_the_moon_is_tidal(days):
+    rng = np.random.default_rng(days)
+    hours = np.arange(0.0, 24.0 * days, 0.5)
+    grid, shape = regular(HOUR * hours, HOUR / 2, True), (hours.size, 6)
+    noise = 0.1 * rng.standard_normal(shape)
+    assert _cycles.tidal(tide(hours) + noise, grid)
+    assert not _cycles.tidal(tide(hours) + noise, regular(HOUR * hours, HOUR / 2, False))
+    sun = daily(HOUR * hours) + 2 * np.sign(np.cos(2 * np.pi * hours / 12))[:, None]
+    walk = rng.standard_normal(shape).cumsum(axis=0)
+    for other in (sun, walk, walk.cumsum(axis=0), 10 * noise):
+        assert not _cycles.tidal(other + noise, grid)
+    few = np.where(np.arange(hours.size)[:, None] % (hours.size // 40) == 0, tide(hours) + noise, np.nan)
+    assert not _cycles.tidal(few, grid)
+
+
+@pytest.mark.parametrize(("days", "count"), [(12, 3), (40, 4)])
+def test_tide_is_a_cycle_on_request(days, count):
+    hours = np.arange(0.0, 24.0 * days, 0.5)
+    truth = tide(hours, near=0.2 if count == 4 else 0.0)
+    y = truth + 0.05 * np.random.default_rng(0).standard_normal(truth.shape)
+    cycles = fit(y, HOUR * hours, HOUR / 2, True, places(), ("day", "tide"))
+    assert cycles.names == ("day", "tide")
+    assert cycles.harmonics == (2, count)
+    np.testing.assert_allclose(cycles.at(HOUR * hours), truth, atol=0.1)
+    assert fit(y, HOUR * hours, HOUR / 2, True, places(), "auto").names == ("day",)
+    with pytest.raises(InputError, match=r"names 'tide' but the times span 1\.9 of them"):
+        _cycles.find(HOUR * np.arange(24.0), HOUR, True, ("tide",))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dense", "sparse"])
 def test_a_record_of_two_and_a_half_days_has_narrow_bands(engine):

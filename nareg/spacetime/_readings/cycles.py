@@ -40,7 +40,9 @@ TIDE, ALL_TIDES = "tide", 28 * DAY
 #: Every cycle that a model may have. The sun's tide is part of the daily one.
 CYCLES = PERIODS | {TIDE: TIDES[0]}
 #: The tide leaves at most this share of the variance that mean and daily cycle leave, at the median of so many stations.
-TIDAL, TIDAL_STATIONS = 0.3, 12
+TIDAL, TIDAL_STATIONS = 0.2, 12
+#: A station shows whether it has a tide by at least so many readings per function of time: few of them follow anything.
+PLENTY = 5
 #: A cycle is looked for when the readings span at least so many periods and have so many steps per period.
 FEWEST_PERIODS = {"day": 1.9, "year": 0.9, TIDE: 4.8}
 FEWEST_STEPS = 6
@@ -243,7 +245,7 @@ def tidal(y: np.ndarray, grid: TimeGrid) -> bool:
     rests = []
     for i in station_order(y)[:TIDAL_STATIONS]:
         seen = np.isfinite(y[:, i])
-        if seen.sum() >= FEWEST_PER_WAVE * (sun.shape[1] + moon.shape[1]):
+        if seen.sum() >= PLENTY * (sun.shape[1] + moon.shape[1]):
             bases = (basis[seen] for basis in (sun, moon, np.column_stack([sun, moon[:, 1:]])))
             rests.append([np.var(y[seen, i] - basis @ np.linalg.lstsq(basis, y[seen, i])[0]) for basis in bases])
     by_sun, by_moon, by_both = np.median(rests, axis=0) if rests else (0.0, 0.0, 0.0)
