@@ -87,7 +87,7 @@ def test_slow_noise_of_gauges_is_told_from_their_tide(seed, tmp_path):
 
 @pytest.mark.slow
 def test_clock_of_a_gauge_is_seen_in_the_tide():
-    truth, y, places = gauges(2)
+    _, y, places = gauges(2)
     y[3, 300:-4] = y[3, 304:]
     index = pd.date_range("2024-05-06", periods=y.shape[1], freq="15min", name="time")
     cleaned = nareg.clean(pd.DataFrame(y.T, index, places.index), places)
