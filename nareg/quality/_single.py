@@ -72,17 +72,23 @@ def out_of_range(residuals: Residuals) -> list[Finding]:
 
 
 def dead(residuals: Residuals) -> list[Finding]:
-    """Stations without a reading, and stations that stopped for good."""
+    """Stations without a reading, and stations that stopped for good.
+
+    Where most have none, as in a file of several quantities, that is one finding of all of them.
+    """
     there = np.isfinite(residuals.readings)
     T = there.shape[1]
     if not there.any():
         return []
     end = int(np.flatnonzero(there.any(axis=0))[-1])
-    findings = []
+    findings, none = [], int((~there.any(axis=1)).sum())
+    most = 2 * none > residuals.n_nodes
+    words = f"{none} of {residuals.n_nodes} stations have no reading: do they read another quantity?"
     for i in range(residuals.n_nodes):
         seen = np.flatnonzero(there[i])
         if seen.size == 0:
-            findings.append(Finding(i, "dead", float("inf"), np.arange(T), Flag.MISSING, f"It has no reading at {T:,} times."))
+            evidence = words if most else f"It has no reading at {T:,} times."
+            findings.append(Finding(i, "dead", float("inf"), np.arange(T), Flag.MISSING, evidence, shared=most))
             continue
         silent = end - seen[-1]
         longest = int(np.diff(seen).max(initial=1))

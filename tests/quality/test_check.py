@@ -121,6 +121,17 @@ def test_dead_from_the_start_and_from_some_time_on(case):
     assert "last 150 times" in next(s for s in quality.suspects if s.station == 2).evidence
 
 
+def test_most_stations_without_a_reading_are_one_finding(case):
+    coordinates, readings = case
+    readings[3:] = np.nan
+    silent = [suspect for suspect in check(known_model(readings, coordinates)).suspects if suspect.kind == "dead"]
+    assert len(silent) == N - 3
+    assert {suspect.evidence for suspect in silent} == {
+        f"{N - 3} of {N} stations have no reading: do they read another quantity?"
+    }
+    assert all(suspect.shared for suspect in silent)
+
+
 def test_noisy(case, rng):
     coordinates, readings = case
     readings[7] += 1.5 * rng.standard_normal(T)
