@@ -21,7 +21,20 @@ from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings, stations_named
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, Rules, Suspect, beside, beyond, check, dismissals, muted, of_quantity, references
+from nareg.quality import (
+    Flag,
+    Quality,
+    Rules,
+    Suspect,
+    beside,
+    beyond,
+    check,
+    comparable,
+    dismissals,
+    muted,
+    of_quantity,
+    references,
+)
 from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike
 
 #: Variances in the order of the stations, or by name; None estimates them.
@@ -94,8 +107,13 @@ class Job:
                 f"quality.reference is {', '.join(rules.reference)}, but stations have no places: pass their coordinates, "
                 "which say what stands beside it."
             )
-        if known and not beside(network.graph, known):
+        pairs = beside(network.graph, known, network.readings.values)
+        if known and not pairs:
             notes.append(f"No station is within 100 m of {' or '.join(rules.reference)}: nothing is compared with a reference.")
+        notes += [
+            f"{names[i]} and {names[j]} beside it have too few common times to be compared."
+            for i, j in pairs if not comparable(network.readings.values, i, j)
+        ]  # fmt: skip
         what = f"neither a station's nor the quantity's, {' or '.join(map(repr, quantity))}" if quantity else "no station's"
         notes += [f"quality.ranges has {text!r}, whose name is {what}: it is not used." for text in others]
         outside = int(beyond(rules, names, network.readings.values).sum())
@@ -246,7 +264,8 @@ def _learn_large(job: Job, model: SparseSpaceTimeModel, hidden: np.ndarray, unti
         )
         spared = np.where(spacetime.stuck(job.y.T).T, job.spared("stuck"), job.spared("spikes"))
         return LearnedNetwork(model, None, model.excluded & ~spared)
-    parts = neighborhoods(job.network.graph)
+    known = references(job.rules, job.network.readings.names)
+    parts = neighborhoods(job.network.graph, beside(job.network.graph, known, job.y))
     steps = np.linspace(0.5, 1.0, len(parts) + 1) * ONE_FIT * until
     learned = [
         learn(job.part(part, portion(job.report, begin, end, prefix=f"part {k} of {len(parts)}: ")), hidden[part], 1.0)

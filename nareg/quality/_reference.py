@@ -27,6 +27,8 @@ BESIDE = 0.1
 #: A regression on the reference is judged in so many parts of the record, each predicted by that of the others, and has to be
 #: better by so many standard errors, and leave at most this share of the mean square difference.
 BLOCKS, BETTER, REST = 10, 4.0, 0.9
+#: A regression is not used where it leaves a part of the record more than so many times the mean square difference.
+WORSE = 2.0
 #: A regression is a conversion of units where they differ by less than the first share of the readings' spread, and it leaves
 #: no more than the second.
 ALIKE, SHARP = 0.03, 0.15
@@ -46,6 +48,12 @@ class Calibration(Fault):
         Root mean square difference of the sensor from the reference, as it is and by regressions that do not know the times.
     low, high : float
         The sensor's readings beside the reference: beyond them, the regression would extrapolate.
+    follows : bool
+        The regression leaves clearly less than a constant would, and its factor is positive.
+    worse : bool
+        A part of the record is clearly nearer to the reference without the regression.
+    changes : bool
+        A part of the record is clearly better predicted by those next to it than by all others.
     """
 
     reference: int
@@ -56,13 +64,16 @@ class Calibration(Fault):
     after: float
     low: float
     high: float
+    follows: bool
+    worse: bool
+    changes: bool
 
 
 def calibrations(residuals: Residuals, references: Sequence[int]) -> list[Calibration]:
     """Sensors beside a reference that a regression on it brings clearly nearer to it."""
     values = np.where(residuals.by_station(residuals.frozen | residuals.absurd), np.nan, residuals.readings)
     values, lags, result = residuals.grid.on_rows(values.T), lags_of(residuals.grid), []
-    for i, reference in beside(residuals.model.graph, references):
+    for i, reference in beside(residuals.model.graph, references, values.T):
         x, y = values[:, i], values[:, reference]
         both = np.isfinite(x) & np.isfinite(y)
         if both.sum() < SHORTEST:
@@ -78,7 +89,13 @@ def calibrations(residuals: Residuals, references: Sequence[int]) -> list[Calibr
         if (ratio := _clearer(raw, rest)) > BETTER:
             constant, factor = _robust_line(x, y)
             before, after = (float(np.sqrt(part.mean())) for part in (raw, rest))
-            result.append(Calibration(i, 0, len(x), ratio, reference, late, factor, constant, before, after, low, high))
+            follows = factor > 0 and _clearer(_unknowing(np.zeros_like(x), y), rest) > BETTER
+            worse = bool((rest > WORSE * raw).any())
+            changes = _clearer(rest, _unknowing(x, y, reach=1)) > BETTER
+            calibration = Calibration(
+                i, 0, len(x), ratio, reference, late, factor, constant, before, after, low, high, follows, worse, changes
+            )
+            result.append(calibration)
     return result
 
 
@@ -93,12 +110,13 @@ def _likeliest(x: np.ndarray, y: np.ndarray, lags: np.ndarray) -> int:
     return late
 
 
-def _unknowing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(BLOCKS,) mean squares of what each part of the record has beyond the regression of the others."""
+def _unknowing(x: np.ndarray, y: np.ndarray, reach: int = BLOCKS) -> np.ndarray:
+    """(BLOCKS,) mean squares of what each part of the record has beyond the regression of the others within reach."""
     both = np.isfinite(x) & np.isfinite(y)
     x, y = x[both], y[both]
     part = np.arange(x.size) * BLOCKS // x.size
-    lines = [_robust_line(x[part != k], y[part != k]) for k in range(BLOCKS)]
+    apart = np.abs(part - np.arange(BLOCKS)[:, None])
+    lines = [_robust_line(x[there], y[there]) for there in (apart > 0) & (apart <= reach)]
     constant, factor = np.array(lines)[part].T
     return _each(y - constant - factor * x)
 
@@ -116,8 +134,8 @@ def _clearer(before: np.ndarray, after: np.ndarray) -> float:
     return float(gain.mean() * math.sqrt(BLOCKS) / max(gain.std(ddof=1), 1e-9)) if after.sum() < REST * before.sum() else 0.0
 
 
-def beside(graph: Graph, references: Sequence[int]) -> list[tuple[int, int]]:
-    """Other stations, each with the nearest of the references it stands beside."""
+def beside(graph: Graph, references: Sequence[int], readings: np.ndarray) -> list[tuple[int, int]]:
+    """Other stations, each with the nearest of the references it stands beside, one with enough readings (N, T) if there is."""
     places, pairs = graph.coordinates, []
     if places is None:
         return []
@@ -127,9 +145,15 @@ def beside(graph: Graph, references: Sequence[int]) -> list[tuple[int, int]]:
             great_circle_km(*places[[i, j]].T)[0, 1] if graph.metric == "haversine" else np.linalg.norm(places[i] - places[j])
             for j in references
         ]
-        if away and min(away) <= limit:
-            pairs.append((i, references[int(np.argmin(away))]))
+        near = [(not comparable(readings, i, j), d, j) for j, d in zip(references, away, strict=True) if d <= limit]
+        if near:
+            pairs.append((i, min(near)[-1]))
     return pairs
+
+
+def comparable(readings: np.ndarray, i: int, j: int) -> bool:
+    """Whether two stations have enough readings (N, T) at common times."""
+    return bool(np.isfinite(readings[[i, j]]).all(axis=0).sum() >= SHORTEST)
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
