@@ -25,7 +25,8 @@ from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Rules, Suspect, beyond, check, muted, of_quantity
+from nareg.quality import Flag, Rules, Suspect, beyond, check, farther, muted, of_quantity, references
+from nareg.quality import beside as reference_pairs
 from nareg.spacetime import DirectionModels, SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
@@ -235,6 +236,17 @@ def apply(
             for group in (quality.suspects, quality.dismissed)
         )
         beside = tuple(s for s in quality.suspects if rules.correct and s.kind == "gain" and s.corrected is not None)
+        right = y[:, part].copy()
+        for i, j in reference_pairs(model.graph, references(rules, names), right):
+            right[i, begin:] = right[j, begin:]
+        right[:, :begin] = np.nan
+        wrong = [
+            s for s in beside
+            if farther(y[s.station, part][s.columns], np.asarray(s.corrected), right[s.station, s.columns])
+        ]  # fmt: skip
+        notes += [f"{s.name}: new readings are not corrected, for they are nearer to the reference as they are." for s in wrong]
+        y[[s.station for s in wrong], : new.start] = np.nan  # the sensor is another one
+        beside = tuple(s for s in beside if s.station not in {other.station for other in wrong})
         y[[s.station for s in beside], : part.start] = np.nan  # what is corrected begins with the part
         y[:, part] = corrections(beside, y[:, part])[0]
         fresh = np.isfinite(y[:, new]).sum(axis=1)

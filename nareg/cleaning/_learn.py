@@ -110,10 +110,10 @@ class Job:
         pairs = beside(network.graph, known, network.readings.values)
         if known and not pairs:
             notes.append(f"No station is within 100 m of {' or '.join(rules.reference)}: nothing is compared with a reference.")
-        notes += [
-            f"{names[i]} and {names[j]} beside it have too few common times to be compared."
-            for i, j in pairs if not comparable(network.readings.values, i, j)
-        ]  # fmt: skip
+        for j in known:
+            few = [names[i] for i, k in pairs if k == j and not comparable(network.readings.values, i, j)]
+            if few:
+                notes.append(f"{names[j]} has too few times in common with {stations_named(few)} beside it to be compared.")
         what = f"neither a station's nor the quantity's, {' or '.join(map(repr, quantity))}" if quantity else "no station's"
         notes += [f"quality.ranges has {text!r}, whose name is {what}: it is not used." for text in others]
         outside = int(beyond(rules, names, network.readings.values).sum())

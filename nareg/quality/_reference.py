@@ -19,7 +19,7 @@ from nareg._core.neighbors import great_circle_km
 from nareg.graph import Graph
 from nareg.quality._clock import lags_of, shifted
 from nareg.quality._level import SHORTEST
-from nareg.quality._residuals import Residuals
+from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault
 
 #: A sensor stands beside a reference up to so many kilometers away, or at the same place of a plane.
@@ -154,6 +154,12 @@ def beside(graph: Graph, references: Sequence[int], readings: np.ndarray) -> lis
 def comparable(readings: np.ndarray, i: int, j: int) -> bool:
     """Whether two stations have enough readings (N, T) at common times."""
     return bool(np.isfinite(readings[[i, j]]).all(axis=0).sum() >= SHORTEST)
+
+
+def farther(readings: np.ndarray, corrected: np.ndarray, right: np.ndarray) -> bool:
+    """Whether corrected readings are clearly farther from the reference's, NaN where there is none, than as they are."""
+    before, after = (np.nansum((values - right) ** 2) for values in (readings, corrected))
+    return bool(np.isfinite(right).sum() >= FEWEST and after > WORSE * before)
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

@@ -173,7 +173,7 @@ def test_a_reference_with_enough_readings_is_taken(table, places, truth):
     assert {suspect.name for suspect in cleaned.corrected} == {"A", "C"}
     assert "those of D beside it" in gains(cleaned.quality)["A"].evidence
     few = nareg.clean(both, places, quality={"reference": "MONITOR"})
-    assert "A and MONITOR beside it have too few common times to be compared." in few.notes
+    assert "MONITOR has too few times in common with stations 'A', 'B', 'C' beside it to be compared." in few.notes
 
 
 @pytest.mark.parametrize("effort", ["fast", "normal"])
@@ -204,6 +204,16 @@ def test_a_sensor_is_checked_in_the_part_of_its_reference():
     parts = neighborhoods(graph, [apart])
     assert any({*apart} <= {*part} for part in parts)
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
+
+
+def test_tomorrow_is_not_corrected_where_that_would_be_farther_off(table, places, truth):
+    rules = {"reference": "MONITOR", "correct": True}
+    model = nareg.clean(table.iloc[:-24], places, quality=rules).model
+    repaired = table.iloc[-24:].assign(A=truth[-24:] + 0.3)
+    applied = nareg.cleaning.apply(model, repaired, recipe=nareg.io.Recipe(quality=rules))
+    assert "A: new readings are not corrected, for they are nearer to the reference as they are." in applied.notes
+    assert "C: 24 of 24 new readings corrected by the reference beside it." in applied.notes
+    assert applied.std["A"].mean() < 0.6
 
 
 @pytest.mark.slow
