@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from nareg import spacetime
 from nareg._core import checks
 from nareg.cleaning._kinds import Kind, looked_for
+from nareg.cleaning._limits import limits
 from nareg.cleaning._network import StationNetwork, chosen
 from nareg.cleaning._parts import in_network, merged, neighborhoods, unevaluated
 from nareg.cleaning._plan import EFFORTS, Effort
@@ -299,9 +300,13 @@ def _say_left_out(job: Job, without: np.ndarray) -> None:
 def _correctable(job: Job, quality: Quality) -> tuple[Suspect, ...]:
     """Suspects whose readings are to be corrected: none where they are not a minority, which the others could put right.
 
-    A reference says by itself what is right.
+    A reference says by itself what is right. No correction leads beyond the bounds of the quantity.
     """
-    result = tuple(suspect for suspect in quality.suspects if suspect.corrected is not None) if job.rules.correct else ()
+    ends, _ = limits(job.y, job.settings.bounds)
+    result = tuple(
+        replace(suspect, corrected=ends.clip(suspect.corrected))
+        for suspect in quality.suspects if job.rules.correct and suspect.corrected is not None
+    )  # fmt: skip
     beside = tuple(suspect for suspect in result if suspect.kind == "gain")
     stations = len({suspect.station for suspect in result} - {suspect.station for suspect in beside})
     live = int(np.isfinite(job.y).any(axis=1).sum())

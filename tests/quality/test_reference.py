@@ -216,6 +216,21 @@ def test_tomorrow_is_not_corrected_where_that_would_be_farther_off(table, places
     assert applied.std["A"].mean() < 0.6
 
 
+def test_corrections_stay_within_the_bounds(places, truth):
+    rng = np.random.default_rng(4)
+    humidity = np.clip(75 + 18 * np.sin(2 * np.pi * np.arange(T) / 24) + 7 * np.log(truth / 12), 5, 100)
+    readings = np.array([0.8 * humidity + 5, humidity, 0.6 * humidity + 30, np.roll(humidity, 3), humidity])
+    table = pd.DataFrame(
+        np.clip(readings + rng.normal(0, 0.8, readings.shape), 0, 100).T,
+        pd.date_range("2025-01-01", periods=T, freq="1h"),
+        NAMES,
+    )
+    cleaned = nareg.clean(table, places, quality={"reference": "MONITOR", "correct": True})
+    assert {suspect.name for suspect in cleaned.corrected} == {"A", "C"}
+    assert cleaned.corrections["corrected"].max() == 100
+    assert cleaned.x.to_numpy().max() <= 100
+
+
 @pytest.mark.slow
 def test_the_command(table, places, tmp_path):
     table.rename_axis("time").to_csv(tmp_path / "readings.csv")
