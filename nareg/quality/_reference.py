@@ -27,7 +27,8 @@ BESIDE = 0.1
 #: A regression on the reference is judged in so many parts of the record, each predicted by that of the others, and has to be
 #: better by so many standard errors, and leave at most this share of the mean square difference.
 BLOCKS, BETTER, REST = 10, 4.0, 0.9
-#: A regression is not used where it leaves a part of the record more than so many times the mean square difference.
+#: A regression is not used where it leaves a part of the record more than so many times the mean square difference, and what
+#: is left of usual parts.
 WORSE = 2.0
 #: A regression is a conversion of units where they differ by less than the first share of the readings' spread, and it leaves
 #: no more than the second.
@@ -90,7 +91,8 @@ def calibrations(residuals: Residuals, references: Sequence[int]) -> list[Calibr
             constant, factor = _robust_line(x, y)
             before, after = (float(np.sqrt(part.mean())) for part in (raw, rest))
             follows = factor > 0 and _clearer(_unknowing(np.zeros_like(x), y), rest) > BETTER
-            worse = bool((rest > WORSE * raw).any())
+            # what is next to nothing in a calm is no evidence
+            worse = bool((rest > WORSE * np.maximum(raw, np.median(rest))).any())
             changes = _clearer(rest, _unknowing(x, y, reach=1)) > BETTER
             calibration = Calibration(
                 i, 0, len(x), ratio, reference, late, factor, constant, before, after, low, high, follows, worse, changes
@@ -130,7 +132,8 @@ def _each(error: np.ndarray) -> np.ndarray:
 
 def _clearer(before: np.ndarray, after: np.ndarray) -> float:
     """By how many standard errors the mean squares of the parts are less, in the logarithm; 0 where it is not by much."""
-    gain = np.log(np.maximum(before, 1e-300) / np.maximum(after, 1e-300))
+    usual = float(np.median(after)) + 1e-300  # how two hardly differ in a calm is no evidence
+    gain = np.log((before + usual) / (after + usual))
     return float(gain.mean() * math.sqrt(BLOCKS) / max(gain.std(ddof=1), 1e-9)) if after.sum() < REST * before.sum() else 0.0
 
 

@@ -157,6 +157,12 @@ def test_a_sensor_that_is_exchanged_for_a_right_one_is_not_corrected(table, trut
     assert "in a part of the record, that is much farther off. One of the two changed." in suspect.evidence
 
 
+def test_a_calm_does_not_refute_a_correction(table):
+    calm = table.copy()
+    calm.iloc[120:180, [0, 4]] = np.random.default_rng(6).normal(0, 0.01, (60, 2))
+    assert gains(checked(calm, Rules(reference="MONITOR")))["A"].corrected is not None
+
+
 def test_a_law_that_changes_is_said(table, truth):
     changed = table.copy()
     changed.iloc[T // 2 :, 0] = 1.1 * truth[T // 2 :] + 8
