@@ -13,7 +13,7 @@ import numpy as np
 
 from nareg import io
 from nareg._core.arrays import briefly_shown
-from nareg.cleaning._kinds import UNKNOWN, components, looked_for, refuse_no_degrees, to_degrees, turn_std
+from nareg.cleaning._kinds import UNKNOWN, components, looked_for, of_component, refuse_no_degrees, to_degrees, turn_std
 from nareg.cleaning._learn import corrections, stamps
 from nareg.cleaning._limits import limits, own_estimates
 from nareg.cleaning._network import ReadingsLike, read_known
@@ -25,7 +25,8 @@ from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Rules, Suspect, beyond, check, muted, of_quantity
+from nareg.quality import Flag, Rules, Suspect, beyond, check, farther, muted, of_quantity, references
+from nareg.quality import beside as reference_pairs
 from nareg.spacetime import DirectionModels, SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
@@ -235,14 +236,31 @@ def apply(
             for group in (quality.suspects, quality.dismissed)
         )
         beside = tuple(s for s in quality.suspects if rules.correct and s.kind == "gain" and s.corrected is not None)
+        right = y[:, part].copy()
+        for i, j in reference_pairs(model.graph, references(rules, names), right):
+            right[i, begin:] = right[j, begin:]
+        right[:, :begin] = np.nan
+        wrong = [
+            s for s in beside
+            if farther(y[s.station, part][s.columns], np.asarray(s.corrected), right[s.station, s.columns])
+        ]  # fmt: skip
+        notes += [f"{s.name}: new readings are not corrected, for they are nearer to the reference as they are." for s in wrong]
+        y[[s.station for s in wrong], : new.start] = np.nan  # the sensor is another one
+        beside = tuple(s for s in beside if s.station not in {other.station for other in wrong})
         y[[s.station for s in beside], : part.start] = np.nan  # what is corrected begins with the part
         y[:, part] = corrections(beside, y[:, part])[0]
-        notes += [f"{s.name}: new readings are corrected by the reference beside it." for s in beside]
+        fresh = np.isfinite(y[:, new]).sum(axis=1)
+        notes += [
+            f"{s.name}: {(s.columns >= begin).sum()} of {plural(int(fresh[s.station]), 'new reading')} "
+            "corrected by the reference beside it." for s in beside if fresh[s.station]
+        ]  # fmt: skip
         if rules.correct and any(s.corrected is not None for s in suspects if s.kind != "gain"):
             notes.append(
                 "New readings are not corrected, for a correction is not extrapolated: clean all anew to correct them."
             )
         suspects = tuple(replace(s, corrected=None, corrected_std=None) for s in suspects)
+    elif rules.correct:
+        notes.append("New readings are not corrected: stations of a network of this size are not checked here.")
     flags[np.isnan(y)] = Flag.MISSING
     good = np.where(flags == Flag.BAD, np.nan, y)
     drift = np.zeros(table.values.shape)
@@ -275,7 +293,7 @@ def _apply_directions(
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
     times = stamps(table)
     wrong = beyond(rules, names, table.values) & np.logical_not(muted(rules, names, times, "range"))
-    own = replace(recipe, step="none", quality=asdict(replace(rules, correct=False, ranges=())))
+    own = replace(recipe, step="none", quality=asdict(of_component(rules)))
     east, north = (
         apply(
             model,

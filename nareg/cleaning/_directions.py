@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from nareg.cleaning import _compare
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._compare import Hidden
-from nareg.cleaning._kinds import UNKNOWN, Wind, components, to_degrees, turn, turn_std
+from nareg.cleaning._kinds import UNKNOWN, Wind, components, of_component, to_degrees, turn, turn_std
 from nareg.cleaning._learn import Job, learn, portion
 from nareg.cleaning._methods import MODEL, SpaceTimeMethod
 from nareg.cleaning._steps import COMPARED, FITTED, Compared, choose, compare, frame, rule_notes, screen, size_of
@@ -46,7 +46,7 @@ class _Component:
         most = BEYOND * max(1.0, float(np.nanmax(np.abs(values))))
         settings = replace(job.settings, transform=None, unit=None, bounds=(-most, most))
         own = replace(
-            job, network=network, settings=settings, rules=replace(job.rules, correct=False, ranges=()),
+            job, network=network, settings=settings, rules=of_component(job.rules),
             notes=list(network.notes), report=portion(job.report, *part),
         )  # fmt: skip
         usable = np.where(screened, np.nan, values)
@@ -83,6 +83,7 @@ def run(job: Job) -> Cleaned:
     signed = bool(np.nanmin(y) < 0)
     job.note(SAID if settings.kind == "auto" else None)
     job.note("Directions are not corrected." if job.rules.correct else None)
+    job.note("Directions are not compared with a reference." if job.rules.reference else None)
     parts = components(y)
     if isinstance(settings.kind, Wind):
         length = settings.kind.lengths(network)

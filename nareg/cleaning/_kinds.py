@@ -152,6 +152,12 @@ def turn_std(east: np.ndarray, north: np.ndarray, std: tuple[np.ndarray, np.ndar
     return np.minimum(np.rad2deg(across / length), UNKNOWN)
 
 
+def of_component(rules: Rules) -> Rules:
+    """The rules for the east or north part of directions, which no range holds for and no regression corrects."""
+    checks = tuple(kind for kind in rules.checks if kind != "gain")
+    return replace(rules, checks=checks, correct=False, ranges=())
+
+
 def looked_for(rules: Rules, unit: str | None) -> Rules:
     """The rules; among the default checks is that of sensors in the sun where the unit is one of temperatures."""
     return replace(rules, checks=FAULTS) if rules.checks == USUAL and of_temperature(unit) else rules

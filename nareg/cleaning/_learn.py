@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from nareg import spacetime
 from nareg._core import checks
 from nareg.cleaning._kinds import Kind, looked_for
+from nareg.cleaning._limits import limits
 from nareg.cleaning._network import StationNetwork, chosen
 from nareg.cleaning._parts import in_network, merged, neighborhoods, unevaluated
 from nareg.cleaning._plan import EFFORTS, Effort
@@ -21,7 +22,20 @@ from nareg.cleaning._words import plural, same_unit
 from nareg.errors import DegenerateFitWarning, InputError, SolverError, TooLargeError
 from nareg.io import Readings, stations_named
 from nareg.progress import Progress, ProgressCallback
-from nareg.quality import Flag, Quality, Rules, Suspect, beside, beyond, check, dismissals, muted, of_quantity, references
+from nareg.quality import (
+    Flag,
+    Quality,
+    Rules,
+    Suspect,
+    beside,
+    beyond,
+    check,
+    comparable,
+    dismissals,
+    muted,
+    of_quantity,
+    references,
+)
 from nareg.spacetime import TIDE, DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, tidal
 
 #: Variances in the order of the stations, or by name; None estimates them.
@@ -94,8 +108,13 @@ class Job:
                 f"quality.reference is {', '.join(rules.reference)}, but stations have no places: pass their coordinates, "
                 "which say what stands beside it."
             )
-        if known and not beside(network.graph, known):
+        pairs = beside(network.graph, known, network.readings.values)
+        if known and not pairs:
             notes.append(f"No station is within 100 m of {' or '.join(rules.reference)}: nothing is compared with a reference.")
+        for j in known:
+            few = [names[i] for i, k in pairs if k == j and not comparable(network.readings.values, i, j)]
+            if few:
+                notes.append(f"{names[j]} has too few times in common with {stations_named(few)} beside it to be compared.")
         what = f"neither a station's nor the quantity's, {' or '.join(map(repr, quantity))}" if quantity else "no station's"
         notes += [f"quality.ranges has {text!r}, whose name is {what}: it is not used." for text in others]
         outside = int(beyond(rules, names, network.readings.values).sum())
@@ -267,7 +286,8 @@ def _learn_large(job: Job, model: SparseSpaceTimeModel, hidden: np.ndarray, unti
         )
         spared = np.where(spacetime.stuck(job.y.T).T, job.spared("stuck"), job.spared("spikes"))
         return LearnedNetwork(model, None, model.excluded & ~spared)
-    parts = neighborhoods(job.network.graph)
+    known = references(job.rules, job.network.readings.names)
+    parts = neighborhoods(job.network.graph, beside(job.network.graph, known, job.y))
     steps = np.linspace(0.5, 1.0, len(parts) + 1) * ONE_FIT * until
     learned = [
         _learn(job.part(part, portion(job.report, begin, end, prefix=f"part {k} of {len(parts)}: ")), hidden[part], 1.0)
@@ -301,9 +321,13 @@ def _say_left_out(job: Job, without: np.ndarray) -> None:
 def _correctable(job: Job, quality: Quality) -> tuple[Suspect, ...]:
     """Suspects whose readings are to be corrected: none where they are not a minority, which the others could put right.
 
-    A reference says by itself what is right.
+    A reference says by itself what is right. No correction leads beyond the bounds of the quantity.
     """
-    result = tuple(suspect for suspect in quality.suspects if suspect.corrected is not None) if job.rules.correct else ()
+    ends, _ = limits(job.y, job.settings.bounds)
+    result = tuple(
+        replace(suspect, corrected=ends.clip(suspect.corrected))
+        for suspect in quality.suspects if job.rules.correct and suspect.corrected is not None
+    )  # fmt: skip
     beside = tuple(suspect for suspect in result if suspect.kind == "gain")
     stations = len({suspect.station for suspect in result} - {suspect.station for suspect in beside})
     live = int(np.isfinite(job.y).any(axis=1).sum())

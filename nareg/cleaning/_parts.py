@@ -15,8 +15,11 @@ from nareg.quality import Flag, Quality, Suspect
 NEIGHBORHOOD = 64
 
 
-def neighborhoods(graph: Graph) -> list[np.ndarray]:
-    """Stations in groups of about the same size, by halves: of the map, or of the graph where there are no places."""
+def neighborhoods(graph: Graph, pairs: Sequence[tuple[int, int]] = ()) -> list[np.ndarray]:
+    """Stations in groups of about the same size, by halves: of the map, or of the graph where there are no places.
+
+    The first of each pair is in the group of the second.
+    """
 
     def halved(stations: np.ndarray) -> list[np.ndarray]:
         if stations.size <= NEIGHBORHOOD:
@@ -24,7 +27,12 @@ def neighborhoods(graph: Graph) -> list[np.ndarray]:
         order = _along_edges(graph, stations) if graph.coordinates is None else _along_map(graph.coordinates, stations)
         return [part for half in np.array_split(order, 2) for part in halved(half)]
 
-    return halved(np.arange(graph.n_nodes))
+    group = np.empty(graph.n_nodes, dtype=int)
+    for k, part in enumerate(halved(np.arange(graph.n_nodes))):
+        group[part] = k
+    for i, j in pairs:
+        group[i] = group[j]
+    return [np.flatnonzero(group == k) for k in np.unique(group)]
 
 
 def _along_map(coordinates: np.ndarray, stations: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ from nareg.cleaning._words import number, plural
 from nareg.errors import NaregError
 from nareg.io import Readings, readings_to_frame
 from nareg.quality import Flag, Quality, Suspect, dismissals, far_out, time
-from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, stuck
+from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, intermittent, stuck
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,8 +246,11 @@ def sensor_errors(quality: Quality | None, corrected: Sequence[Suspect], y: np.n
 def rule_notes(job: Job, quality: Quality | None, corrected: Sequence[Suspect]) -> list[str]:
     """What is to be said of dismissals and corrections."""
     readings, notes = job.network.readings, list[str]()
+    if job.rules.reference and (quality is None or intermittent(job.y.T)):
+        why = "no station was checked" if quality is None else "no regression fits a quantity that rests at a bound"
+        notes.append(f"Nothing is compared with {' or '.join(job.rules.reference)}: {why}.")
     if quality is None:  # nothing was looked for beyond readings that are spared without a word
-        return ["Nothing is corrected: no station was checked."] if job.rules.correct else notes
+        return [*notes, "Nothing is corrected: no station was checked."] if job.rules.correct else notes
     dismissed = quality.dismissed
     for entry in dismissals(job.rules, readings.names, stamps(readings)):
         if not any(

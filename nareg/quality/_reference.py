@@ -19,7 +19,7 @@ from nareg._core.neighbors import great_circle_km
 from nareg.graph import Graph
 from nareg.quality._clock import lags_of, shifted
 from nareg.quality._level import SHORTEST
-from nareg.quality._residuals import Residuals
+from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault
 
 #: A sensor stands beside a reference up to so many kilometers away, or at the same place of a plane.
@@ -27,13 +27,16 @@ BESIDE = 0.1
 #: A regression on the reference is judged in so many parts of the record, each predicted by that of the others, and has to be
 #: better by so many standard errors, and leave at most this share of the mean square difference.
 BLOCKS, BETTER, REST = 10, 4.0, 0.9
+#: A regression is not used where it leaves a part of the record more than so many times the mean square difference, and what
+#: is left of usual parts.
+WORSE = 2.0
 #: A regression is a conversion of units where they differ by less than the first share of the readings' spread, and it leaves
 #: no more than the second.
 ALIKE, SHARP = 0.03, 0.15
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration(Fault):
+class SensorLaw(Fault):
     """A sensor beside a reference, which reads ``constant + factor`` times what the sensor does, ``late`` steps later.
 
     Attributes
@@ -46,6 +49,12 @@ class Calibration(Fault):
         Root mean square difference of the sensor from the reference, as it is and by regressions that do not know the times.
     low, high : float
         The sensor's readings beside the reference: beyond them, the regression would extrapolate.
+    follows : bool
+        The regression leaves clearly less than a constant would, and its factor is positive.
+    worse : bool
+        A part of the record is clearly nearer to the reference without the regression.
+    changes : bool
+        A part of the record is clearly better predicted by those next to it than by all others.
     """
 
     reference: int
@@ -56,13 +65,16 @@ class Calibration(Fault):
     after: float
     low: float
     high: float
+    follows: bool
+    worse: bool
+    changes: bool
 
 
-def calibrations(residuals: Residuals, references: Sequence[int]) -> list[Calibration]:
+def calibrations(residuals: Residuals, references: Sequence[int]) -> list[SensorLaw]:
     """Sensors beside a reference that a regression on it brings clearly nearer to it."""
     values = np.where(residuals.by_station(residuals.frozen | residuals.absurd), np.nan, residuals.readings)
     values, lags, result = residuals.grid.on_rows(values.T), lags_of(residuals.grid), []
-    for i, reference in beside(residuals.model.graph, references):
+    for i, reference in beside(residuals.model.graph, references, values.T):
         x, y = values[:, i], values[:, reference]
         both = np.isfinite(x) & np.isfinite(y)
         if both.sum() < SHORTEST:
@@ -78,7 +90,14 @@ def calibrations(residuals: Residuals, references: Sequence[int]) -> list[Calibr
         if (ratio := _clearer(raw, rest)) > BETTER:
             constant, factor = _robust_line(x, y)
             before, after = (float(np.sqrt(part.mean())) for part in (raw, rest))
-            result.append(Calibration(i, 0, len(x), ratio, reference, late, factor, constant, before, after, low, high))
+            follows = factor > 0 and _clearer(_unknowing(np.zeros_like(x), y), rest) > BETTER
+            # what is next to nothing in a calm is no evidence
+            worse = bool((rest > WORSE * np.maximum(raw, np.median(rest))).any())
+            changes = _clearer(rest, _unknowing(x, y, reach=1)) > BETTER
+            calibration = SensorLaw(
+                i, 0, len(x), ratio, reference, late, factor, constant, before, after, low, high, follows, worse, changes
+            )
+            result.append(calibration)
     return result
 
 
@@ -93,12 +112,13 @@ def _likeliest(x: np.ndarray, y: np.ndarray, lags: np.ndarray) -> int:
     return late
 
 
-def _unknowing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(BLOCKS,) mean squares of what each part of the record has beyond the regression of the others."""
+def _unknowing(x: np.ndarray, y: np.ndarray, reach: int = BLOCKS) -> np.ndarray:
+    """(BLOCKS,) mean squares of what each part of the record has beyond the regression of the others within reach."""
     both = np.isfinite(x) & np.isfinite(y)
     x, y = x[both], y[both]
     part = np.arange(x.size) * BLOCKS // x.size
-    lines = [_robust_line(x[part != k], y[part != k]) for k in range(BLOCKS)]
+    apart = np.abs(part - np.arange(BLOCKS)[:, None])
+    lines = [_robust_line(x[there], y[there]) for there in (apart > 0) & (apart <= reach)]
     constant, factor = np.array(lines)[part].T
     return _each(y - constant - factor * x)
 
@@ -112,12 +132,13 @@ def _each(error: np.ndarray) -> np.ndarray:
 
 def _clearer(before: np.ndarray, after: np.ndarray) -> float:
     """By how many standard errors the mean squares of the parts are less, in the logarithm; 0 where it is not by much."""
-    gain = np.log(np.maximum(before, 1e-300) / np.maximum(after, 1e-300))
+    usual = float(np.median(after)) + 1e-300  # how two hardly differ in a calm is no evidence
+    gain = np.log((before + usual) / (after + usual))
     return float(gain.mean() * math.sqrt(BLOCKS) / max(gain.std(ddof=1), 1e-9)) if after.sum() < REST * before.sum() else 0.0
 
 
-def beside(graph: Graph, references: Sequence[int]) -> list[tuple[int, int]]:
-    """Other stations, each with the nearest of the references it stands beside."""
+def beside(graph: Graph, references: Sequence[int], readings: np.ndarray) -> list[tuple[int, int]]:
+    """Other stations, each with the nearest of the references it stands beside, one with enough readings (N, T) if there is."""
     places, pairs = graph.coordinates, []
     if places is None:
         return []
@@ -127,9 +148,21 @@ def beside(graph: Graph, references: Sequence[int]) -> list[tuple[int, int]]:
             great_circle_km(*places[[i, j]].T)[0, 1] if graph.metric == "haversine" else np.linalg.norm(places[i] - places[j])
             for j in references
         ]
-        if away and min(away) <= limit:
-            pairs.append((i, references[int(np.argmin(away))]))
+        near = [(not comparable(readings, i, j), d, j) for j, d in zip(references, away, strict=True) if d <= limit]
+        if near:
+            pairs.append((i, min(near)[-1]))
     return pairs
+
+
+def comparable(readings: np.ndarray, i: int, j: int) -> bool:
+    """Whether two stations have enough readings (N, T) at common times."""
+    return bool(np.isfinite(readings[[i, j]]).all(axis=0).sum() >= SHORTEST)
+
+
+def farther(readings: np.ndarray, corrected: np.ndarray, right: np.ndarray) -> bool:
+    """Whether corrected readings are clearly farther from the reference's, NaN where there is none, than as they are."""
+    before, after = (np.nansum((values - right) ** 2) for values in (readings, corrected))
+    return bool(np.isfinite(right).sum() >= FEWEST and after > WORSE * before)
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

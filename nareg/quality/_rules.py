@@ -168,7 +168,7 @@ def references(rules: Rules, names: Sequence[str]) -> list[int]:
     for name in rules.reference:
         if name not in names:
             raise InputError(f"quality.reference has {name!r}, but no station has that name: pass names of stations.")
-    return [list(names).index(name) for name in rules.reference]
+    return [list(names).index(name) for name in dict.fromkeys(rules.reference)]
 
 
 def _time(text: str, times: np.ndarray, entry: str) -> Any:

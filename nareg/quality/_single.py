@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,35 +26,30 @@ def stuck(residuals: Residuals) -> list[Finding]:
     Where the whole network repeats its values, or several stations do at once, that is one finding of all of them.
     """
     findings, values, network = [], residuals.grid.values, count(residuals.n_nodes, "station")
-    frozen = freezes(residuals.readings.T)
-    still = {(run.station, int(row)) for runs in frozen for run in runs for row in run.rows}
-    single = [run for run in stuck_runs(residuals.readings.T) if (run.station, int(run.rows[-1])) not in still]
-    last = int(np.isfinite(residuals.readings).any(axis=0).nonzero()[0].max(initial=0))
-    ends = Counter(int(run.rows[-1]) for run in single if run.rows[-1] < last)
-    for run in single:
-        if ends[int(run.rows[-1])] >= TOGETHER:
-            continue
-        evidence = (
-            f"It reads {number(run.value)} at {count(run.rows.size, 'time')} in a row, {span(*values[run.rows[[0, -1]]])}."
-        )
-        findings.append(_stuck(residuals, run, evidence))
-    for end in (end for end, number_of in ends.items() if number_of >= TOGETHER):
-        runs = [run for run in single if run.rows[-1] == end]
+    seen, frozen = np.isfinite(residuals.readings), freezes(residuals.readings.T)
+    still = {(run.station, row) for runs in frozen for run in runs for row in run.rows}
+    by_end = defaultdict[int, list[RepeatedValue]](list)
+    for run in stuck_runs(residuals.readings.T):
+        if (run.station, run.rows[-1]) not in still:
+            by_end[run.rows[-1]].append(run)
+    last = np.flatnonzero(seen.any(axis=0))[-1:]
+    for end, runs in by_end.items():
+        shared = len(runs) >= TOGETHER and bool((end < last).all())
         times = span(*values[[min(run.rows[0] for run in runs), end]])
         evidence = f"{len(runs)} of {network} repeat their values, {times}, and go on at once: what they share stood still."
-        findings += [_stuck(residuals, run, evidence, shared=True) for run in runs]
+        for run in runs:
+            if not shared:
+                times = span(*values[run.rows[[0, -1]]])
+                evidence = f"It reads {number(run.value)} at {count(run.rows.size, 'time')} in a row, {times}."
+            began = run.rows[0] > np.flatnonzero(seen[run.station])[0]
+            score = float(np.sqrt(2 * run.evidence))
+            findings.append(Finding(run.station, "stuck", score, run.rows[int(began) :], Flag.BAD, evidence, shared=shared))
     for runs in frozen:
         times = span(*values[[min(run.rows[0] for run in runs), max(run.rows[-1] for run in runs)]])
         evidence = f"{len(runs)} of {network} repeat their values, {times}: the logger or the link stood still."
         score = float(np.sqrt(2 * runs[0].evidence))
         findings += [Finding(run.station, "stuck", score, run.rows, Flag.BAD, evidence, shared=True) for run in runs]
     return findings
-
-
-def _stuck(residuals: Residuals, run: RepeatedValue, evidence: str, *, shared: bool = False) -> Finding:
-    began = run.rows[0] > np.flatnonzero(np.isfinite(residuals.readings[run.station]))[0]
-    score = float(np.sqrt(2 * run.evidence))
-    return Finding(run.station, "stuck", score, run.rows[int(began) :], Flag.BAD, evidence, shared=shared)
 
 
 def out_of_range(residuals: Residuals) -> list[Finding]:

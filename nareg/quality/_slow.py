@@ -14,7 +14,7 @@ from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting
 from nareg.quality._level import Response, deaf, inside_is_wrong, responses
 from nareg.quality._others import Others, others, tell
-from nareg.quality._reference import ALIKE, SHARP, Calibration, calibrations
+from nareg.quality._reference import ALIKE, SHARP, SensorLaw, calibrations
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault, Finding, Flag, duration, number, span
 from nareg.quality._sun import DAY, PARTS, Sunlit, parts_of_day, sunlit
@@ -198,7 +198,7 @@ def _level(residuals: Residuals, r: Response) -> Finding:
     return finding if np.isfinite(r.slope) else replace(finding, corrected=right, corrected_std=std)
 
 
-def _gain(residuals: Residuals, c: Calibration, quantity: Sequence[str]) -> Finding:
+def _gain(residuals: Residuals, c: SensorLaw, quantity: Sequence[str]) -> Finding:
     columns, what = _columns(residuals, c.station, c)
     reference, values = residuals.names[c.reference], residuals.readings[c.station]
     law = f"{number(c.factor)} times them {'plus' if c.constant >= 0 else 'minus'} {number(abs(c.constant))}"
@@ -206,6 +206,12 @@ def _gain(residuals: Residuals, c: Calibration, quantity: Sequence[str]) -> Find
         f"Its {what} differ from those of {reference} beside it by {number(c.before)} in the root mean square, and {law} by "
         f"{number(c.after)}."
     )
+    if not c.follows:
+        evidence = (
+            f"Its {what} do not rise and fall with those of {reference} beside it, which are best told by {law}. They are not "
+            "to be corrected."
+        )
+        return Finding(c.station, "gain", c.ratio, columns, Flag.SUSPECT, evidence)
     if c.late:
         step = residuals.grid.step
         by = duration(abs(c.late) * step) if residuals.grid.dated else number(abs(c.late) * step)
@@ -215,6 +221,11 @@ def _gain(residuals: Residuals, c: Calibration, quantity: Sequence[str]) -> Find
             "corrected before."
         )
         return Finding(c.station, "gain", c.ratio, columns, Flag.SUSPECT, evidence)
+    if c.worse:
+        evidence += " They are not to be corrected: in a part of the record, that is much farther off. One of the two changed."
+        return Finding(c.station, "gain", c.ratio, columns, Flag.SUSPECT, evidence)
+    if c.changes:
+        evidence += " Regressions of the times around fit clearly better: one of the two changes."
     spread = float(np.nanstd(residuals.readings[c.reference]))
     for name, factor, constant in possible(quantity) if c.after < SHARP * spread else ():
         apart = (c.constant - constant + (c.factor - factor) * x for x in (c.low, c.high))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import nareg
+from nareg.cleaning._parts import neighborhoods
 from nareg.errors import InputError
 from nareg.quality import Rules, check
 from tests.command_line import run
@@ -131,10 +134,107 @@ def test_tomorrow_is_corrected_too(table, places, truth):
     model = nareg.clean(table.iloc[:-24], places, quality=rules).model
     last = table.iloc[-24:].assign(MONITOR=np.nan)
     applied = nareg.cleaning.apply(model, last, recipe=nareg.io.Recipe(quality=rules))
-    assert "A: new readings are corrected by the reference beside it." in applied.notes
+    assert "A: 24 of 24 new readings corrected by the reference beside it." in applied.notes
     assert error(last["A"], truth[-24:]) > 4
     for name in ("A", "B", "C", "MONITOR"):
         assert error(applied.x[name].to_numpy(), truth[-24:]) < 1.0, name
+
+
+def test_what_does_not_follow_the_reference_is_not_corrected(table, places, truth):
+    rng = np.random.default_rng(9)
+    for own in (60 + 20 * rng.standard_normal(T), 100 - 1.5 * truth):
+        rules = {"reference": "MONITOR", "correct": True}
+        cleaned = nareg.clean(table.assign(A=own), places, quality=rules)
+        assert "do not rise and fall with those of MONITOR" in gains(cleaned.quality)["A"].evidence
+        assert [suspect.name for suspect in cleaned.corrected] == ["C"]
+
+
+def test_a_sensor_that_is_exchanged_for_a_right_one_is_not_corrected(table, truth):
+    exchanged = table.copy()
+    exchanged.iloc[-60:, 0] = exchanged.iloc[-60:, 1]
+    suspect = gains(checked(exchanged, Rules(reference="MONITOR")))["A"]
+    assert suspect.corrected is None
+    assert "in a part of the record, that is much farther off. One of the two changed." in suspect.evidence
+
+
+def test_a_calm_does_not_refute_a_correction(table):
+    calm = table.copy()
+    calm.iloc[120:180, [0, 4]] = np.random.default_rng(6).normal(0, 0.01, (60, 2))
+    assert gains(checked(calm, Rules(reference="MONITOR")))["A"].corrected is not None
+
+
+def test_a_law_that_changes_is_said(table, truth):
+    changed = table.copy()
+    changed.iloc[T // 2 :, 0] = 1.1 * truth[T // 2 :] + 8
+    assert "one of the two changes" in gains(checked(changed, Rules(reference="MONITOR")))["A"].evidence
+    assert "changes" not in gains(checked(table, Rules(reference="MONITOR")))["A"].evidence
+
+
+def test_a_reference_with_enough_readings_is_taken(table, places, truth):
+    both = table.assign(D=truth)
+    both.iloc[30:, 4] = np.nan
+    beside = places.copy()
+    beside.loc["D"] = [50.0002, 8.0006]
+    cleaned = nareg.clean(both, beside, quality={"reference": ["MONITOR", "D"], "correct": True})
+    assert {suspect.name for suspect in cleaned.corrected} == {"A", "C"}
+    assert "those of D beside it" in gains(cleaned.quality)["A"].evidence
+    few = nareg.clean(both, places, quality={"reference": "MONITOR"})
+    assert "MONITOR has too few times in common with stations 'A', 'B', 'C' beside it to be compared." in few.notes
+
+
+@pytest.mark.parametrize("effort", ["fast", "normal"])
+def test_what_is_compared_with_no_reference_is_said(table, places, effort):
+    rain = table.clip(lower=0).mul(np.random.default_rng(0).random(T) > 0.7, axis=0)
+    notes = nareg.clean(rain, places, quality={"reference": "MONITOR"}, effort=effort).notes
+    assert any(note.startswith("Nothing is compared with MONITOR: ") for note in notes)
+
+
+def test_directions_are_compared_with_no_reference(table, places):
+    rng = np.random.default_rng(2)
+    wind = 200 + np.cumsum(6 * rng.standard_normal((T, 1)), axis=0) + np.array([60, 0, 0, 0, 0])
+    turned = pd.DataFrame((wind + rng.normal(0, 4, (T, 5))) % 360, table.index, NAMES)
+    rules = {"reference": "MONITOR"}
+    cleaned = nareg.clean(turned, places, kind="direction", quality=rules)
+    assert "Directions are not compared with a reference." in cleaned.notes
+    plain = nareg.clean(
+        turned, places, kind="direction", quality={"dismiss": [f"MONITOR: {kind}" for kind in ("level", "drift")]}
+    )
+    pd.testing.assert_frame_equal(cleaned.flags, plain.flags)
+
+
+def test_a_sensor_is_checked_in_the_part_of_its_reference():
+    rng = np.random.default_rng(0)
+    graph = nareg.Graph.from_knn(np.sort(rng.random((300, 2)), axis=0), 3)
+    apart = next((i, j) for one, two in itertools.pairwise(neighborhoods(graph)) for i, j in [(int(one[-1]), int(two[0]))])
+    assert not any({*apart} <= {*part} for part in neighborhoods(graph))
+    parts = neighborhoods(graph, [apart])
+    assert any({*apart} <= {*part} for part in parts)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
+
+
+def test_tomorrow_is_not_corrected_where_that_would_be_farther_off(table, places, truth):
+    rules = {"reference": "MONITOR", "correct": True}
+    model = nareg.clean(table.iloc[:-24], places, quality=rules).model
+    repaired = table.iloc[-24:].assign(A=truth[-24:] + 0.3)
+    applied = nareg.cleaning.apply(model, repaired, recipe=nareg.io.Recipe(quality=rules))
+    assert "A: new readings are not corrected, for they are nearer to the reference as they are." in applied.notes
+    assert "C: 24 of 24 new readings corrected by the reference beside it." in applied.notes
+    assert applied.std["A"].mean() < 0.6
+
+
+def test_corrections_stay_within_the_bounds(places, truth):
+    rng = np.random.default_rng(4)
+    humidity = np.clip(75 + 18 * np.sin(2 * np.pi * np.arange(T) / 24) + 7 * np.log(truth / 12), 5, 100)
+    readings = np.array([0.8 * humidity + 5, humidity, 0.6 * humidity + 30, np.roll(humidity, 3), humidity])
+    table = pd.DataFrame(
+        np.clip(readings + rng.normal(0, 0.8, readings.shape), 0, 100).T,
+        pd.date_range("2025-01-01", periods=T, freq="1h"),
+        NAMES,
+    )
+    cleaned = nareg.clean(table, places, quality={"reference": "MONITOR", "correct": True})
+    assert {suspect.name for suspect in cleaned.corrected} == {"A", "C"}
+    assert cleaned.corrections["corrected"].max() == 100
+    assert cleaned.x.to_numpy().max() <= 100
 
 
 @pytest.mark.slow

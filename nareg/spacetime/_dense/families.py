@@ -174,10 +174,10 @@ class ModelComparison:
             ):
                 best = other
         calm = None if self.fixed_noise else calm_noise(self.y)
-        calm = None if calm is None else self.task.bounded(calm)
-        if calm is not None and float(np.median(best.parameters.log_noise - np.log(calm[stations]))) > np.log(MUCH):
+        less = None if calm is None else np.log(self.task.bounded(calm)[stations])
+        if less is not None and float(np.median(best.parameters.log_noise - less)) > np.log(MUCH):
             self.fixed_noise = True
-            quieter = attempt(replace(best.parameters, log_noise=np.log(calm[stations])), ITERATIONS)
+            quieter = attempt(replace(best.parameters, log_noise=less), ITERATIONS)
             if truth.size >= FEWEST_HIDDEN:
                 gain("noise of calm times", best, quieter)
                 self.fixed_noise = not refuted(best, quieter)

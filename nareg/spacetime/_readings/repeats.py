@@ -195,14 +195,12 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
             leap = 0.0 if kind else odds.caught_up(run, resolution[run.station])
             if leap > RARE_LEAP and run.evidence + leap > limit:
                 result.append(replace(run, evidence=run.evidence + leap))
-                continue
-            if run.evidence <= limit:
-                continue
-            evidence = min(run.evidence, odds.beside(run, resolution[run.station]))
-            beside = [other for other in same_kind if other.station != run.station]
-            evidence /= _inflation(beside or [other for other in same_kind if other is not run], tailed=kind or not beside)
-            if evidence > limit and _others_moved(y, run, resolution) and not _at_rest(y, run, same_kind, resolution):
-                result.append(replace(run, evidence=evidence))
+            elif run.evidence > limit:
+                evidence = min(run.evidence, odds.beside(run, resolution[run.station]))
+                beside = [other for other in same_kind if other.station != run.station]
+                evidence /= _inflation(beside or [other for other in same_kind if other is not run], tailed=kind or not beside)
+                if evidence > limit and _others_moved(y, run, resolution) and not _at_rest(y, run, same_kind, resolution):
+                    result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
 
 
@@ -216,9 +214,11 @@ def _stood_together(odds: _Odds, runs: list[RepeatedValue], resolution: np.ndarr
     for ending in by_end.values():
         begin = float(np.median([run.rows[0] for run in ending]))
         group = [run for run in ending if abs(run.rows[0] - begin) <= max(TRAVELS * run.rows.size, 1.0)]
+        if len(group) < TOGETHER:
+            continue
         stations = [run.station for run in group]
-        leaps = [odds.caught_up(run, resolution[run.station], stations) for run in group] if len(group) >= TOGETHER else [0.0]
-        if min(leaps) and sum(leaps) + max(run.evidence for run in group) > limit:
+        leaps = [odds.caught_up(run, resolution[run.station], stations) for run in group]
+        if all(leaps) and sum(leaps) + max(run.evidence for run in group) > limit:
             result += [replace(run, evidence=max(sum(leaps) + run.evidence, limit)) for run in group]
     return result
 
@@ -339,7 +339,7 @@ class _Odds:
 
         Where some ``stations`` stood still together, they are none of the others, and a smaller leap of any size will do.
         """
-        i, stop = run.station, run.rows[-1]
+        i, stop, together = run.station, run.rows[-1], len(stations) > 0
         series = self.y[np.isfinite(self.y[:, i]), i]
         after = stop + 1 + np.flatnonzero(np.isfinite(self.y[stop + 1 :, i]))[:1]
         if not after.size or self.scale[i] == 0:
@@ -349,11 +349,10 @@ class _Odds:
         later = self.y[[run.rows[run.rows.size // 2], after[0]]]  # a flood that ends a rest moves none halfway
         moved = np.delete((later - before) / np.where(self.scale > 0, self.scale, np.nan), [i, *stations], axis=1)
         moved = moved[:, np.isfinite(moved).all(axis=0)] * self.scale[i]
-        if abs(leap) < (STEPS_BESIDE if len(stations) else CAUGHT_UP) * step or not moved.size:
+        if abs(leap) < (STEPS_BESIDE if together else CAUGHT_UP) * step or not moved.size:
             return 0.0
         meanwhile, at_once = float(np.median(moved[0])), float(np.median(np.abs(moved[1])))
-        alike = len(stations) > 0 or 1 / ALIKE < meanwhile / leap < ALIKE
-        if not alike or at_once > SUDDEN * abs(leap):
+        if at_once > SUDDEN * abs(leap) or not (together or 1 / ALIKE < meanwhile / leap < ALIKE):
             return 0.0
         as_large = int((np.abs(np.diff(series)) >= abs(leap)).sum())
         return float(np.log(series.size / max(as_large, 1)))
