@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from nareg._core.arrays import MAD_TO_STD
 from nareg._core.neighbors import great_circle_km
@@ -167,6 +166,8 @@ def farther(readings: np.ndarray, corrected: np.ndarray, right: np.ndarray) -> b
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Constant and factor of ``y`` over ``x`` where both are known, in which a few large differences count little."""
+    from scipy.optimize import least_squares  # imported here: it would slow the import of nareg.cleaning
+
     both = np.isfinite(x) & np.isfinite(y)
     x, y = x[both], y[both]
     columns = np.column_stack([np.ones(x.size), x])
