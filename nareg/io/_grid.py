@@ -1,4 +1,4 @@
-"""Readings on a common step of time, where stations read at nearly the same times but never at the same."""
+"""Readings on a common step of time, where times jitter around its steps."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ NEAR = 0.15
 FEWER, SHARED = 1.5, 0.1
 #: A grid begins at whole steps where the readings are within this part of a step of them.
 WHOLE = 0.25
+#: As many times as steps are on a grid where they jitter: beyond what a model takes for its own grid (part of a step), with
+#: this share of them within WHOLE of a step, and hardly two in one.
+JITTER, MOST, TWICE = 0.02, 0.95, 0.01
 #: Length of the mean of times on a circle of one step from which on they are near each other.
 TOGETHER = 0.5
 
@@ -36,7 +39,7 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         A table with dates.
     step : str, optional
         Such as ``"10min"``, ``"1h"``; ``"none"`` leaves the table as it is. Default: the usual step of the stations, where
-        their times jitter around it so that the table has many more times than steps.
+        their times jitter around it.
     names : iterable of str
         Of what is read, beside the table's own, such as the file's: they may say that readings are directions.
     kind : str, optional
@@ -81,8 +84,11 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     station, time = np.nonzero(readings.observed)
     cells = station * (last - first + 1) + number[time] - first
     shared = len(cells) - len(np.unique(cells))
-    if step in (None, "auto") and (len(stamps) < FEWER * (last - first + 1) or shared > SHARED * len(cells)):
+    if step in (None, "auto") and shared > SHARED * len(cells):
         return readings
+    if step in (None, "auto") and len(stamps) < FEWER * (last - first + 1):
+        if shared > TWICE * len(cells) or not _jittered(seconds, (seconds - start) / size - number, size):
+            return readings
     shape = (len(readings.names), last - first + 1)
     values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity], kind)
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
@@ -93,8 +99,9 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     gridded = replace(readings, times=labels, values=values, timestamps=grid, counts=counts, averaged=number_of_each)
     if not moved and shape[1] == len(stamps):
         return gridded
+    taken = f"{len(stamps):,} times are taken as {shape[1]:,}," if shape[1] < len(stamps) else "Times that jitter are taken"
     note = (
-        f"{len(stamps):,} times are taken as {shape[1]:,}, every {in_words(size)}; readings move by {in_words(moved)} at most"
+        f"{taken} every {in_words(size)}; readings move by {in_words(moved)} at most"
         + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
         + ". --step none keeps every time."
     )
@@ -109,6 +116,13 @@ def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:
     usual = float(np.median(np.concatenate(gaps)))
     step = min(STEPS, key=lambda one: abs(np.log(usual / one)))
     return float(step) if abs(usual / step - 1) <= NEAR else None
+
+
+def _jittered(seconds: np.ndarray, off: np.ndarray, size: float) -> bool:
+    """Whether times are those of a grid, each off by a part of a step of its own, not regular in a way of their own."""
+    gaps = np.diff(seconds) / size
+    single = gaps[np.rint(gaps) == 1]
+    return bool(single.size and np.ptp(single) > JITTER < np.abs(off).max() and np.mean(np.abs(off) <= WHOLE) >= MOST)
 
 
 def _start(seconds: np.ndarray, size: float) -> float:

@@ -51,6 +51,30 @@ def test_what_is_on_a_grid_is_left_as_it_is():
     assert on_grid(mixed) is mixed
 
 
+@given(st.sampled_from([60, 600, 3600, 86_400]), st.integers(0, 2**31), st.floats(0.05, 0.24))
+def test_rows_that_jitter_together_are_taken_every_step(step, seed, share):
+    """One logger for all: as many times as steps, and none of them at one."""
+    rng = np.random.default_rng(seed)
+    values, moves = rng.standard_normal((3, 40)), np.rint(rng.uniform(-share, share, 40) * step)
+    gridded = on_grid(table(np.tile(step * np.arange(1, 41) + moves, (3, 1)), values))
+    np.testing.assert_array_equal(gridded.values, values)
+    np.testing.assert_array_equal(gridded.timestamps, START + step * np.arange(1, 41) * np.timedelta64(1, "s"))
+    assert f"readings move by {io._grid.in_words(np.abs(moves).max())} at most" in gridded.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        606 * np.arange(200),  # a step of its own
+        600 * np.arange(200) + np.tile([0, 5], 100),  # what the model takes for its grid
+        np.sort(np.r_[3600 * np.arange(100), 3600 * np.arange(0, 100, 20) + 1300]),  # every hour, and reports between
+    ],
+)
+def test_times_of_another_kind_are_left_as_they_are(seconds):
+    own = table(np.tile(seconds, (2, 1)), np.ones((2, len(seconds))))
+    assert on_grid(own) is own
+
+
 def test_stations_with_a_shift_of_their_own_begin_there():
     shifted = table(3600 * np.arange(10)[None] + np.array([[1795], [1800], [1812]]), np.ones((3, 10)))
     assert str(on_grid(shifted).timestamps[0])[11:16] == "00:30"
