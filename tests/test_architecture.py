@@ -124,6 +124,7 @@ def test_optional_libraries_are_imported_when_first_used(library):
     assert not {name for name in eager if not any(f"{name}.".startswith(f"{part}.") for part in LAZY[library])}
 
 
+@pytest.mark.slow
 def test_nothing_but_the_command_that_runs_them_imports_the_experiments():
     users = {name for name, _ in modules() for t in imports_of(name, everywhere=True) if t.startswith("experiments")}
     assert users <= {"cli.reproduce"}

@@ -413,6 +413,7 @@ def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(t
     assert "name the one to read by --value" in refused.output + str(refused.exception)
 
 
+@pytest.mark.slow
 def test_kinds_of_several_quantities_and_of_one(tmp_path):
     rng = np.random.default_rng(3)
     rows = [

@@ -141,6 +141,7 @@ def test_a_first_call_says_that_loops_are_compiled(tmp_path):
     assert [done.stderr.count("Loops are compiled") for done in runs] == [1, 0]
 
 
+@pytest.mark.slow
 def test_without_a_folder_for_them_loops_are_compiled_with_one_note():
     """A read-only installation of a user without a home."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}

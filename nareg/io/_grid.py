@@ -84,10 +84,10 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     station, time = np.nonzero(readings.observed)
     cells = station * (last - first + 1) + number[time] - first
     shared = len(cells) - len(np.unique(cells))
-    if step in (None, "auto") and shared > SHARED * len(cells):
-        return readings
-    if step in (None, "auto") and len(stamps) < FEWER * (last - first + 1):
-        if shared > TWICE * len(cells) or not _jittered(seconds, (seconds - start) / size - number, size):
+    if step in (None, "auto"):
+        fewer = len(stamps) >= FEWER * (last - first + 1) and shared <= SHARED * len(cells)
+        jitter = shared <= TWICE * len(cells) and _jittered(seconds, (seconds - start) / size - number, size)
+        if not (fewer or jitter):
             return readings
     shape = (len(readings.names), last - first + 1)
     values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity], kind)

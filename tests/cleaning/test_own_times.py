@@ -105,6 +105,7 @@ def test_the_flag_of_a_reading_between_two_steps_is_that_of_its_own(start):
 
 
 @pytest.mark.parametrize("step", ["none", "10min"])
+@pytest.mark.slow
 def test_readings_that_no_step_moved_have_no_such_file(tmp_path, step):
     table, _ = readings(2, lambda s: np.cos(s / 7_000), noise=0.1)
     table.time = np.tile(START + pd.to_timedelta(600 * np.arange(T), unit="s"), 3).astype(str)

@@ -96,6 +96,7 @@ def test_times_without_dates(results, tmp_path):
     assert pd.read_csv(tmp_path / "clean.csv")["time"][3] == "row 1"
 
 
+@pytest.mark.slow
 def test_tomorrow_is_added_in_the_order_of_a_new_cleaning(tables, results, tmp_path):
     """Of one quantity after the other, the later times first."""
     frames, places = tables
@@ -121,6 +122,7 @@ def test_tomorrow_is_added_in_the_order_of_a_new_cleaning(tables, results, tmp_p
         append_several(tmp_path / "clean.csv", {"wind": applied["temp"]})
 
 
+@pytest.mark.slow
 def test_times_of_bad_readings_and_of_no_reading_stay_in_order(tables, tmp_path):
     frames, places = tables
     frame = frames["temp"].copy()

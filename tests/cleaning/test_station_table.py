@@ -70,6 +70,7 @@ def test_the_report_shows_both(cleaned, tmp_path):
     assert all(f"<td>{name}</td>" in page for name in cleaned.network.readings.names)
 
 
+@pytest.mark.slow
 def test_directions_go_around(rng):
     y = (350 + 15 * rng.standard_normal((6, 80)) + np.array([[0, 40, 0, 0, 0, 0]]).T) % 360
     index = pd.date_range("2024-01-01", periods=80, freq="h", name="time")

@@ -12,6 +12,7 @@ from nareg.cli import app
 
 
 @pytest.mark.parametrize("out", [None, "elsewhere"])
+@pytest.mark.slow
 def test_exported_tables_read_back(out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["datasets", "export", "us-weather", *(() if out is None else ("--out", out))])

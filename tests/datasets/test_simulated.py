@@ -60,6 +60,7 @@ def test_sizes_steps_and_options_are_kept():
 
 
 @pytest.mark.parametrize(("missing", "step"), [(0.05, 10), (0.5, 10), (0.3, 360)])
+@pytest.mark.slow
 def test_the_share_of_missing_readings(missing, step):
     s = simulated(300, 2000, step_minutes=step, missing=missing, faults=(), rng=np.random.default_rng(0))
     # some 1,250 outages of geometric length at 5 %: a relative standard error of 2 % for the whole

@@ -145,6 +145,7 @@ def test_likelihood_with_fewer_signals_than_nodes_is_shrunk(rng):
 
 @pytest.mark.parametrize("structure", ["symmetric", "laplacian"])
 @pytest.mark.parametrize("noise", ["equal", "unequal", "full", "zero fit"])
+@pytest.mark.slow
 def test_never_worse_than_one_weight_on_the_training_signals(rng, structure, noise):
     g = nareg.graphs.sensor(40, k=5, rng=rng)
     X = field(g, 60, rng)

@@ -69,6 +69,7 @@ def negative_likelihood(R: np.ndarray):
 
 @CRITERIA
 @STRUCTURES
+@pytest.mark.slow
 def test_one_group_is_the_best_filter_of_two_numbers(rng, criterion, structure):
     g = network(rng)
     X = field(g, 60, rng)

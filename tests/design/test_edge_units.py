@@ -29,6 +29,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
 @pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.slow
 def test_a_power_of_two_scales_the_design_exactly(settings, seed):
     g, X = case(seed)
     for noise in (0.3, None) if settings["criterion"] == "likelihood" else (0.3,):

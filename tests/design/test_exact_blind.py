@@ -21,6 +21,7 @@ def split():
 @pytest.mark.parametrize(
     ("db", "published", "best", "limit"), [(-10, 0.520, 0.368, 0.209), (0, 0.126, 0.126, 0.068), (10, 0.052, 0.041, 0.024)]
 )
+@pytest.mark.slow
 def test_us_network_scalars_and_limit_at_equal_noise(us, db, published, best, limit):
     """The theory page's table, one split there, here the mean over 20 random half splits."""
     result = []

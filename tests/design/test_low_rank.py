@@ -129,6 +129,7 @@ def test_eigenvalues_and_sparse_factor_prove_the_same(monkeypatch):
 
 @pytest.mark.parametrize(("n", "T", "kind"), [(20, 30, "sensor"), (24, 6, "random")])
 @pytest.mark.parametrize("data_weight", [None, "noise"])
+@pytest.mark.slow
 def test_the_optimum_of_prony_is_clarabels_and_the_bound_is_below(n, T, kind, data_weight):
     g, X = network(n, T, kind)
     noise = np.linspace(0.5, 2.0, n)
@@ -145,6 +146,7 @@ def test_the_optimum_of_prony_is_clarabels_and_the_bound_is_below(n, T, kind, da
 
 @pytest.mark.parametrize(("n", "T"), [(20, 30), (24, 6)])
 @pytest.mark.parametrize("lower", [None, 0.0])
+@pytest.mark.slow
 def test_the_optimum_of_the_fit_is_clarabels_and_the_bound_is_below(n, T, lower):
     g, X = network(n, T)
     noise = np.linspace(0.5, 2.0, n)

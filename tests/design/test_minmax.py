@@ -331,6 +331,7 @@ def test_smoothness_repairs_the_box_on_a_real_network(data_root):
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.slow
 def test_corner_designs_are_never_worse_than_the_bound_itself(seed):
     rng = np.random.default_rng(seed)
     g = nareg.graphs.grid((3, 3))

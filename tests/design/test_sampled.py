@@ -272,6 +272,7 @@ def test_redesign_after_a_sensor_is_gone_and_one_is_new(field, designed):
         ({"noise": None}, "noise is None"),
     ],
 )
+@pytest.mark.slow
 def test_bad_redesigns_are_named(field, arguments, words):
     d = node_invariant(field.graph, rule="oracle", signals=field.signals, noise=field.noise)
     data = {"old_index": np.arange(600), "signals": field.signals, "noise": field.noise, **arguments}

@@ -26,6 +26,7 @@ def brute_force(criterion):
 
 @pytest.mark.parametrize("data_weight", [None, "noise"])
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv"])
+@pytest.mark.slow
 def test_rules_minimize_their_dense_criterion(problem, rule, data_weight):
     g, X, Y, noise = problem
     c = np.ones(40) if data_weight is None else 1 / noise

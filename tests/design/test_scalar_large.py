@@ -56,6 +56,7 @@ def test_one_column_and_weighted_data_term():
 
 
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv", "discrepancy"])
+@pytest.mark.slow
 def test_thousands_of_nodes_without_dense_matrices(rule, monkeypatch):
     g, X, Y, variance = smooth_problem(4000, 16, 5)
     for name in ("inv", "solve", "cholesky", "eigh", "eigvalsh"):

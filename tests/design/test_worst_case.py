@@ -60,6 +60,7 @@ def test_enumeration_lies_between_the_bounds(seed):
 
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_smooth_box_bounds_hold_and_tend_to_those_of_the_box(seed, criterion):
     g, w, low, high, _, noise = random_case(seed)
     rng = np.random.default_rng(seed)

@@ -70,6 +70,7 @@ class TestTheCounterItself:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.slow
 def test_training_does_not_wait_in_its_epochs(name, task):
     counts = []
     for epochs in (2, 12):

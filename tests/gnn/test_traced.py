@@ -240,6 +240,7 @@ def test_autocast_and_half_precision(traced):
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("layer", [lambda: ngc(3), lambda: rngc(3)])
+@pytest.mark.slow
 def test_exported_for_graphs_of_any_size_saved_and_loaded(layer, strict):
     module, x = layer(), features(torch.float32)
     shapes = {"x": {0: torch.export.Dim("nodes")}, "edge_index": {1: torch.export.Dim("edges")}}

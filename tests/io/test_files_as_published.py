@@ -169,6 +169,7 @@ def test_the_page_says_how_many_need_no_option():
         (PECOS, {"value": "Sys1Vac_Avg"}, "Baseline6kW_2015_11_11", "2015-11-11T00:00", 245.5577),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_other_files_of_the_same_folders(files, name, recipe, station, time, value):
     path = files / name
     table = io.read_readings(sorted(path.glob("*.stm")) if path.is_dir() else path, recipe=Recipe(**recipe))

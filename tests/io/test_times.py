@@ -305,6 +305,7 @@ READINGS = st.floats(-1e3, 1e3).filter(lambda value: value not in SENTINELS) | s
 
 @given(st.lists(st.tuples(st.integers(0, 9), READINGS), min_size=1, max_size=40))
 @settings(max_examples=60)
+@pytest.mark.slow
 def test_merging_is_pandas_mean_by_time(rows):
     frame = pd.DataFrame({"time": [float(t) for t, _ in rows], "A": [v for _, v in rows], "B": 1.0})
     table = io.readings_from_frame(frame)

@@ -56,6 +56,7 @@ def test_a_faint_drift_over_half_of_a_record():
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
 def test_an_offset_has_its_size_and_begins_when_it_does(seed):
     """A leap counts little where outliers are capped, so that a ramp from long before was as clear."""
     coordinates, readings = case(seed)
@@ -67,6 +68,7 @@ def test_an_offset_has_its_size_and_begins_when_it_does(seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+@pytest.mark.slow
 def test_a_drift_over_the_whole_record_has_its_size(seed):
     coordinates, readings = case(seed)
     readings[7] += np.linspace(0, 3, T)
@@ -78,6 +80,7 @@ def test_a_drift_over_the_whole_record_has_its_size(seed):
 
 
 @pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True), (slice(60, 240), True)])
+@pytest.mark.slow
 def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, corrected):
     """Which part is wrong that says to which the station returns, the majority of its readings, or the levels of the others."""
     coordinates, readings = case(2)
@@ -90,6 +93,7 @@ def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, correct
 
 @pytest.mark.parametrize("part", [slice(170, None), slice(0, 110)])
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
 def test_noise_that_is_sixfold_in_a_part_of_the_record(seed, part):
     coordinates, readings = case(seed)
     assert not checked(readings, coordinates).suspects

@@ -94,6 +94,7 @@ def test_a_mountain_and_a_calm_coast_are_no_fault(case):
         (1 / 0.3048, ("°C", "level"), None), (1 / 0.3048, ("hPa",), None), (3.6, ("temperature of the air",), None),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_unit_is_one_of_the_quantity_and_the_nearest(case, factor, quantity, unit, start):
     coordinates, readings = case
     readings[7, start:] *= factor

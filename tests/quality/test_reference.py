@@ -72,11 +72,13 @@ def test_sensors_are_corrected_by_the_reference(table, places, truth):
     assert inside.mean() > 0.9
 
 
+@pytest.mark.slow
 def test_without_a_reference_nobody_says_who_is_right(table, places):
     cleaned = nareg.clean(table, places, quality={"correct": True})
     assert not gains(cleaned.quality)
 
 
+@pytest.mark.slow
 def test_a_correction_holds_when_the_reference_is_gone(table, places, truth):
     half = table.copy()
     half.loc[half.index[T // 2 :], "MONITOR"] = np.nan
@@ -92,6 +94,7 @@ def test_a_correction_holds_when_the_reference_is_gone(table, places, truth):
     assert "stay as they are." in evidence
 
 
+@pytest.mark.slow
 def test_another_clock_is_said_and_nothing_corrected(table):
     moved = table.copy()
     moved["MONITOR"] = np.roll(moved["MONITOR"], -5)
@@ -118,6 +121,7 @@ def test_a_reference_that_is_stuck_is_a_suspect(table):
     assert {("MONITOR", "stuck")} <= {(s.name, s.kind) for s in checked(still, Rules(reference="MONITOR")).suspects}
 
 
+@pytest.mark.slow
 def test_names_and_places_are_asked_for(table, places):
     with pytest.raises(InputError, match=r"quality.reference has 'M', but no station has that name"):
         nareg.clean(table, places, quality={"reference": "M"})
@@ -129,6 +133,7 @@ def test_names_and_places_are_asked_for(table, places):
         nareg.clean(table, quality={"reference": "MONITOR"})
 
 
+@pytest.mark.slow
 def test_tomorrow_is_corrected_too(table, places, truth):
     rules = {"reference": "MONITOR", "correct": True}
     model = nareg.clean(table.iloc[:-24], places, quality=rules).model
@@ -140,6 +145,7 @@ def test_tomorrow_is_corrected_too(table, places, truth):
         assert error(applied.x[name].to_numpy(), truth[-24:]) < 1.0, name
 
 
+@pytest.mark.slow
 def test_what_does_not_follow_the_reference_is_not_corrected(table, places, truth):
     rng = np.random.default_rng(9)
     for own in (60 + 20 * rng.standard_normal(T), 100 - 1.5 * truth):
@@ -163,6 +169,7 @@ def test_a_calm_does_not_refute_a_correction(table):
     assert gains(checked(calm, Rules(reference="MONITOR")))["A"].corrected is not None
 
 
+@pytest.mark.slow
 def test_a_law_that_changes_is_said(table, truth):
     changed = table.copy()
     changed.iloc[T // 2 :, 0] = 1.1 * truth[T // 2 :] + 8
@@ -170,6 +177,7 @@ def test_a_law_that_changes_is_said(table, truth):
     assert "changes" not in gains(checked(table, Rules(reference="MONITOR")))["A"].evidence
 
 
+@pytest.mark.slow
 def test_a_reference_with_enough_readings_is_taken(table, places, truth):
     both = table.assign(D=truth)
     both.iloc[30:, 4] = np.nan
@@ -189,6 +197,7 @@ def test_what_is_compared_with_no_reference_is_said(table, places, effort):
     assert any(note.startswith("Nothing is compared with MONITOR: ") for note in notes)
 
 
+@pytest.mark.slow
 def test_directions_are_compared_with_no_reference(table, places):
     rng = np.random.default_rng(2)
     wind = 200 + np.cumsum(6 * rng.standard_normal((T, 1)), axis=0) + np.array([60, 0, 0, 0, 0])
@@ -212,6 +221,7 @@ def test_a_sensor_is_checked_in_the_part_of_its_reference():
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
 
 
+@pytest.mark.slow
 def test_tomorrow_is_not_corrected_where_that_would_be_farther_off(table, places, truth):
     rules = {"reference": "MONITOR", "correct": True}
     model = nareg.clean(table.iloc[:-24], places, quality=rules).model
@@ -222,6 +232,7 @@ def test_tomorrow_is_not_corrected_where_that_would_be_farther_off(table, places
     assert applied.std["A"].mean() < 0.6
 
 
+@pytest.mark.slow
 def test_corrections_stay_within_the_bounds(places, truth):
     rng = np.random.default_rng(4)
     humidity = np.clip(75 + 18 * np.sin(2 * np.pi * np.arange(T) / 24) + 7 * np.log(truth / 12), 5, 100)

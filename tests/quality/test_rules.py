@@ -29,6 +29,7 @@ def kinds(quality):
 
 
 @pytest.mark.parametrize(("kind", "station"), FAULTY.items())
+@pytest.mark.slow
 def test_a_dismissed_finding_flags_nothing_and_is_listed_apart(model, kind, station):
     plain = check(model)
     assert (plain.flags[station] == 4).sum() >= 4

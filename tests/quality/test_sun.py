@@ -45,6 +45,7 @@ def accused(graph: nareg.Graph, readings: np.ndarray) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_a_sensor_in_the_sun(seed):
     assert accused(*in_the_sun(seed)) == [7]
 
@@ -63,6 +64,7 @@ def test_its_readings_are_suspect_at_those_hours_only():
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_a_larger_day_is_no_fault(seed):
     graph, readings = network(seed)
     readings[7] += 3 * np.cos(2 * np.pi * (HOURS - 12) / 24)

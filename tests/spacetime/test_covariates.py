@@ -97,6 +97,7 @@ def test_bands_of_silent_stations_cover_nine_of_ten():
     assert 0.8 <= np.mean(shares) <= 0.97
 
 
+@pytest.mark.slow
 def test_zero_and_unit_of_a_covariate_change_nothing():
     graph, heights, _, y = network(1)
     y[-3:] = np.nan
@@ -145,6 +146,7 @@ def test_only_what_helps_is_used():
     assert not cycles_by({"height": heights[few]}, y[few], graph.subgraph(few)).regression.used.any()
 
 
+@pytest.mark.slow
 def test_a_line_says_what_does_not_help():
     graph, _, _, y = network(0)
     lottery = np.random.default_rng(5).standard_normal(N)

@@ -44,6 +44,7 @@ def prior(dynamics, r, start, r0, how, scales):
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 @pytest.mark.parametrize("df", [None, 4.0])
 @pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.slow
 def test_penalized_likelihood_never_falls(dynamics, df, order):
     y, start, extra = problem(order)
     r0 = np.full(5, 0.3)

@@ -324,6 +324,7 @@ def test_learning_sees_the_rows_that_it_can_afford(n, T, order, least, most):
     assert min(T, 750) <= sum(len(range(T)[window]) for window in few) <= 4_000
 
 
+@pytest.mark.slow
 def test_heavy_tails_begin_where_the_dynamics_were_chosen(rng, monkeypatch):
     """From the start anew, the few hidden readings of short windows ended them after two iterations of seven."""
     begun = []
@@ -342,6 +343,7 @@ def test_heavy_tails_begin_where_the_dynamics_were_chosen(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_one_long_station_has_no_reading_beside_a_hidden_one(seed):
     """Windows are a part of the record, and no hidden reading has others at its time to confirm a choice by."""
     rng = np.random.default_rng(seed)

@@ -231,6 +231,7 @@ def test_noise_of_a_smooth_field_that_works_by_day_is_seen():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.slow
 def test_a_field_that_jumps_from_hour_to_hour_by_day_is_no_noise(seed):
     """By night nothing but noise is left; jumps by day, of 60 ppm, were noise of 20 to 30 to every model of equal steps."""
     field, y = hourly_rooms(seed)

@@ -27,6 +27,7 @@ def case() -> tuple[nareg.Graph, np.ndarray, np.ndarray, np.ndarray]:
     return graph, 40 + 7 * shared, truth, y
 
 
+@pytest.mark.slow
 def test_a_series_fills_what_no_station_reads(case):
     graph, shared, truth, y = case
     alone, followed = (
@@ -71,6 +72,7 @@ def test_series_drawn_at_random_are_hardly_ever_followed(rng):
     assert used <= 3
 
 
+@pytest.mark.slow
 def test_unit_and_zero_of_a_series_change_nothing(case):
     graph, shared, _, y = case
     one, other = (
@@ -80,6 +82,7 @@ def test_unit_and_zero_of_a_series_change_nothing(case):
     np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_model_with_a_series_is_saved_and_goes_on_with_further_values(case, tmp_path):
     graph, shared, _, y = case
     model = nareg.spacetime.fit(graph, y, times=TIMES, dynamics="scalar", covariates={"era": shared})

@@ -71,6 +71,7 @@ def test_slopes_are_those_of_the_truth_in_any_unit(case, model):
     np.testing.assert_allclose(other.smooth().x, model.smooth().x, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_neither_a_useless_series_nor_noise_at_the_stations_is_followed(case):
     rng = np.random.default_rng(1)
     graph, _, truth, y = case

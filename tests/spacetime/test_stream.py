@@ -171,6 +171,7 @@ def test_station_that_was_set_aside_comes_back():
 
 @pytest.mark.parametrize("robust", [None, 3.0])
 @pytest.mark.parametrize(("order", "kind"), list(itertools.product((1, 2), KINDS)))
+@pytest.mark.slow
 def test_resumed_stream_is_the_same_to_the_last_bit(order, kind, robust, tmp_path):
     model, y = with_dynamics(4, order, kind)
     y[:, 45:55] = np.random.default_rng(0).standard_normal((5, 10))

@@ -55,6 +55,7 @@ def kept(kind, rng, path):
 
 
 @pytest.mark.parametrize("kind", ["store", "folder"])
+@pytest.mark.slow
 def test_a_fork_is_no_second_writer(kind, rng, tmp_path):
     model = kept(kind, rng, tmp_path / "m")
     for ask in (lambda: model.remove_nodes([11]), model.renew, lambda: model.add_nodes(np.ones((1, 6)))):
@@ -130,6 +131,7 @@ def terms(model):
 
 @pytest.mark.parametrize("seeded", [True, False])
 @pytest.mark.parametrize("make", [CertifiedGPR, CGU])
+@pytest.mark.slow
 def test_no_copy_draws_a_noise_term_again(make, seeded, rng):
     graph, X, y = problem(rng)
     user = np.random.default_rng(7) if seeded else None

@@ -60,6 +60,7 @@ def test_a_neighborhood_goes_on_where_a_part_of_the_graph_ends():
 
 
 @pytest.mark.parametrize("rho", [0.9, 0.98, 0.995])
+@pytest.mark.slow
 def test_a_stream_forgets_its_past_over_a_long_gap(rho):
     graph, p = process(n=64, rho=rho, variance=1.0, noise=0.3)
     ours, theirs = [], []

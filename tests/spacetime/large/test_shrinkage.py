@@ -152,6 +152,7 @@ def test_coefficients_are_those_of_the_likeliest_joint_gaussian(seed, unsure):
 
 
 @pytest.mark.parametrize("seed", [0, 3, 6, 7])
+@pytest.mark.slow
 def test_draws_of_errors_have_the_exact_covariance(seed):
     of, b, v, error_model, known, noise = task(seed)
     rng, count = RNG(seed), 40_000
