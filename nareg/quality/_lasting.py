@@ -215,7 +215,9 @@ class LastingErrors:
 
     def _begin(self, station: int, stop: int) -> int:
         """Where the ramp up to a step begins that fits whole residuals best."""
+        readings = np.append(0, np.cumsum(self.seen.observed[:, station]))
         starts = np.unique(np.linspace(0, stop - NARROWEST, BEGINS).astype(int))
+        starts = starts[(readings[stop] - readings[starts] >= NARROWEST) | (starts == 0)]
         ramps = np.zeros((len(self.seen.white), starts.size))
         for ramp, start in zip(ramps.T, starts, strict=True):
             ramp[start:stop] = _shape("ramp", stop - start)

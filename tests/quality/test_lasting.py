@@ -55,6 +55,19 @@ def test_a_faint_drift_over_half_of_a_record():
     assert (suspect.station, suspect.kind) == (7, "drift")
 
 
+@pytest.mark.slow
+def test_an_error_before_a_freeze_lies_within_its_readings(data_root):
+    """After them nothing tells one ramp from another, and a warning of NumPy said so."""
+    files, recipe = data_root / "files" / "metobs-demo", nareg.io.Recipe(value="Temperatuur")
+    readings = nareg.io.read_readings(files / "datafile.csv", recipe=recipe)
+    cleaned = nareg.clean(nareg.io.readings_to_frame(readings), nareg.io.read_stations(files / "metadatafile.csv", recipe=recipe))
+    drifts = [suspect for suspect in cleaned.quality.suspects if suspect.kind == "drift"]
+    assert drifts
+    for suspect in drifts:
+        assert np.isfinite(readings.values[suspect.station, suspect.columns]).sum() >= 5
+        assert str(suspect.stop) <= "2022-09-07 06:35"  # when the station stands still
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.slow
 def test_an_offset_has_its_size_and_begins_when_it_does(seed):
