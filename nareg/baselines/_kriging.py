@@ -233,14 +233,20 @@ def _station_levels(values: np.ndarray, distance: np.ndarray, kernel: str) -> tu
     return level, variance
 
 
-#: Times that share a pattern of gaps: the stations that read, and their readings (S, T).
-_Group = tuple[np.ndarray, np.ndarray]
+#: Times that share a pattern of gaps: the stations that read, columns (S, at most S) with the products y y' of their readings,
+#: which are all that a likelihood asks for, and how many times.
+_Group = tuple[np.ndarray, np.ndarray, int]
 
 
 def _groups(relative: np.ndarray, times: np.ndarray) -> list[_Group]:
     chosen = relative[:, times]
-    groups = [(np.flatnonzero(mask), chosen[np.ix_(mask, of)]) for mask, of in patterns(np.isfinite(chosen))]
-    return [(stations, columns) for stations, columns in groups if stations.size >= 2]
+    groups: list[_Group] = []
+    for mask, of in patterns(np.isfinite(chosen)):
+        stations, columns = np.flatnonzero(mask), chosen[np.ix_(mask, of)]
+        if stations.size >= 2:
+            few = columns if len(of) <= stations.size else np.linalg.qr(columns.T, mode="r").T
+            groups.append((stations, few, len(of)))
+    return groups
 
 
 def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int | None) -> tuple[float, float, float, float]:
@@ -260,7 +266,7 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
         useful = useful[np.unique(np.linspace(0, useful.size - 1, limit).round().astype(int))]
         whole = _groups(relative, useful)
     short, long = float(positive.min()), float(positive.max())
-    power = float(np.mean([np.mean(columns**2) for _, columns in whole])) or 1.0
+    power = float(np.mean([np.sum(columns**2) / (stations.size * count) for stations, columns, count in whole])) or 1.0
     bounds = [
         (np.log(1e-8 * power), np.log(10 * power)),
         (np.log(1e-8 * power), np.log(1e4 * power)),
@@ -286,8 +292,8 @@ def _negative_log_likelihood(
     noise, variance, length = np.exp(theta)
     k, slope = _correlation(distance / length, kernel)
     value, gradient, nugget = 0.0, np.zeros(3), noise + 1e-12 * (noise + variance)
-    for stations, columns in groups:
-        size, count = columns.shape
+    for stations, columns, count in groups:
+        size = stations.size
         K, rates = (part.take(stations, axis=0).take(stations, axis=1) for part in (k, slope))
         K *= variance
         K.flat[:: size + 1] += nugget

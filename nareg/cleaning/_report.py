@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MAX_SUSPECTS = 40
 #: Rows of the table of stations.
 MAX_STATIONS = 200
+#: Pixels per inch of the pictures.
+DPI = 130
 TABLES = ("clean", "std", "flags")
 #: Columns of a tidy table before its values.
 TIDY = ("time", "station")
@@ -129,8 +131,14 @@ def _choices(cleaned: CleanedTables) -> list[tuple[str, str]]:
 
 
 def _encoded(figure: Figure, *, cropped: bool) -> str:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # imported when first needed
+
     handle = io.BytesIO()  # to look for margins, which only a map has, takes longer than to draw
-    figure.savefig(handle, format="png", bbox_inches="tight" if cropped else None, dpi=130)
+    if cropped:
+        figure.savefig(handle, format="png", bbox_inches="tight", dpi=DPI)
+    else:  # savefig draws twice, the first time for the layout, which drawing does by itself
+        figure.set_dpi(DPI)
+        FigureCanvasAgg(figure).print_png(handle)
     return base64.b64encode(handle.getvalue()).decode()
 
 
