@@ -60,7 +60,9 @@ def test_an_error_before_a_freeze_lies_within_its_readings(data_root):
     """After them nothing tells one ramp from another, and a warning of NumPy said so."""
     files, recipe = data_root / "files" / "metobs-demo", nareg.io.Recipe(value="Temperatuur")
     readings = nareg.io.read_readings(files / "datafile.csv", recipe=recipe)
-    cleaned = nareg.clean(nareg.io.readings_to_frame(readings), nareg.io.read_stations(files / "metadatafile.csv", recipe=recipe))
+    cleaned = nareg.clean(
+        nareg.io.readings_to_frame(readings), nareg.io.read_stations(files / "metadatafile.csv", recipe=recipe)
+    )
     drifts = [suspect for suspect in cleaned.quality.suspects if suspect.kind == "drift"]
     assert drifts
     for suspect in drifts:
