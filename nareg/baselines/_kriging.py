@@ -244,7 +244,7 @@ def _groups(relative: np.ndarray, times: np.ndarray) -> list[_Group]:
     for mask, of in patterns(np.isfinite(chosen)):
         stations, columns = np.flatnonzero(mask), chosen[np.ix_(mask, of)]
         if stations.size >= 2:
-            few = columns if len(of) <= stations.size else np.linalg.qr(columns.T, mode="r").T
+            few = columns if len(of) <= stations.size else np.linalg.qr(columns.T).R.T
             groups.append((stations, few, len(of)))
     return groups
 
