@@ -98,7 +98,7 @@ def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -
             apart[:, i],
             (usual, noise),
             possible(words),
-            np.delete(factors, i),
+            (factors[i], _usual_factor(np.delete(factors, i))),
             throughout=throughout,
         )
         for i in map(int, np.flatnonzero(enough))
@@ -126,7 +126,7 @@ def _usual(difference: np.ndarray, enough: np.ndarray) -> tuple[float, float]:
 
 def _station(
     station: int, y: np.ndarray, expected: np.ndarray, apart: np.ndarray, scales: tuple[float, float],
-    possible: Sequence[tuple[str, float, float]], factors: np.ndarray, *, throughout: bool,
+    possible: Sequence[tuple[str, float, float]], factors: tuple[float, tuple[float, float] | None], *, throughout: bool,
 ) -> Conversion | None:  # fmt: skip
     usual, noise = scales
     seen = np.flatnonzero(np.isfinite(y))
@@ -141,7 +141,7 @@ def _station(
     fits: list[tuple[float, str, float, float, slice]] = []
     ratio = _ratios(z, x, noise)
     for name, factor, constant in possible:
-        if constant == 0 and not _shows(_factor(z, x), factor, factors):
+        if constant == 0 and not _shows(factor, *factors):
             continue
         converted = (z - constant) / factor
         gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))
@@ -182,16 +182,21 @@ def _factor(z: np.ndarray, x: np.ndarray) -> float:
     return products / power if products > FOLLOWS * np.sqrt(power * float(z @ z)) > 0 else float("nan")
 
 
-def _shows(measured: float, factor: float, others: np.ndarray) -> bool:
-    """Whether a measured factor is about a conversion's times the others' usual one, which differ by less; True if unknown.
+def _usual_factor(factors: np.ndarray) -> tuple[float, float] | None:
+    """Median of the logarithms of factors, and by how much they differ by nature; None where few are known.
 
     A narrow river rises by more than a wide one, and in the same unit.
     """
-    logs = np.log(others[np.isfinite(others)])
-    if np.isnan(measured) or logs.size < 3:
+    logs = np.log(factors[np.isfinite(factors)])
+    return None if logs.size < 3 else (float(np.median(logs)), SPREADS * robust_std(logs))
+
+
+def _shows(factor: float, measured: float, others: tuple[float, float] | None) -> bool:
+    """Whether a measured factor is about a conversion's times the others' usual one, which differ by less; True if unknown."""
+    if np.isnan(measured) or others is None:
         return True
-    size, natural = abs(float(np.log(factor))), SPREADS * robust_std(logs)
-    apart = abs(np.log(measured / factor) - np.median(logs))
+    usual, natural = others
+    size, apart = abs(float(np.log(factor))), abs(np.log(measured / factor) - usual)
     # nearer to the factor than to none
     return bool(apart < min(max(np.log(NEAR), natural), size / 2) and size > natural)
 

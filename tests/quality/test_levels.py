@@ -10,7 +10,7 @@ from nareg.quality._level import deaf
 from nareg.quality._others import others
 from nareg.quality._residuals import compute_residuals
 from nareg.quality._slow import _level
-from nareg.quality._units import _factor, _leaps_where_it_changes, _ratios, _shows
+from nareg.quality._units import _factor, _leaps_where_it_changes, _ratios, _shows, _usual_factor
 
 from .conftest import N, T, drawn, known_model
 
@@ -163,7 +163,7 @@ def test_a_unit_changes_at_once():
     ],
 )
 def test_a_factor_of_a_unit_is_no_natural_one(others, measured, factors):
-    assert [f for f in (1.943844, 1 / 0.3048, 3.6, 10.0) if _shows(measured, f, np.array(others))] == factors
+    assert [f for f in (1.943844, 1 / 0.3048, 3.6, 10.0) if _shows(f, measured, _usual_factor(np.array(others)))] == factors
 
 
 def test_a_factor_counts_floods(rng):
