@@ -164,7 +164,8 @@ class _Pairs:
         # exchanged where nobody reads as well: a series that went back there would show a jump, which its filter spreads
         gap = (self.readings + self.offset)[:, [b]] - (self.readings + self.offset)[:, [a]]
         moved = (first + np.where(inside, gap, 0.0), second - np.where(inside, gap, 0.0))
-        whiteners = [Whitener.of(irfft(c, self.spectrum.n)[:T, None]) for c in (aa, bb)]
+        whitener = Whitener.of(irfft(np.array([aa, bb]), self.spectrum.n)[:, :T].T)
+        whiteners = [whitener.of_series([k]) for k in range(2)]
         each = list(zip(moved, whiteners, strict=True))
         for spans in (slice(None, None, COARSE), slice(None)):
             squares = [_squares(part[:, spans], whitener, both, self.basis) for part, whitener in each]
