@@ -90,6 +90,30 @@ def _shape(name: str, width: int) -> np.ndarray:
     return np.ones(width) if name == "box" else np.linspace(1 / width, 1, width)
 
 
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Running sums (T + 1, N) of values, and of values times their steps: differences are products with a shape at a place."""
+
+    plain: np.ndarray
+    weighted: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> _Sums:
+        plain, weighted = np.zeros((2, len(values) + 1, values.shape[1]))
+        np.cumsum(values, axis=0, out=plain[1:])
+        np.cumsum(values * np.arange(len(values))[:, None], axis=0, out=weighted[1:])
+        return cls(plain, weighted)
+
+    def boxes(self, width: int) -> np.ndarray:
+        """(T - width + 1, N) products with a box of height 1."""
+        return self.plain[width:] - self.plain[:-width]
+
+    def ramps(self, width: int) -> np.ndarray:
+        """(T - width + 1, N) products with a ramp up to 1."""
+        places = np.arange(len(self.plain) - width)[:, None]
+        return (self.weighted[width:] - self.weighted[:-width] - (places - 1) * self.boxes(width)) / width
+
+
 def scans(seen: Others) -> list[Scan]:
     """Every shape and width over the residuals.
 
@@ -97,23 +121,26 @@ def scans(seen: Others) -> list[Scan]:
     """
     T, N = seen.white.shape
     whitener, live = seen.whitener, seen.observed.any(axis=0)
-    n = next_fast_len(2 * T, real=True)
     fitted = [np.where(seen.observed, whitener.apply(np.repeat(wave[:, None], N, axis=1)), 0.0) for wave in seen.slow.T]
     crossed = np.array([[(one * other).sum(axis=0) for other in fitted] for one in fitted])  # (K, K, N) information on them
     inverse = np.linalg.pinv(crossed.transpose(2, 0, 1), hermitian=True)  # of zeros at a station without readings
     total = np.array([(one * seen.white).sum(axis=0) for one in fitted])
-    parts = (whitener.adjoint(seen.white), *map(whitener.adjoint, fitted), seen.observed.astype(float))
-    spectra = [rfft(part, n, axis=0) for part in parts]
-    filters = rfft(whitener.filter, n, axis=0)
+    parts = [_Sums.of(part) for part in (whitener.adjoint(seen.white), *map(whitener.adjoint, fitted))]
+    readings = _Sums.of(seen.observed.astype(float))
+    steps = np.zeros((2, T + 1, N))  # of a filter, what a step that lasts and a line that rises become
+    steps[0, 1 : 1 + len(whitener.filter)] = whitener.filter[:T]
+    np.cumsum(steps[0], axis=0, out=steps[0])
+    np.cumsum(steps[0], axis=0, out=steps[1])
     result = []
     for width in widths(T):
+        covered = readings.boxes(width) / width
         for name in ("box", "ramp"):
-            U = rfft(_shape(name, width), n)
-            places = np.arange(T - width + 1)
-            score, *cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[: places.size] for spectrum in spectra[:-1])
+            score, *cross = (part.boxes(width) if name == "box" else part.ramps(width) for part in parts)
             weights = np.einsum("nkl,ltn->ktn", inverse, np.array(cross))  # of a place's shape on what the fit took
-            covered = irfft(spectra[-1] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[: places.size] / width
-            squares = np.cumsum(irfft(filters * U[:, None], n, axis=0)[:T] ** 2, axis=0)
+            response = (steps[0] if name == "box" else steps[1] / width)[1:].copy()
+            response[width:] -= response[: T - width] if name == "box" else response[: T - width] + steps[0, 1 : T - width + 1]
+            squares = np.cumsum(response**2, axis=0)
+            places = np.arange(T - width + 1)
             own = squares[T - 1 - places]  # the end of the record cuts a shape's last steps off
             variance = own - (weights * cross).sum(axis=0)
             good = (

@@ -251,20 +251,27 @@ class _Learning(ModelComparison):
             held_out: HeldOut | None = HeldOut(truth, truth - best, np.full(truth.size, np.nan))
             scale = np.ones(rows)
         else:
-            held_out, scale = self.held_out(chosen, *model, None if whole is None else whole[1])
+            known = None if whole is None else whole[1]
+            held_out, scale = self.held_out(chosen, *model, known, spreads=chosen is None)  # the last model tells them
         return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
     def held_out(
-        self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None = None
-    ) -> tuple[HeldOut | None, np.ndarray]:
+        self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None = None, *,
+        spreads: bool = True,
+    ) -> tuple[HeldOut | None, np.ndarray]:  # fmt: skip
         """Predictions over the whole record, which windows may be too short or too few to stand for; its steps' variances.
 
-        They may be known.
+        They may be known. Without ``spreads`` the predictions have no standard deviations.
         """
         if not self.hidden.any():
             return None, np.ones(len(self.y))
         offsets, hidden = self.task.offsets, self.hidden
         draws, df = None if offsets is None else offsets.draws, None if refinement is None else refinement.df
+        if not spreads:
+            scale = tail_variances(self.seen, dynamics, r, df) if df and scale is None else scale
+            (x,) = smoothed_means([self.seen], dynamics, r, [scale])
+            self.clock.tick(PASSES * len(x))
+            return HeldOut(self.y[hidden], x[hidden], np.full(x[hidden].size, np.nan)), np.ones(len(x)) if scale is None else scale
         known = df is None or scale is not None  # then there is one pass
         done = heavy_tailed_pass(self.seen, dynamics, r, None if known else df, scale=scale, tick=self.clock.tick, errors=draws)
         left = 0.0 if offsets is None else offsets.left(done.taken)
