@@ -114,7 +114,8 @@ def clean(
     Variation that one station alone shows, at one time, counts as noise, unless ``noise`` is given.
     Where readings clearly follow the moon, the tide is one of the cycles, but not in the model that checks them.
 
-    A reading at a bound of the quantity is its own estimate: there is no noise at a bound. Where more than a quarter of the
+    A reading at a bound of the quantity is its own estimate: there is no noise at a bound. To other estimates it says that the
+    field is at least there. Where more than a quarter of the
     readings are at a bound, as with rain, all good readings are. Flags of single readings are not
     applied, with a note, where a straight line in time predicts the flagged readings twice as well as the model. An estimate
     beyond all readings by more than their spread is a failed prediction: that of the next best method is used there.
