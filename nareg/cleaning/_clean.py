@@ -197,6 +197,9 @@ def _run(job: Job) -> Cleaned:
     job.note(RESTING if resting else None)
     good, ends = compared.good, compared.ends
     final = np.where(own_estimates(good, ends), good, ends.clip(x))  # at rest readings as they are
+    # the field scatters around its mean, and not around a reading that is kept
+    away = (final > ends.low) & (final < ends.high)
+    std = np.where(away, np.hypot(std, final - ends.clip(x)), std)
     drift, said = sensor_errors(compared.quality, corrected, network.readings.values)
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))

@@ -16,7 +16,7 @@ from nareg.cleaning._compare import contradicted
 from nareg.cleaning._limits import failed, limits
 from nareg.errors import InputError
 from nareg.quality import Flag
-from nareg.spacetime import Bounds, on_grid
+from nareg.spacetime import Bounds, intermittent, on_grid
 
 N, T = 6, 240
 
@@ -56,27 +56,47 @@ def test_humidity_stays_at_100(rng):
     assert error < 1.02 * raw
 
 
-@pytest.mark.slow
-def test_bands_hold_their_share_where_a_field_is_saturated(rng):
-    """Readings at 100 were taken for the field's: beside them readings below pulled estimates down where it is saturated."""
+def saturated(rng: np.random.Generator, level: float):
+    """Truth, readings and tables of three networks of nine stations, whose smooth field would go on above 100."""
     places = rng.uniform(0, 2, (9, 2))
     distance = np.linalg.norm(places[:, None] - places, axis=2)
     root = np.linalg.cholesky((1 + distance) * np.exp(-distance))
-    at_100, low_errors = [], []
     for _ in range(3):
         z = lfilter([1], [1, -2 * 0.92, 0.92**2], root @ rng.standard_normal((9, 600)), axis=1)[:, 240:]
-        truth = np.minimum(87 + 10 * np.cos(np.arange(360) * np.pi / 12) + 12 * z / z.std(), 100)
+        truth = np.minimum(level + 10 * np.cos(np.arange(360) * np.pi / 12) + 12 * z / z.std(), 100)
         y = np.clip(np.round(truth + 2 * rng.standard_normal(truth.shape)), 0, 100)
         frame, stations = tables(y, rng)
         stations[:] = 50 + places
+        yield truth, y, (frame, stations)
+
+
+@pytest.mark.slow
+def test_bands_hold_their_share_where_a_field_is_saturated(rng):
+    """Readings at 100 were taken for the field's: beside them readings below pulled estimates down where it is saturated."""
+    at_100, low_errors = [], []
+    for truth, y, (frame, stations) in saturated(rng, 87):
         cleaned = nareg.clean(frame, stations)
-        saturated = (truth == 100) & (y < 100)
+        below = (truth == 100) & (y < 100)
         assert cleaned.bounds == Bounds(-np.inf, 100)
         low, high = cleaned.band(0.9)
-        at_100.append(((low <= truth) & (truth <= high))[saturated].mean())
-        low_errors.append((cleaned.x.to_numpy().T - truth)[saturated].mean())
+        at_100.append(((low <= truth) & (truth <= high))[below].mean())
+        low_errors.append((cleaned.x.to_numpy().T - truth)[below].mean())
     assert np.mean(at_100) > 0.8
     assert np.mean(low_errors) > -0.8
+
+
+@pytest.mark.slow
+def test_bands_of_readings_that_are_kept_know_of_their_noise(rng):
+    """They were as wide as those of the smoothed field, and held half of the truth."""
+    shares = []
+    for truth, y, (frame, stations) in saturated(rng, 105):
+        cleaned = nareg.clean(frame, stations)
+        away = y < 100
+        assert intermittent(y.T)
+        assert np.array_equal(cleaned.x.to_numpy().T[away], y[away])
+        low, high = cleaned.band(0.9)
+        shares.append(((low <= truth) & (truth <= high))[away].mean())
+    assert 0.83 < np.mean(shares) < 0.95
 
 
 @pytest.mark.parametrize("off", [-3.0, 0.1, 2.0])
