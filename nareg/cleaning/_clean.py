@@ -114,7 +114,8 @@ def clean(
     Variation that one station alone shows, at one time, counts as noise, unless ``noise`` is given.
     Where readings clearly follow the moon, the tide is one of the cycles, but not in the model that checks them.
 
-    A reading at a bound of the quantity is its own estimate: there is no noise at a bound. Where more than a quarter of the
+    A reading at a bound of the quantity is its own estimate: there is no noise at a bound. To other estimates it says that the
+    field is at least there. Where more than a quarter of the
     readings are at a bound, as with rain, all good readings are. Flags of single readings are not
     applied, with a note, where a straight line in time predicts the flagged readings twice as well as the model. An estimate
     beyond all readings by more than their spread is a failed prediction: that of the next best method is used there.
@@ -196,6 +197,9 @@ def _run(job: Job) -> Cleaned:
     job.note(RESTING if resting else None)
     good, ends = compared.good, compared.ends
     final = np.where(own_estimates(good, ends), good, ends.clip(x))  # at rest readings as they are
+    # the field scatters around its mean, and not around a reading that is kept
+    away = (final > ends.low) & (final < ends.high)
+    std = np.where(away, np.hypot(std, final - ends.clip(x)), std)
     drift, said = sensor_errors(compared.quality, corrected, network.readings.values)
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))

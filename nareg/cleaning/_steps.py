@@ -77,6 +77,8 @@ def compare(
     flags = _flags(y, excluded) if quality is None else quality.flags
     bad = excluded | (flags == Flag.BAD)
     hidden = Hidden.of(chosen, y, bad)
+    if model is not None:
+        model = replace(model, bounds=limits(np.where(bad, np.nan, y), job.settings.bounds)[0])
     fitted = [] if model is None else [_fitted(job, SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
     if chosen.any() or model is None:
         steps = np.linspace(FITTED + 0.02, PREDICTED, 8)

@@ -49,6 +49,8 @@ CHANCE = 1.1
 CHANGED = 0.5
 #: The course of an error has so many knots, and so many readings from one to the next.
 KNOTS, BETWEEN = 5, 8
+#: Weather and floods that travel are at the other stations so many steps before or after.
+LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
@@ -308,6 +310,27 @@ class LastingErrors:
         middle = float(np.median(left[self.seen.observed[start:stop, station]]))
         return Lasting(station, start, stop, float(ratio), name, float(height), middle, *self._course(station, start, stop))
 
+    def _travels(self, error: Lasting) -> bool:
+        """Whether what the others say of other times explains more than an error, which is not clear beside it.
+
+        A flood comes first to the gauge upstream and is higher there. The model, which has no travel, takes that for an error.
+        """
+        said = self.seen.prediction[:, error.station]
+        near = said[np.clip(np.arange(said.size)[:, None] + LAGS, 0, said.size - 1)]
+        shape = np.zeros((said.size, 1))
+        shape[error.start : error.stop, 0] = _shape(error.shape, error.stop - error.start)
+        columns, residual = self._white(error.station, np.hstack([shape, near]))
+
+        def left(*places: slice) -> float:
+            """Squares that are left beside some of the columns and what the fit took."""
+            chosen = np.hstack([columns[:, part] for part in (*places, slice(1 + LAGS.size, None))])
+            return float(np.sum((residual - chosen @ np.linalg.lstsq(chosen, residual, rcond=None)[0]) ** 2))
+
+        first, rest = slice(0, 1), slice(1, 1 + LAGS.size)
+        alone, travel, both = left(first), left(rest), left(first, rest)
+        clear = error.ratio**2 * (travel - both) > self.limit**2 * (left() - alone)
+        return travel < alone and not clear
+
     def _white(self, station: int, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Errors (T, n) beside what the fit took, and the station's residual, as white noise where there are readings."""
         seen = self.seen
@@ -333,7 +356,8 @@ class LastingErrors:
         """The clearest error of every station that is suspect, the largest first."""
         suspected = np.flatnonzero((self.peaks > self.limit) | self.seen.leapt.any(axis=0)) if self.shapes else ()
         errors = [error for i in suspected if i not in but and (error := self.clearest(int(i))).ratio > self.limit]
-        return sorted((error for error in errors if error.lasts), key=lambda error: -error.ratio)
+        true = (error for error in errors if error.lasts and not self._travels(error))
+        return sorted(true, key=lambda error: -error.ratio)
 
     def badness(self) -> np.ndarray:
         """(rows, N) badness of all readings."""

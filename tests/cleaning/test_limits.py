@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
+from scipy.special import ndtr
 
 import nareg
 from nareg.cleaning import MODEL
@@ -12,7 +16,7 @@ from nareg.cleaning._compare import contradicted
 from nareg.cleaning._limits import failed, limits
 from nareg.errors import InputError
 from nareg.quality import Flag
-from nareg.spacetime import Bounds
+from nareg.spacetime import Bounds, intermittent, on_grid
 
 N, T = 6, 240
 
@@ -50,6 +54,75 @@ def test_humidity_stays_at_100(rng):
     seen = np.isfinite(y)
     error, raw = (float(np.sqrt(np.mean((x - truth)[seen] ** 2))) for x in (cleaned.x.to_numpy().T, y))
     assert error < 1.02 * raw
+
+
+def saturated(rng: np.random.Generator, level: float):
+    """Truth, readings and tables of three networks of nine stations, whose smooth field would go on above 100."""
+    places = rng.uniform(0, 2, (9, 2))
+    distance = np.linalg.norm(places[:, None] - places, axis=2)
+    root = np.linalg.cholesky((1 + distance) * np.exp(-distance))
+    for _ in range(3):
+        z = lfilter([1], [1, -2 * 0.92, 0.92**2], root @ rng.standard_normal((9, 600)), axis=1)[:, 240:]
+        truth = np.minimum(level + 10 * np.cos(np.arange(360) * np.pi / 12) + 12 * z / z.std(), 100)
+        y = np.clip(np.round(truth + 2 * rng.standard_normal(truth.shape)), 0, 100)
+        frame, stations = tables(y, rng)
+        stations[:] = 50 + places
+        yield truth, y, (frame, stations)
+
+
+@pytest.mark.slow
+def test_bands_hold_their_share_where_a_field_is_saturated(rng):
+    """Readings at 100 were taken for the field's: beside them readings below pulled estimates down where it is saturated."""
+    at_100, low_errors = [], []
+    for truth, y, (frame, stations) in saturated(rng, 87):
+        cleaned = nareg.clean(frame, stations)
+        below = (truth == 100) & (y < 100)
+        assert cleaned.bounds == Bounds(-np.inf, 100)
+        low, high = cleaned.band(0.9)
+        at_100.append(((low <= truth) & (truth <= high))[below].mean())
+        low_errors.append((cleaned.x.to_numpy().T - truth)[below].mean())
+    assert np.mean(at_100) > 0.8
+    assert np.mean(low_errors) > -0.8
+
+
+@pytest.mark.slow
+def test_bands_of_readings_that_are_kept_know_of_their_noise(rng):
+    """They were as wide as those of the smoothed field, and held half of the truth."""
+    shares = []
+    for truth, y, (frame, stations) in saturated(rng, 105):
+        cleaned = nareg.clean(frame, stations)
+        away = y < 100
+        assert intermittent(y.T)
+        assert np.array_equal(cleaned.x.to_numpy().T[away], y[away])
+        low, high = cleaned.band(0.9)
+        shares.append(((low <= truth) & (truth <= high))[away].mean())
+    assert 0.83 < np.mean(shares) < 0.95
+
+
+@pytest.mark.parametrize("off", [-3.0, 0.1, 2.0])
+def test_a_reading_at_a_bound_says_that_the_field_is_at_least_there(rng, off):
+    """Of one such reading, mean and variance are those of the exact posterior."""
+    y = 10 + field(rng, 0.9) + 0.3 * rng.standard_normal((N, T))
+    y[2, 100] = np.nan
+    model = nareg.spacetime.fit(nareg.graphs.grid((2, 3)), y, transform=None, dynamics="scalar", robust=False)
+    bound = y[2, 99] + off
+    y[y > bound] = np.nan
+    y[2, 100] = bound
+    model, r = replace(model, readings=y, bounds=Bounds(high=bound)), model.unit_noise[2]
+    given = on_grid(model, None, None, exclude=False)
+    rows = given.rows.copy()
+    rows[100, 2] = np.nan
+    without, done = (
+        model._smoothed(one, None, search=False, progress=None)
+        for one in (replace(given, rows=rows, values=np.where(y == bound, np.nan, y)), given)
+    )
+    mean, var = without.x[100, 2], without.var[100, 2]
+    x = mean + np.sqrt(var) * np.linspace(-12, 12, 20001)
+    weights = np.exp(-0.5 * (x - mean) ** 2 / var) * ndtr((x - given.rows[100, 2]) / np.sqrt(r))
+    weights /= weights.sum()
+    exact = float(weights @ x)
+    assert done.x[100, 2] == pytest.approx(exact, rel=1e-6, abs=1e-8)
+    assert done.var[100, 2] == pytest.approx(float(weights @ (x - exact) ** 2), rel=1e-5)
 
 
 @pytest.mark.slow

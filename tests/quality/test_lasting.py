@@ -189,3 +189,27 @@ def test_a_datum_shift_of_a_flood_gauge_is_found():
         assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (2, "drift", 400, 799)
         sizes.append(suspect.size)
     assert np.sqrt(np.mean((np.array(sizes) - 25) ** 2)) < 4
+
+
+def routed(rng: np.random.Generator) -> np.ndarray:
+    """Hourly levels of eight gauges in m: each flood comes two hours and a reach's delay later to the next, and lower."""
+    flow, hours, levels = np.zeros(1440), np.arange(1440), []
+    for start in rng.integers(0, 1440, 7):
+        since = np.clip(hours - start, 0, None)
+        flow += rng.uniform(0.5, 2.5) * (1 - np.exp(-since / 6)) * np.exp(-since / 48)
+    share = np.exp(-1 / 2.5)
+    for i in range(8):
+        levels.append(1 + 0.1 * i + 0.97**i * flow)
+        flow = lfilter([1 - share], [1, -share], np.append([flow[0]] * 2, flow[:-2]))
+    return np.round(np.array(levels) + 0.02 * rng.standard_normal((8, 1440)), 2)
+
+
+@pytest.mark.slow
+def test_a_flood_that_travels_makes_no_drift():
+    """Upstream it comes first and is higher: the readings there were taken for off by the height of the flood."""
+    graph = nareg.Graph.from_knn(np.column_stack([51 + 0.1 * np.arange(8), np.full(8, 10.0)]), 5, metric="haversine")
+    readings = routed(np.random.default_rng(2))
+    assert not check(fit(graph, readings)).suspects
+    readings[4, 700:] += 1
+    (suspect,) = check(fit(graph, readings)).suspects
+    assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (4, "drift", 700, 1439)

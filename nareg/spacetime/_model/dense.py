@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import erfcx
 
 from nareg._core import checks
 from nareg._solvers.backends import SolverBackend, check_solver_backend
@@ -36,6 +37,9 @@ from nareg.spacetime._readings.space import FAMILIES, Space
 PLACES = 256
 #: Shares of the noise that averaging may lower, and the gain in log-likelihood from which on one is taken.
 AVERAGED, LIKELIER = (0.25, 0.5, 0.75, 1.0), 3.0
+#: A reading at a bound that lowers the field's variance by less than the first share says nothing; from so many standard
+#: deviations inside on, it is as any other.
+SAYS_NOTHING, FARTHEST = 1e-6, -1e6
 #: Readings that are means of so nearly as many have the same noise.
 ALIKE = 1e-9
 
@@ -250,9 +254,31 @@ class SpaceTimeModel(BaseModel[Stream]):
 
     def _smoothed(self, given: GridReadings, solver: None, *, search: bool, progress: ProgressCallback | None) -> FieldEstimate:
         errors = self.cycles.errors_at(given.grid.seconds)
-        robust = search and not intermittent(given.values.T)
+        resting = intermittent(given.values.T)
+        robust, given = search and not resting, given if resting else self._beyond_bounds(given)
         done = self._pass(given, robust=robust, progress=progress, errors=errors)
         return FieldEstimate(done.x, done.var, errors.left(done.taken), np.isfinite(done.innovations), done.log_likelihood)
+
+    def _beyond_bounds(self, given: GridReadings) -> GridReadings:
+        """Readings at a bound as what they say: that field and noise are at least there, as the field is clipped, too.
+
+        That moves the mean that the others say, and lowers its variance, as a reading of the right value and noise would
+        (expectation propagation).
+        """
+        side = given.grid.on_rows(self.bounds.at(given.values).T)
+        at = np.isfinite(given.rows) & (np.nan_to_num(side) != 0)
+        if not at.any():
+            return given
+        done = self._pass(replace(given, rows=np.where(at, np.nan, given.rows)), robust=False)
+        noise = np.broadcast_to(given.noise, at.shape).copy()
+        x, var, side = done.x[at], done.var[at], side[at]
+        spread = np.sqrt(var + noise[at])
+        z = np.maximum(side * (x - given.rows[at]) / spread, FARTHEST)
+        ratio = np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))  # of the normal density to its distribution function
+        rows = given.rows.copy()
+        rows[at] = x + side * spread / (ratio + z)
+        noise[at] = spread**2 / np.maximum(ratio * (ratio + z), SAYS_NOTHING) - var
+        return replace(given, rows=rows, noise=noise)
 
     def _ahead(self, given: GridReadings, seconds: np.ndarray) -> FieldEstimate:
         last = len(given.rows)

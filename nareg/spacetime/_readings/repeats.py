@@ -73,6 +73,12 @@ class Bounds:
         clipped: np.ndarray = np.clip(x, self.low, self.high)
         return clipped
 
+    def at(self, y: np.ndarray) -> np.ndarray:
+        """1 where readings are at the upper bound, -1 at the lower one, else 0; a bound that some readings cross is none."""
+        at_high = (y == self.high) & ~(y > self.high).any()
+        at_low = (y == self.low) & ~(y < self.low).any()
+        return at_high.astype(float) - at_low
+
 
 @dataclass(frozen=True)
 class RepeatedValue:
