@@ -21,8 +21,9 @@ STEPS = (
 NEAR = 0.15
 #: A grid is worth it from so many times fewer times on, and where at most this share of readings shares a step with another.
 FEWER, SHARED = 1.5, 0.1
-#: A grid begins at whole steps where the readings are within this part of a step of them.
-WHOLE = 0.25
+#: A grid begins at whole steps where the readings are within this part of a step of them, and either so many seconds or
+#: their own spread: a day's reading at 20:00 is not one of the next midnight. Other beginnings are rounded to this part.
+WHOLE, LATE, ROUNDED = 0.25, 900, 1 / 60
 #: As many times as steps are on a grid where they jitter: beyond what a model takes for its own grid (part of a step), with
 #: this share of them within WHOLE of a step, and hardly two in one.
 JITTER, MOST, TWICE = 0.02, 0.95, 0.01
@@ -101,7 +102,7 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         return gridded
     taken = f"{len(stamps):,} times are taken as {shape[1]:,}," if shape[1] < len(stamps) else "Times that jitter are taken"
     note = (
-        f"{taken} every {in_words(size)}; readings move by {in_words(moved)} at most"
+        f"{taken} every {in_words(size)}; readings move by {in_words(moved, one='1 ')} at most"
         + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
         + ". --step none keeps every time."
     )
@@ -128,9 +129,14 @@ def _jittered(seconds: np.ndarray, off: np.ndarray, size: float) -> bool:
 def _start(seconds: np.ndarray, size: float) -> float:
     """Where a grid begins: at whole steps, or where the times are near each other within their step, at their mean there."""
     mean = np.exp(2j * np.pi * (seconds % size) / size).mean()
-    if abs(np.angle(mean)) <= 2 * np.pi * WHOLE or abs(mean) < TOGETHER:
+    begin = float(np.angle(mean)) / (2 * np.pi) * size
+    if abs(mean) < TOGETHER:
         return 0.0
-    return float(np.rint(np.angle(mean) / (2 * np.pi) * size))
+    spread = float(np.sqrt(-2 * np.log(min(abs(mean), 1.0)))) / (2 * np.pi) * size
+    if abs(begin) <= min(WHOLE * size, max(LATE, spread)):
+        return 0.0
+    unit = max((one for one in STEPS if one <= ROUNDED * size), default=1)
+    return float(unit * np.rint(begin / unit))
 
 
 def in_seconds(step: str) -> float:
@@ -146,11 +152,11 @@ def in_seconds(step: str) -> float:
     return size
 
 
-def in_words(seconds: float) -> str:
-    """A time in words: ``10 minutes``."""
+def in_words(seconds: float, one: str = "") -> str:
+    """A time in words: ``10 minutes``; of a single unit ``minute``, behind ``one``."""
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size and seconds % size == 0:
-            return unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
+            return one + unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"

@@ -127,8 +127,7 @@ class Inspection:
         other = (step != common) | (apart.abs() > slack) | (jitter > 2 * max(usual["jitter"], NOTICED * common))
 
         def words(value: float) -> str:
-            said = in_words(value) if dated else f"{value:g}"
-            return f"1 {said}" if said.isalpha() else said
+            return in_words(value, one="1 ") if dated else f"{value:g}"
 
         lines = []
         for name, own in table[other].round(3).head(LINES).iterrows():

@@ -59,7 +59,7 @@ def test_rows_that_jitter_together_are_taken_every_step(step, seed, share):
     gridded = on_grid(table(np.tile(step * np.arange(1, 41) + moves, (3, 1)), values))
     np.testing.assert_array_equal(gridded.values, values)
     np.testing.assert_array_equal(gridded.timestamps, START + step * np.arange(1, 41) * np.timedelta64(1, "s"))
-    assert f"readings move by {io._grid.in_words(np.abs(moves).max())} at most" in gridded.notes[-1]
+    assert f"readings move by {io._grid.in_words(np.abs(moves).max(), one='1 ')} at most" in gridded.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,22 @@ def test_times_of_another_kind_are_left_as_they_are(seconds):
 def test_stations_with_a_shift_of_their_own_begin_there():
     shifted = table(3600 * np.arange(10)[None] + np.array([[1795], [1800], [1812]]), np.ones((3, 10)))
     assert str(on_grid(shifted).timestamps[0])[11:16] == "00:30"
+
+
+@pytest.mark.parametrize(("hour", "begins"), [(5, "05:00"), (8, "08:00"), (20, "20:00"), (0, "00:00")])
+def test_a_day_is_read_when_it_is_read(hour, begins, rng):
+    """Readings at about 20:00 were those of the next midnight, a day later in a table of dates."""
+    seconds = 86_400 * np.arange(60) + 3600 * hour + 60 * rng.integers(-60, 60, 60)
+    values = rng.standard_normal((2, 60))
+    gridded = on_grid(table(np.tile(seconds, (2, 1)), values))
+    np.testing.assert_array_equal(gridded.values, values)
+    assert [str(t)[:16] for t in gridded.timestamps[:2]] == [f"2024-03-01T{begins}", f"2024-03-02T{begins}"]
+
+
+def test_a_single_minute_is_named_by_its_number(rng):
+    seconds = 600 * np.arange(30) + np.tile([-60, 60, 10], 10)
+    gridded = on_grid(table(np.tile(seconds, (2, 1)), rng.standard_normal((2, 30))))
+    assert "every 10 minutes; readings move by 1 minute at most" in gridded.notes[-1]
 
 
 def test_a_step_that_is_asked_for_averages_and_counts():
