@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -36,6 +37,14 @@ if TYPE_CHECKING:
 BEFORE = 1_000
 #: It does where twice as many times before the new ones move no estimate by more than this share of its standard deviation.
 PROBED, MOVED = 125, 1e-6
+#: How tables write times, and what may stand behind: an offset from UTC.
+FORMS = [
+    f"{day}{clock}"
+    for day in ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
+    for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
+]
+OFFSET = re.compile(r"(?:Z|(?<=:\d\d)[+-]\d\d:?\d\d)$")
+ISO = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 
 
 @briefly_shown
@@ -63,6 +72,7 @@ class Applied:
     readings: Readings = field(repr=False)
     dismissed: tuple[Suspect, ...] = ()
     rules: Rules = field(default_factory=Rules, repr=False)
+    zone: str | None = field(default=None, repr=False)  # of times without an offset
 
     @property
     def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -72,16 +82,15 @@ class Applied:
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
 
-        Rows of the same times are written anew. Files that are not there are made.
+        Rows of the same times are written anew, and times as those of the files are. Files that are not there are made.
 
         Raises
         ------
         InputError
-            If a file there has other columns, or flags of another scheme.
+            If a file there has other columns, flags of another scheme, or times of which no others can be written.
         """
         paths = [folder / f"{name}.csv" for name in TABLES]
-        readings = _shaped(self.readings, paths[0])
-        _refuse_other_zone(readings, paths[0])
+        readings = labeled_as(_shaped(self.readings, paths[0]), paths[0], self.zone)
         header, _ = laid_out(readings, self.x.to_numpy())
         keys = len(TIDY) if readings.tidy else 1
         before = [_rows(path, header, keys, set(readings.times)) for path in paths]
@@ -104,18 +113,65 @@ def _shaped(readings: Readings, path: Path) -> Readings:
     return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
 
 
-def _refuse_other_zone(readings: Readings, path: Path) -> None:
-    """Refuse times without a zone where those of a table that was written before have one: they may be hours apart."""
-    if readings.zone is not None or not path.exists():
-        return
-    rows = written_before(path)
-    next(rows, None)
-    before = next(rows, [""])[0]
-    if io.has_zone(before):
+def labeled_as(readings: Readings, path: Path, zone: str | None) -> Readings:
+    """Readings whose times are written as those of a table that was written before: a time has one label there.
+
+    Raises
+    ------
+    InputError
+        If times have a zone in one of both alone, or the form of the table's is not known.
+    """
+    before = [row[0] for row in written_before(path)][1:] if path.exists() else []
+    if not before or readings.timestamps is None or readings.timestamps.dtype.kind != "M":
+        return readings
+    new, old = readings.times[0], before[-1]
+    if readings.zone is None and io.has_zone(old):
         raise InputError(
-            f"readings have times without a zone, such as {readings.times[0]!r}, and those of {path} have one, such as "
-            f"{before!r}: pass it as --zone (zone= of a recipe)."
+            f"readings have times without a zone, such as {new!r}, and those of {path} have one, such as {old!r}: pass it as "
+            "--zone (zone= of a recipe)."
         )
+    if zone is None and io.has_zone(new) and not io.has_zone(old):
+        raise InputError(
+            f"readings have times with a zone, such as {new!r}, and those of {path} have none, such as {old!r}: write the "
+            "new ones in the same way, or clean all anew."
+        )
+    if {re.sub(r"\d", "0", time) for time in readings.times} <= {re.sub(r"\d", "0", time) for time in before}:
+        return readings
+    labels = _written_as(readings, before, zone)
+    if labels is None and not (ISO.match(new) and ISO.match(old)):
+        raise InputError(f"readings have times such as {new!r}, and {path} such as {old!r}: write them alike.")
+    return readings if labels is None else replace(readings, times=labels)
+
+
+def _written_as(readings: Readings, before: list[str], zone: str | None) -> tuple[str, ...] | None:
+    """The times of readings in the form of labels of a table, with the offset of its last; None where they show no form.
+
+    Where the form is too short for them, as for seconds, more is written behind it.
+    """
+    import pandas as pd
+
+    offset = OFFSET.search(before[-1])
+    bare = pd.Index(OFFSET.sub("", label) for label in before)
+    forms = [form for form in FORMS if _is_form(bare, form)]
+    if len(forms) != 1:
+        return None
+    index = pd.DatetimeIndex(readings.timestamps)
+    if readings.zone is not None:
+        here = zone or "UTC" if offset is None else "UTC" if offset[0] == "Z" else offset[0]
+        index = index.tz_localize("UTC").tz_convert(here).tz_localize(None)
+    for form in FORMS:
+        labels = index.strftime(form)
+        if form.startswith(forms[0]) and (pd.to_datetime(labels, format=form) == index).all():
+            return tuple(labels + (offset[0] if offset else ""))
+    return None
+
+
+def _is_form(labels: pd.Index, form: str) -> bool:
+    """Whether labels are times in this form, in order."""
+    import pandas as pd
+
+    times = pd.to_datetime(labels, format=form, errors="coerce")
+    return bool(times.notna().all() and times.is_monotonic_increasing and (times.strftime(form) == labels).all())
 
 
 def written_before(path: Path) -> Iterator[list[str]]:
@@ -277,7 +333,7 @@ def apply(
     report(Progress("done", fraction=1.0))
     results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
     frames = [frame(table, values) for values in results]
-    return Applied(frames[0], frames[1], frames[2], suspects, (*table.notes, *notes), table, dismissed, rules)
+    return Applied(frames[0], frames[1], frames[2], suspects, (*table.notes, *notes), table, dismissed, rules, recipe.zone)
 
 
 def _apply_directions(
@@ -314,7 +370,7 @@ def _apply_directions(
     read = replace(east.readings, values=table.values[:, new], unit=table.unit)
     frames = [frame(read, values) for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)]
     notes = dict.fromkeys((*table.notes, *east.notes, *north.notes))
-    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules)
+    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone)
 
 
 def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:

@@ -93,7 +93,7 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     shape = (len(readings.names), last - first + 1)
     values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity], kind)
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
-    labels = tuple(str(t).removesuffix(".000000000") for t in grid)
+    labels = tuple(str(t).removesuffix(".000000000") + ("Z" if readings.zone else "") for t in grid)  # in UTC, where known
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
     counts = readings.counts and readings.counts.less(shared, IN_STEP)
     number_of_each = averaged if shared else None

@@ -141,6 +141,39 @@ def test_rows_are_added_in_the_shape_of_the_first_run(tables, tmp_path, tidy):
             assert np.isfinite(read.values).all()
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "zone"),
+    [
+        ("%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", None),
+        ("%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", None),
+        ("%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M", None),
+        ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+00:00", None),
+        ("%Y-%m-%d %H:%M:%S+00:00", "%Y-%m-%dT%H:%M", "UTC"),
+    ],
+)
+def test_times_are_written_as_those_before(tables, model, tmp_path, before, after, zone):
+    """They were in two forms in one table, and rows of the same times were there twice."""
+    frame = tables[0]
+    new = frame[LEARNED:].set_axis(frame.index[LEARNED:].strftime(after)).rename_axis("time")
+    applied = apply(model, new, recipe=nareg.io.Recipe(zone=zone, dates="day-first" if "%d.%m" in after else None))
+    earlier = pd.date_range(end=frame.index[LEARNED], periods=40, freq="h")  # the last row is the first new one
+    for name in ("clean", "std", "flags"):
+        pd.DataFrame(1, earlier.strftime(before), frame.columns).to_csv(tmp_path / f"{name}.csv", index_label="time")
+    applied.append(tmp_path)
+    labels = pd.read_csv(tmp_path / "clean.csv")["time"].tolist()
+    assert labels == [*earlier[:-1].strftime(before), *frame.index[LEARNED:].strftime(before)]
+
+
+def test_times_with_a_zone_do_not_follow_those_without(tables, model, tmp_path):
+    """The model's local times counted as UTC, and the new ones were hours apart, without a word."""
+    frame = tables[0]
+    new = frame[LEARNED:].set_axis(frame.index[LEARNED:].strftime("%Y-%m-%d %H:%M+00:00")).rename_axis("time")
+    for name in ("clean", "std", "flags"):
+        frame[:LEARNED].to_csv(tmp_path / f"{name}.csv", date_format="%Y-%m-%d %H:%M")
+    with pytest.raises(InputError, match=r"have times with a zone, such as .*\+00:00', and those of .* have none"):
+        apply(model, new).append(tmp_path)
+
+
 def test_what_cannot_be_applied_is_one_sentence(tables, model, tmp_path):
     frame = tables[0]
     with pytest.raises(InputError, match=r"readings end at .*: pass later readings"):

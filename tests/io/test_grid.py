@@ -90,6 +90,14 @@ def test_a_day_is_read_when_it_is_read(hour, begins, rng):
     assert [str(t)[:16] for t in gridded.timestamps[:2]] == [f"2024-03-01T{begins}", f"2024-03-02T{begins}"]
 
 
+def test_times_on_a_grid_say_that_they_are_in_utc(tmp_path, rng):
+    """Local times became others without an offset, two hours from those of the file."""
+    local = pd.date_range("2024-06-01 12:00", periods=40, freq="10min") + pd.to_timedelta(rng.integers(-100, 100, 40), "s")
+    pd.DataFrame({"time": local, "A": rng.standard_normal(40)}).to_csv(tmp_path / "local.csv", index=False)
+    read = io.read_readings(tmp_path / "local.csv", recipe=io.Recipe(zone="+02:00"))
+    assert on_grid(read).times[:2] == ("2024-06-01T10:00:00Z", "2024-06-01T10:10:00Z")
+
+
 def test_a_single_minute_is_named_by_its_number(rng):
     seconds = 600 * np.arange(30) + np.tile([-60, 60, 10], 10)
     gridded = on_grid(table(np.tile(seconds, (2, 1)), rng.standard_normal((2, 30))))
