@@ -24,7 +24,7 @@ EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e
 #: Days since the end of 1899, as spreadsheets keep them, for the years 1990 to 2064; a day's fraction, in minutes, to a second.
 SPREADSHEET, EPOCH_OF_SPREADSHEETS, MINUTE = (32_874, 60_266), -25_569, 1_440
 #: Where clocks have twelve hours the month is written first.
-TWELVE_HOURS = re.compile(r"\d\s*[AaPp]\.?[Mm](?![A-Za-z])")
+TWELVE_HOURS = re.compile(r"\d\s*[AaPp](?:\.?[Mm])?(?![A-Za-z])")
 ISO_REMEDY = "write times as 2024-01-31 10:00"
 
 

@@ -42,6 +42,42 @@ def test_altitude(tmp_path, name):
     assert stations.notes == (f"{tmp_path / 's.csv'}: 1 column is not needed and left out: 'owner'.",)
 
 
+@pytest.mark.parametrize(
+    "form", ["sensor.{}_temperature", "{} temperature", "Temperature ({})", "Weather station {}", "{}_temp_degC"]
+)
+def test_names_between_the_same_words(tmp_path, form):
+    """Dashboards write the quantity beside the name of each station."""
+    names = [form.format(name) for name in ("s1", "s12", "s2")]
+    wide = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n2024-01-01,1,2,3\n2024-01-02,4,5,6\n")
+    table = io.read_readings(wide, ["S2", "S1", "S12"])
+    np.testing.assert_array_equal(table.values, [[3, 6], [1, 4], [2, 5]])
+    assert f"3 columns are matched with a station by what is between the same words: {names[0]!r}" in table.notes[0]
+    with pytest.raises(InputError, match="write the names as in the station table"):
+        io.read_readings(wide, ["S2", "S1", "S12"], strict=True)
+    rows = [f"2024-01-0{t},{name},{t}{k}" for t in (1, 2) for k, name in enumerate(names)]
+    long = write(tmp_path, "l.csv", "\n".join(["time,station,value", *rows]))
+    np.testing.assert_array_equal(io.read_readings(long, ["S2", "S1", "S12"]).values, [[12, 22], [10, 20], [11, 21]])
+
+
+@pytest.mark.parametrize("names", [["a_t", "b_t", "a_h", "b_h"], ["t1", "t2", "t10", "t20"], ["a_t", "c_t", "d_h", "e_h"]])
+def test_names_between_several_words_are_not_matched(tmp_path, names):
+    path = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n2024-01-01,1,2,3,4\n2024-01-02,4,5,6,7\n")
+    with pytest.raises(InputError, match=r"has a station.s name"):
+        io.read_readings(path, ["a", "b", "1", "2"])
+
+
+@pytest.mark.parametrize(("units", "same"), [(("°C", "°F"), False), (("°C", "degC"), True), (("hPa", "mm"), False)])
+def test_stations_of_two_units_are_refused(tmp_path, units, same):
+    """Fahrenheit was read beside Celsius, since units in brackets were left out unseen."""
+    header = f"time,A [{units[0]}],B [{units[1]}],C\n"
+    path = write(tmp_path, "r.csv", header + "2024-01-01,1,33.8,1\n2024-01-02,2,35.6,2\n")
+    if same:
+        assert io.read_readings(path, ["A", "B", "C"]).values.tolist() == [[1, 2], [33.8, 35.6], [1, 2]]
+        return
+    with pytest.raises(InputError, match=rf"columns 'A \[{units[0]}\]' and 'B \[{units[1]}\]' have different units"):
+        io.read_readings(path, ["A", "B", "C"])
+
+
 def test_stations_without_coordinates_are_left_out(tmp_path):
     path = write(tmp_path, "s.csv", "id,lat,lon,elevation\nA,1,2,5\nB,,3,6\nC,-999,-999,7\nD,N/A,NA,8\nE,2,2,9\n")
     stations = io.read_stations(path)
