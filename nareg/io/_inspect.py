@@ -16,7 +16,7 @@ from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._counts import CellCounts
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words, on_grid
-from nareg.io._join import named_by_files
+from nareg.io._join import named_by_files, without_dates
 from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
 from nareg.io._marks import ABOUT_MARKS
@@ -214,7 +214,10 @@ def inspect(
         if part.stamps is not None
     ]
     if placed is None and len(single) == len(parts):
-        called = named_by_files(single, [one.source for one, _ in full], notes)
+        sources = [one.source for one, _ in full]
+        called = named_by_files(single, sources, notes)
+        if not called and [part.names for part in parts] == [(stem(source),) for source in sources]:
+            called = without_dates(sources, [(stamps, values[:, 0]) for _, stamps, values in single], notes)
         if called:
             parts = [
                 replace(one, names=(name,), names_of=one.names if one.site is None else one.names_of)

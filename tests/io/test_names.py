@@ -78,6 +78,37 @@ def test_stations_of_two_units_are_refused(tmp_path, units, same):
         io.read_readings(path, ["A", "B", "C"])
 
 
+@pytest.mark.parametrize("columns", [("Temp",), ("Temp", "Hum")])
+def test_files_of_a_month_each_are_of_one_station(tmp_path, columns):
+    """Each file was a station of its own, with the month in its name."""
+    days, files = pd.date_range("2025-05-30", periods=5, freq="D"), []
+    for station in ("weir", "quay"):
+        for part, month in ((days[:3], "2025-05"), (days[2:], "2025-06")):
+            readings = pd.DataFrame({name: part.day + len(station) * k for k, name in enumerate(columns)}, part)
+            files.append(tmp_path / f"{station}_{month}.csv")
+            (readings + (station == "quay")).to_csv(files[-1], index_label="time")
+    table = io.read_readings(files, recipe=io.Recipe(value="Temp"))
+    assert (table.names, table.values.tolist()) == (("weir", "quay"), [[30, 31, 1, 2, 3], [31, 32, 2, 3, 4]])
+    assert any("of the stations 'weir', 'quay', by their names without dates" in note for note in table.notes)
+    assert "stations: 2 with readings ('weir', 'quay')" in io.inspect(files).lines()
+
+
+def test_files_that_differ_at_the_same_times_keep_the_dates_in_their_names(tmp_path):
+    files = [tmp_path / f"{name}_20{k}.csv" for name in "ab" for k in (10, 11)]
+    for k, file in enumerate(files):
+        pd.DataFrame({"Temp": np.arange(5.0) + k}, pd.date_range("2025", periods=5)).to_csv(file, index_label="time")
+    assert io.read_readings(files).names == ("a_2010", "a_2011", "b_2010", "b_2011")
+
+
+@pytest.mark.parametrize("minus", ["−", "–"])
+def test_a_typeset_minus_is_one(tmp_path, minus):
+    """It was to be left empty, or passed as --missing: all frost was gone."""
+    path = write(tmp_path, "r.csv", f"time,A{minus}B,C\n2024-01-01,{minus}1.5,2\n2024-01-02, {minus}.5,3\n")
+    table = io.read_readings(path)
+    assert (table.names, table.values.tolist()) == ((f"A{minus}B", "C"), [[-1.5, -0.5], [2, 3]])
+    assert any("2 numbers with a typeset minus are read as negative" in note for note in table.notes)
+
+
 def test_stations_without_coordinates_are_left_out(tmp_path):
     path = write(tmp_path, "s.csv", "id,lat,lon,elevation\nA,1,2,5\nB,,3,6\nC,-999,-999,7\nD,N/A,NA,8\nE,2,2,9\n")
     stations = io.read_stations(path)
