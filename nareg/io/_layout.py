@@ -183,7 +183,7 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     """Columns of quantities of one station: beside its position, or of several kinds by their names; else none."""
     if stations is not None and {loose(table.header[i]) for i in rest} & {loose(name) for name in stations}:
         return []
-    if stations is not None and between([table.header[i] for i in rest], stations):
+    if stations is not None and between([table.header[i] for i in rest], stations, table.notes):
         return []
     placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     title = loose(stem(table.source))

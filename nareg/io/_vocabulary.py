@@ -201,7 +201,7 @@ def match(
             )
             matched |= close
             taken |= set(close.values())
-    if not matched and (matched := between(columns, stations)):
+    if not matched and (matched := between(columns, stations, notes)):
         column, station = next(iter(matched.items()))
         notes.guess(
             f"{count(len(matched), f'{what} is', f'{what}s are')} matched with a station by what is between the same words: "
@@ -231,10 +231,10 @@ def _refuse_units(columns: Iterable[str], notes: Notes) -> None:
         )
 
 
-def between(columns: Sequence[str], stations: Sequence[str]) -> dict[str, str]:
+def between(columns: Sequence[str], stations: Sequence[str], notes: Notes) -> dict[str, str]:
     """Columns that have the names of two stations or more between the same words, as ``sensor.weir_temperature``.
 
-    None where this is so between several words, as of two quantities, or where letters or digits are beside a name.
+    Those between several words, as of two quantities, are refused. Letters and digits are no words beside a name.
     """
     around: dict[tuple[str, str], dict[str, str]] = {}
     names = {station.strip().casefold(): station for station in stations}
@@ -244,7 +244,13 @@ def between(columns: Sequence[str], stations: Sequence[str]) -> dict[str, str]:
             if here and name and not before[-1:].isalnum() and not after[:1].isalnum():
                 around.setdefault((before, after), {})[column] = station
     several = [matched for matched in around.values() if len(matched) > 1]
-    return several[0] if len(several) == 1 else {}
+    if len(several) > 1:
+        one, other = (next(iter(matched)) for matched in several[:2])
+        raise InputError(
+            f"{notes.source}: stations have several columns each, such as {one!r} and {other!r}: pass a table per quantity, or "
+            "one with the columns time, station and one per quantity."
+        )
+    return several[0] if several else {}
 
 
 def absent(stations: Sequence[str], present: Iterable[str], notes: Notes, *, keep: bool, what: str = "column") -> list[str]:

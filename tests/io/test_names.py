@@ -59,11 +59,26 @@ def test_names_between_the_same_words(tmp_path, form):
     np.testing.assert_array_equal(io.read_readings(long, ["S2", "S1", "S12"]).values, [[12, 22], [10, 20], [11, 21]])
 
 
-@pytest.mark.parametrize("names", [["a_t", "b_t", "a_h", "b_h"], ["t1", "t2", "t10", "t20"], ["a_t", "c_t", "d_h", "e_h"]])
-def test_names_between_several_words_are_not_matched(tmp_path, names):
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ["a_temp", "b_temp", "a_hum", "b_hum"],
+            "several columns each, such as 'a_temp' and 'a_hum': pass a table per quantity",
+        ),
+        (["t1", "t2", "t10", "t20"], "no column has a station.s name"),
+        (["a_t", "c_t", "d_h", "e_h"], "no column has a station.s name"),
+    ],
+)
+def test_names_between_several_words_are_not_matched(tmp_path, names, words):
+    """Ten quantities of one station were seen, and the remedy was to pass the table of stations, which was passed."""
     path = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n2024-01-01,1,2,3,4\n2024-01-02,4,5,6,7\n")
-    with pytest.raises(InputError, match=r"has a station.s name"):
+    places = write(tmp_path, "s.csv", "station,lat,lon\n" + "".join(f"{name},{k},{k}\n" for k, name in enumerate("ab12")))
+    with pytest.raises(InputError, match=words):
         io.read_readings(path, ["a", "b", "1", "2"])
+    if "several" in words:
+        with pytest.raises(InputError, match=words):
+            io.inspect(path, places)
 
 
 @pytest.mark.parametrize(("units", "same"), [(("°C", "°F"), False), (("°C", "degC"), True), (("hPa", "mm"), False)])
