@@ -224,6 +224,24 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
         del lines[below[first] :]
 
 
+def without_inside(lines: list[str], start: int, separator: str, notes: Notes, *, quotes: bool) -> None:
+    """Empty, in place, lines among the rows that are none: the header again, and comments.
+
+    With ``quotes`` a line may be part of a cell, and comments stay.
+    """
+    header, width = lines[start], lines[start].count(separator)
+    if not width or _is_value(header.split(separator)[0]):
+        return
+    inside = range(start + 1, len(lines))
+    again = [i for i in inside if lines[i] == header]
+    comments = [] if quotes else [i for i in inside if lines[i][:1] == "#" and lines[i].count(separator) != width]
+    for what, there in (("with the header again", again), ("of comments among the rows", comments)):
+        if there:
+            notes.guess(f"{count(len(there), 'line')} {what} {verb(len(there))} left out", "delete such lines")
+        for i in there:
+            lines[i] = ""
+
+
 def with_commas(lines: list[str], start: int, notes: Notes) -> list[str]:
     """The lines, with commas where cells below a header are separated by spaces alone; line numbers stay."""
     header, below = lines[start].split(), next((i for i in range(start + 1, len(lines)) if lines[i].strip()), len(lines))
