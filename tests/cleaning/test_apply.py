@@ -181,7 +181,7 @@ def test_what_cannot_be_applied_is_one_sentence(tables, model, tmp_path):
     with pytest.raises(InputError, match="times of another kind"):
         apply(model, frame.reset_index(drop=True))
     with pytest.raises(InputError, match=r"no column has a station.s name"):
-        apply(model, frame.rename(columns=lambda name: f"other {name}"))
+        apply(model, frame.rename(columns=lambda name: f"other{name}"))
     applied = apply(model, frame)
     (tmp_path / "std.csv").write_text("time,A\n2024-01-01,3\n")
     with pytest.raises(InputError, match=r"std.csv has other columns than the model's stations"):
