@@ -262,6 +262,32 @@ def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:
     return None if None in stamps[0] + stamps[1] else [np.array(s, dtype=np.int64).view("datetime64[ns]") for s in stamps]
 
 
+def order_of_all(labels: Sequence[Sequence[str]]) -> str | None:
+    """The order of day and month in which all files are, where one of them may be in either; None where they do not say.
+
+    Some show it, by a day above 12 or by steps that are more regular; or together they leave smaller gaps in one.
+    """
+    files = [[date for date in map(parse, own) if date is not None and not date.ordered] for own in labels]
+    either, shown = False, set()
+    for own in filter(None, files):
+        days = [max(date.first for date in own) > 12, max(date.second for date in own) > 12]
+        by_day, by_month = (_irregularity(own, first) for first in (True, False))
+        either |= not any(days)
+        if any(days) or by_day != by_month:
+            shown.add(DATES[0 if days[0] or (not days[1] and by_day < by_month) else 1])
+    if not either or len(shown) > 1:
+        return None
+    if shown:
+        return shown.pop()
+    widest = []
+    every = [date for own in labels for date in map(parse, own) if date is not None]
+    for first in (True, False):
+        stamps = [date.nanoseconds(day_first=first) for date in every]
+        times = np.unique(np.array([s for s in stamps if s is not None], dtype=float))
+        widest.append(float(np.diff(times).max()) if None not in stamps and len(times) > 1 else np.inf)
+    return None if widest[0] == widest[1] else DATES[int(np.argmin(widest))]
+
+
 def _irregularity(dates: list[Date], day_first: bool) -> tuple[int, int, float]:
     """Impossible dates, steps back in time, and the range of steps: the smaller the more likely."""
     stamps = [date.nanoseconds(day_first=day_first) for date in dates]

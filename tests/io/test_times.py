@@ -104,6 +104,31 @@ def test_the_whole_column_decides_on_day_and_month(tmp_path, labels, words, expe
         read(tmp_path, labels, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("first", "days", "form", "words"),
+    [
+        ("2025-06-10", 5, "%m/%d/%Y %H:%M", "month first"),  # two of the files show it
+        ("2025-06-10", 5, "%d/%m/%Y %H:%M", "day first"),
+        ("2025-06-02", 4, "%m/%d/%Y %H:%M", "month first"),  # in the other order there are months between the files
+    ],
+)
+def test_all_files_decide_on_day_and_month(tmp_path, first, days, form, words):
+    """A file of one of the first twelve days was read day first, months from the others."""
+    files = []
+    for day in pd.date_range(first, periods=days):
+        files.append(tmp_path / f"{day:%Y%m%d}.csv")
+        times = pd.date_range(day, periods=4, freq="6h")
+        pd.DataFrame({"A": times.day, "B": times.hour}, times.strftime(form)).to_csv(files[-1], index_label="time")
+    table = io.read_readings(files)
+    times = pd.date_range(first, periods=4 * days, freq="6h")
+    np.testing.assert_array_equal(table.timestamps, times)
+    np.testing.assert_array_equal(table.values, [times.day, times.hour])
+    assert any(f"dates are read {words}, as all files together show" in note for note in table.notes)
+    seen = io.inspect(files)
+    np.testing.assert_array_equal(np.unique(seen.times), times)
+    assert seen.recipe.dates == words.replace(" ", "-")
+
+
 def test_day_and_month_in_both_orders_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"'13/04/2024' \(line 2\) has the day first and '04/13/2024' \(line 3\) the month"):
         read(tmp_path, ["13/04/2024", "04/13/2024"])
