@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +76,7 @@ class Applied:
     dismissed: tuple[Suspect, ...] = ()
     rules: Rules = field(default_factory=Rules, repr=False)
     zone: str | None = field(default=None, repr=False)  # of times without an offset
+    known: np.ndarray | None = field(default=None, repr=False)  # the model's own times, whose rows stay
 
     @property
     def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -93,15 +97,28 @@ class Applied:
         readings = labeled_as(_shaped(self.readings, paths[0]), paths[0], self.zone)
         header, _ = laid_out(readings, self.x.to_numpy())
         keys = len(TIDY) if readings.tidy else 1
-        before = [_rows(path, header, keys, set(readings.times)) for path in paths]
+        before = [_rows(path, header, keys) for path in paths]
+        rows_of = len(readings.names) if readings.tidy else 1
+        first = rows_of * self._known_in([row[0] for row in before[0][::rows_of]], paths[0])
         if not written_in({cell for row in before[-1] for cell in row[keys:]}, self.rules.flags):
             raise InputError(
                 f"{paths[-1]} has other flags than {self.rules.flags!r}: pass those of its first run, as --flags or in the "
                 "recipe, or name another folder with --out."
             )
         for path, rows, new in zip(paths, before, self.written, strict=True):
-            io.write_rows(path, header, [*rows, *laid_out(readings, new)[1]])
+            io.write_rows(path, header, [*rows[:first], *_with_new(rows[first:], laid_out(readings, new)[1])])
         return paths
+
+    def _known_in(self, labels: list[object], path: Path) -> int:
+        """How many times of a table are the model's; none where it is not the table of the model.
+
+        In autumn one of these may have the label of a new one.
+        """
+        if self.known is None or self.known.dtype.kind != "M" or not 0 < len(self.known) <= len(labels):
+            return 0
+        last = self.known[-1:].astype("datetime64[ns]")
+        one = replace(self.readings, times=(str(last[0]).removesuffix(".000000000"),), timestamps=last)
+        return len(self.known) if labeled_as(one, path, self.zone).times[0] == labels[len(self.known) - 1] else 0
 
 
 def _shaped(readings: Readings, path: Path) -> Readings:
@@ -167,11 +184,12 @@ def _written_as(readings: Readings, before: list[str], zone: str | None) -> tupl
 
 
 def _is_form(labels: pd.Index, form: str) -> bool:
-    """Whether labels are times in this form, in order."""
+    """Whether labels are times in this form, in order, but for the hour that repeats in autumn."""
     import pandas as pd
 
     times = pd.to_datetime(labels, format=form, errors="coerce")
-    return bool(times.notna().all() and times.is_monotonic_increasing and (times.strftime(form) == labels).all())
+    back = pd.Series(times).diff() < -pd.Timedelta("1h")
+    return bool(times.notna().all() and not back.any() and (times.strftime(form) == labels).all())
 
 
 def written_before(path: Path) -> Iterator[list[str]]:
@@ -183,14 +201,36 @@ def written_before(path: Path) -> Iterator[list[str]]:
             yield list(map(io.unshield, row))
 
 
-def _rows(path: Path, header: list[str], keys: int, times: set[str]) -> list[list[object]]:
-    """The rows of a table that was written before, without those of ``times``; ``keys`` cells of each are no values."""
+def _with_new(before: list[list[object]], new: list[list[object]]) -> list[list[object]]:
+    """Rows with new ones in the place of those of the same times, and others behind the time before; else at the end."""
+    old, fresh = _by_time(before), _by_time(new)
+    place = {time: k for k, time in enumerate(old)}
+    at = next((place[time] - 1 for time in fresh if time in place), len(old))
+    placed = [((k, 0), old[time]) for time, k in place.items() if time not in fresh]
+    for number, (time, rows) in enumerate(fresh.items(), 1):
+        at = place.get(time, at)
+        placed.append(((at, 0 if time in place else number), rows))
+    return [row for _, rows in sorted(placed, key=itemgetter(0)) for row in rows]
+
+
+def _by_time(rows: list[list[object]]) -> dict[tuple[object, int], list[list[object]]]:
+    """Rows by the label of their time and its number, for in autumn two hours have the same."""
+    groups: dict[tuple[object, int], list[list[object]]] = {}
+    seen: Counter[object] = Counter()
+    for time, some in groupby(rows, key=itemgetter(0)):
+        seen[time] += 1
+        groups[time, seen[time]] = list(some)
+    return groups
+
+
+def _rows(path: Path, header: list[str], keys: int) -> list[list[object]]:
+    """The rows of a table that was written before; ``keys`` cells of each are no values."""
     if not path.exists():
         return []
     lines = written_before(path)
     if next(lines) != header:
         raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-    return [[*row[:keys], *map(cell, row[keys:])] for row in lines if row[0] not in times]
+    return [[*row[:keys], *map(cell, row[keys:])] for row in lines]
 
 
 def cell(text: str) -> int | float | str:
@@ -333,7 +373,18 @@ def apply(
     report(Progress("done", fraction=1.0))
     results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
     frames = [frame(table, values) for values in results]
-    return Applied(frames[0], frames[1], frames[2], suspects, (*table.notes, *notes), table, dismissed, rules, recipe.zone)
+    return Applied(
+        frames[0],
+        frames[1],
+        frames[2],
+        suspects,
+        (*table.notes, *notes),
+        table,
+        dismissed,
+        rules,
+        recipe.zone,
+        model.times[: new.start],
+    )
 
 
 def _apply_directions(
@@ -370,7 +421,7 @@ def _apply_directions(
     read = replace(east.readings, values=table.values[:, new], unit=table.unit)
     frames = [frame(read, values) for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)]
     notes = dict.fromkeys((*table.notes, *east.notes, *north.notes))
-    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone)
+    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone, models.east.times)
 
 
 def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:

@@ -164,6 +164,30 @@ def test_times_are_written_as_those_before(tables, model, tmp_path, before, afte
     assert labels == [*earlier[:-1].strftime(before), *frame.index[LEARNED:].strftime(before)]
 
 
+def test_a_day_that_is_applied_again_stays_in_its_place(tables, model, tmp_path):
+    """Its rows went behind those of later days."""
+    frame = tables[0]
+    first, second = frame[: LEARNED + 20], frame[: LEARNED + 12].drop(index=frame.index[LEARNED + 3])
+    for part in (first, frame, second, second):
+        apply(model, part).append(tmp_path)
+        times = pd.read_csv(tmp_path / "clean.csv", parse_dates=["time"])["time"]
+        assert list(times) == list(frame.index[LEARNED : max(len(first), LEARNED + len(times))])
+
+
+def test_the_rows_of_the_model_stay_where_clocks_go_back(tmp_path, rng):
+    """New times had the labels of times an hour before, whose rows were lost."""
+    times = pd.date_range("2024-10-25 22:00", periods=168, freq="20min", tz="UTC").tz_convert("Europe/Berlin")
+    frame = pd.DataFrame(rng.standard_normal((168, 4)).cumsum(axis=0).round(2), times.tz_localize(None), list("ABCD"))
+    last = int(np.flatnonzero(times == pd.Timestamp("2024-10-27 00:40", tz="UTC"))[0])  # 02:40 in summer time
+    for name, part in (("today", frame[: last + 1]), ("all", frame)):
+        part.to_csv(tmp_path / f"{name}.csv", index_label="time", date_format="%Y-%m-%d %H:%M")
+    run("clean", tmp_path / "today.csv", "--zone", "Europe/Berlin", "--out", tmp_path / "out", "--hidden", 0)
+    for _ in range(2):
+        run("apply", tmp_path / "out", tmp_path / "all.csv")
+        labels = pd.read_csv(tmp_path / "out" / "clean.csv")["time"].tolist()
+        assert labels == frame.index.strftime("%Y-%m-%d %H:%M").tolist()
+
+
 def test_times_with_a_zone_do_not_follow_those_without(tables, model, tmp_path):
     """The model's local times counted as UTC, and the new ones were hours apart, without a word."""
     frame = tables[0]
