@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +40,14 @@ if TYPE_CHECKING:
 BEFORE = 1_000
 #: It does where twice as many times before the new ones move no estimate by more than this share of its standard deviation.
 PROBED, MOVED = 125, 1e-6
+#: How tables write times, and what may stand behind: an offset from UTC.
+FORMS = [
+    f"{day}{clock}"
+    for day in ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
+    for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
+]
+OFFSET = re.compile(r"(?:Z|(?<=:\d\d)[+-]\d\d:?\d\d)$")
+ISO = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 
 
 @briefly_shown
@@ -63,6 +75,8 @@ class Applied:
     readings: Readings = field(repr=False)
     dismissed: tuple[Suspect, ...] = ()
     rules: Rules = field(default_factory=Rules, repr=False)
+    zone: str | None = field(default=None, repr=False)  # of times without an offset
+    known: np.ndarray | None = field(default=None, repr=False)  # the model's own times, whose rows stay
 
     @property
     def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -72,27 +86,39 @@ class Applied:
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
 
-        Rows of the same times are written anew. Files that are not there are made.
+        Rows of the same times are written anew, and times as those of the files are. Files that are not there are made.
 
         Raises
         ------
         InputError
-            If a file there has other columns, or flags of another scheme.
+            If a file there has other columns, flags of another scheme, or times of which no others can be written.
         """
         paths = [folder / f"{name}.csv" for name in TABLES]
-        readings = _shaped(self.readings, paths[0])
-        _refuse_other_zone(readings, paths[0])
+        readings = labeled_as(_shaped(self.readings, paths[0]), paths[0], self.zone)
         header, _ = laid_out(readings, self.x.to_numpy())
         keys = len(TIDY) if readings.tidy else 1
-        before = [_rows(path, header, keys, set(readings.times)) for path in paths]
+        before = [_rows(path, header, keys) for path in paths]
+        rows_of = len(readings.names) if readings.tidy else 1
+        first = rows_of * self._known_in([row[0] for row in before[0][::rows_of]], paths[0])
         if not written_in({cell for row in before[-1] for cell in row[keys:]}, self.rules.flags):
             raise InputError(
                 f"{paths[-1]} has other flags than {self.rules.flags!r}: pass those of its first run, as --flags or in the "
                 "recipe, or name another folder with --out."
             )
         for path, rows, new in zip(paths, before, self.written, strict=True):
-            io.write_rows(path, header, [*rows, *laid_out(readings, new)[1]])
+            io.write_rows(path, header, [*rows[:first], *_with_new(rows[first:], laid_out(readings, new)[1])])
         return paths
+
+    def _known_in(self, labels: list[object], path: Path) -> int:
+        """How many times of a table are the model's; none where it is not the table of the model.
+
+        In autumn one of these may have the label of a new one.
+        """
+        if self.known is None or self.known.dtype.kind != "M" or not 0 < len(self.known) <= len(labels):
+            return 0
+        last = self.known[-1:].astype("datetime64[ns]")
+        one = replace(self.readings, times=(str(last[0]).removesuffix(".000000000"),), timestamps=last)
+        return len(self.known) if labeled_as(one, path, self.zone).times[0] == labels[len(self.known) - 1] else 0
 
 
 def _shaped(readings: Readings, path: Path) -> Readings:
@@ -104,18 +130,66 @@ def _shaped(readings: Readings, path: Path) -> Readings:
     return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
 
 
-def _refuse_other_zone(readings: Readings, path: Path) -> None:
-    """Refuse times without a zone where those of a table that was written before have one: they may be hours apart."""
-    if readings.zone is not None or not path.exists():
-        return
-    rows = written_before(path)
-    next(rows, None)
-    before = next(rows, [""])[0]
-    if io.has_zone(before):
+def labeled_as(readings: Readings, path: Path, zone: str | None) -> Readings:
+    """Readings whose times are written as those of a table that was written before: a time has one label there.
+
+    Raises
+    ------
+    InputError
+        If times have a zone in one of both alone, or the form of the table's is not known.
+    """
+    before = [row[0] for row in written_before(path)][1:] if path.exists() else []
+    if not before or readings.timestamps is None or readings.timestamps.dtype.kind != "M":
+        return readings
+    new, old = readings.times[0], before[-1]
+    if readings.zone is None and io.has_zone(old):
         raise InputError(
-            f"readings have times without a zone, such as {readings.times[0]!r}, and those of {path} have one, such as "
-            f"{before!r}: pass it as --zone (zone= of a recipe)."
+            f"readings have times without a zone, such as {new!r}, and those of {path} have one, such as {old!r}: pass it as "
+            "--zone (zone= of a recipe)."
         )
+    if zone is None and io.has_zone(new) and not io.has_zone(old):
+        raise InputError(
+            f"readings have times with a zone, such as {new!r}, and those of {path} have none, such as {old!r}: write the "
+            "new ones in the same way, or clean all anew."
+        )
+    if {re.sub(r"\d", "0", time) for time in readings.times} <= {re.sub(r"\d", "0", time) for time in before}:
+        return readings
+    labels = _written_as(readings, before, zone)
+    if labels is None and not (ISO.match(new) and ISO.match(old)):
+        raise InputError(f"readings have times such as {new!r}, and {path} such as {old!r}: write them alike.")
+    return readings if labels is None else replace(readings, times=labels)
+
+
+def _written_as(readings: Readings, before: list[str], zone: str | None) -> tuple[str, ...] | None:
+    """The times of readings in the form of labels of a table, with the offset of its last; None where they show no form.
+
+    Where the form is too short for them, as for seconds, more is written behind it.
+    """
+    import pandas as pd
+
+    offset = OFFSET.search(before[-1])
+    bare = pd.Index(OFFSET.sub("", label) for label in before)
+    forms = [form for form in FORMS if _is_form(bare, form)]
+    if len(forms) != 1:
+        return None
+    index = pd.DatetimeIndex(readings.timestamps)
+    if readings.zone is not None:
+        here = zone or "UTC" if offset is None else "UTC" if offset[0] == "Z" else offset[0]
+        index = index.tz_localize("UTC").tz_convert(here).tz_localize(None)
+    for form in FORMS:
+        labels = index.strftime(form)
+        if form.startswith(forms[0]) and (pd.to_datetime(labels, format=form) == index).all():
+            return tuple(labels + (offset[0] if offset else ""))
+    return None
+
+
+def _is_form(labels: pd.Index, form: str) -> bool:
+    """Whether labels are times in this form, in order, but for the hour that repeats in autumn."""
+    import pandas as pd
+
+    times = pd.to_datetime(labels, format=form, errors="coerce")
+    back = pd.Series(times).diff() < -pd.Timedelta("1h")
+    return bool(times.notna().all() and not back.any() and (times.strftime(form) == labels).all())
 
 
 def written_before(path: Path) -> Iterator[list[str]]:
@@ -127,14 +201,36 @@ def written_before(path: Path) -> Iterator[list[str]]:
             yield list(map(io.unshield, row))
 
 
-def _rows(path: Path, header: list[str], keys: int, times: set[str]) -> list[list[object]]:
-    """The rows of a table that was written before, without those of ``times``; ``keys`` cells of each are no values."""
+def _with_new(before: list[list[object]], new: list[list[object]]) -> list[list[object]]:
+    """Rows with new ones in the place of those of the same times, and others behind the time before; else at the end."""
+    old, fresh = _by_time(before), _by_time(new)
+    place = {time: k for k, time in enumerate(old)}
+    at = next((place[time] - 1 for time in fresh if time in place), len(old))
+    placed = [((k, 0), old[time]) for time, k in place.items() if time not in fresh]
+    for number, (time, rows) in enumerate(fresh.items(), 1):
+        at = place.get(time, at)
+        placed.append(((at, 0 if time in place else number), rows))
+    return [row for _, rows in sorted(placed, key=itemgetter(0)) for row in rows]
+
+
+def _by_time(rows: list[list[object]]) -> dict[tuple[object, int], list[list[object]]]:
+    """Rows by the label of their time and its number, for in autumn two hours have the same."""
+    groups: dict[tuple[object, int], list[list[object]]] = {}
+    seen: Counter[object] = Counter()
+    for time, some in groupby(rows, key=itemgetter(0)):
+        seen[time] += 1
+        groups[time, seen[time]] = list(some)
+    return groups
+
+
+def _rows(path: Path, header: list[str], keys: int) -> list[list[object]]:
+    """The rows of a table that was written before; ``keys`` cells of each are no values."""
     if not path.exists():
         return []
     lines = written_before(path)
     if next(lines) != header:
         raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-    return [[*row[:keys], *map(cell, row[keys:])] for row in lines if row[0] not in times]
+    return [[*row[:keys], *map(cell, row[keys:])] for row in lines]
 
 
 def cell(text: str) -> int | float | str:
@@ -277,7 +373,18 @@ def apply(
     report(Progress("done", fraction=1.0))
     results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
     frames = [frame(table, values) for values in results]
-    return Applied(frames[0], frames[1], frames[2], suspects, (*table.notes, *notes), table, dismissed, rules)
+    return Applied(
+        frames[0],
+        frames[1],
+        frames[2],
+        suspects,
+        (*table.notes, *notes),
+        table,
+        dismissed,
+        rules,
+        recipe.zone,
+        model.times[: new.start],
+    )
 
 
 def _apply_directions(
@@ -314,7 +421,7 @@ def _apply_directions(
     read = replace(east.readings, values=table.values[:, new], unit=table.unit)
     frames = [frame(read, values) for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)]
     notes = dict.fromkeys((*table.notes, *east.notes, *north.notes))
-    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules)
+    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone, models.east.times)
 
 
 def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:

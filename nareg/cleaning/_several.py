@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from nareg import __version__
-from nareg.cleaning._apply import Applied, cell, written_before
+from nareg.cleaning._apply import Applied, cell, labeled_as, written_before
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._report import REPORT, write_dataset, write_frame, write_page
 from nareg.cleaning._words import plural
@@ -72,7 +72,10 @@ def append_several(path: Path, applied: Mapping[str, Applied], zone: str | None 
         index = pd.MultiIndex.from_arrays([[stamps[line[0]] for line in lines], [line[1] for line in lines]])
         rows = [[time, *map(cell, cells)] for time, _, *cells in lines]
         before = [pd.DataFrame(rows, index, ["time", *columns], dtype=object)]
-    parts = [_part(name, applied[name].readings, applied[name].written) for name in sorted(applied, key=columns.index)]
+    parts = [
+        _part(name, labeled_as(applied[name].readings, path, zone), applied[name].written)
+        for name in sorted(applied, key=columns.index)
+    ]
     _csv(_joined([*parts, *before])[["time", *columns]], path)
 
 

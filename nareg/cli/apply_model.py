@@ -61,6 +61,8 @@ def remembered(recipe: Recipe, model: Path) -> Recipe:
     marks = ("bad", "use_flags") if recipe.bad or recipe.use_flags is not None else ()  # they may exclude each other
     unsaid = [name for name in LASTING if getattr(recipe, name) in (None, ()) and name not in marks]
     entries = {name: value for name in unsaid if (value := getattr(before, name)) not in (None, ())}
+    if recipe.zone is not None and before.zone is None:
+        print_notes([f"{path} has no zone: the model's times without an offset count as UTC, the new ones as {recipe.zone}."])
     if entries:
         said = "; ".join(f"{name} {', '.join(v) if isinstance(v, tuple) else v}" for name, v in entries.items())
         print_notes([f"Read as the model's own readings were, as {path} says: {said}."])

@@ -166,18 +166,25 @@ def _is_value(cell: str) -> bool:
 def one_header(lines: list[str], start: int, notes: Notes) -> int:
     """Index of the header, where its words stand in two or three lines: the last one names the times.
 
-    In the first of two nothing stands above the times (WeatherLink); of three, the first have the logger's ports and sensors.
+    In the first of two nothing stands above the times (WeatherLink), or the times and groups of columns, each in the first cell
+    of its group (Ecowitt); of three, the first have the logger's ports and sensors.
     """
     for count_of in (2, 3):
         for separator in SEPARATORS:
             rows = [[cell.strip() for cell in line.split(separator)] for line in lines[start : start + count_of + 1]]
             *above, last, values = rows if len(rows) > count_of else [[], [], []]
+            if last[:1] == [""] and "" in above[-1] and plain(above[-1][0]) in TIME:
+                last[0], above[-1][0] = above[-1][0], ""
+                for k, group in enumerate(above[-1]):
+                    above[-1][k] = group or above[-1][max(k - 1, 0)]
             if not 2 < len(last) <= len(values) or any(len(row) != len(last) for row in above) or '"' in lines[start]:
                 continue
             named = not above[0][0] if count_of == 2 else plain(last[0]) in TIME
             if not named or not all(last) or any(map(_is_value, sum(above, last))) or not _is_value(values[0]):
                 continue
             joined = [" ".join(filter(None, cells)) for cells in zip(*above, last, strict=True)]
+            if len({*joined}) < len(joined):
+                continue
             lines[start : start + count_of] = [*[""] * (count_of - 1), separator.join([last[0], *joined[1:]])]
             notes.guess(f"the {count_of} lines of the header are joined", "write one line")
             return start + count_of - 1
@@ -215,6 +222,24 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
             f"{count(number, 'line')} below the rows {verb(number)} left out ({text})", "delete the lines below the rows"
         )
         del lines[below[first] :]
+
+
+def without_inside(lines: list[str], start: int, separator: str, notes: Notes, *, quotes: bool) -> None:
+    """Empty, in place, lines among the rows that are none: the header again, and comments.
+
+    With ``quotes`` a line may be part of a cell, and comments stay.
+    """
+    header, width = lines[start], lines[start].count(separator)
+    if not width or _is_value(header.split(separator)[0]):
+        return
+    inside = range(start + 1, len(lines))
+    again = [i for i in inside if lines[i] == header]
+    comments = [] if quotes else [i for i in inside if lines[i][:1] == "#" and lines[i].count(separator) != width]
+    for what, there in (("with the header again", again), ("of comments among the rows", comments)):
+        if there:
+            notes.guess(f"{count(len(there), 'line')} {what} {verb(len(there))} left out", "delete such lines")
+        for i in there:
+            lines[i] = ""
 
 
 def with_commas(lines: list[str], start: int, notes: Notes) -> list[str]:

@@ -19,7 +19,7 @@ MONTHS = {
 CLOCK = (
     r"(?:(?:[T, ]\s*|:)(?P<H>\d{1,2})(?:[:h](?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9})\d*)?)?"
     r"|\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?)?"  # 01.07.24 10.30
-    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s*(?P<zone>(?i:Z|UTC|GMT)|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d{2})?)|\s*(?P<other>[A-Z]{2,5}|[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+))?)?"
+    r"(?:\s*(?P<half>[AaPp])(?:\.?[Mm]\.?|(?![A-Za-z.])))?(?:\s*(?P<zone>(?i:Z|UTC|GMT)|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d{2})?)|\s*(?P<other>[A-Z]{2,5}|[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+))?)?"
 )
 YEAR_FIRST = re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
 YEAR_LAST = re.compile(r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)

@@ -26,6 +26,7 @@ from nareg.io._around import (
     stated_in,
     with_commas,
     without_end,
+    without_inside,
 )
 from nareg.io._notes import NoReadings, Notes, count, verb
 from nareg.io._numbers import Numbers, OddCells
@@ -110,6 +111,7 @@ class FileTable:
             declared, start = self._lines[0][4], 1  # a line by which spreadsheets name the separator
         self._start = start
         self._separator = self._choose_separator(declared)
+        without_inside(self._lines, start, self._separator, notes, quotes=self._quotes)
         header, *self._sample = self._first(self._separator, checked=True)
         self.header = self._without_serial_numbers([unshield(name) for name in header])
         if not self._sample:

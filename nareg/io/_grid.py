@@ -21,11 +21,15 @@ STEPS = (
 NEAR = 0.15
 #: A grid is worth it from so many times fewer times on, and where at most this share of readings shares a step with another.
 FEWER, SHARED = 1.5, 0.1
-#: A grid begins at whole steps where the readings are within this part of a step of them.
-WHOLE = 0.25
+#: A grid begins at whole steps where the readings are within this part of a step of them, and either so many seconds or
+#: their own spread: a day's reading at 20:00 is not one of the next midnight. Other beginnings are rounded to this part.
+WHOLE, LATE, ROUNDED = 0.25, 900, 1 / 60
 #: As many times as steps are on a grid where they jitter: beyond what a model takes for its own grid (part of a step), with
 #: this share of them within WHOLE of a step, and hardly two in one.
 JITTER, MOST, TWICE = 0.02, 0.95, 0.01
+#: Times by which a step of a logger's own is known, such as 601 s where it writes whole minutes; it goes before a usual one
+#: where times are spread by less than this share of what they are around that.
+ENOUGH, CLOSER = 20, 0.5
 #: Length of the mean of times on a circle of one step from which on they are near each other.
 TOGETHER = 0.5
 
@@ -80,19 +84,25 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         size = in_seconds(str(step))
     start = _start(seconds[readings.observed.any(axis=0)], size)
     number = np.floor((seconds - start) / size + 0.5).astype(np.int64)  # what is midway goes to the later step
-    first, last = int(number.min()), int(number.max())
     station, time = np.nonzero(readings.observed)
-    cells = station * (last - first + 1) + number[time] - first
-    shared = len(cells) - len(np.unique(cells))
+    cells, shared = _cells(station, number[time])
+    own = None
     if step in (None, "auto"):
-        fewer = len(stamps) >= FEWER * (last - first + 1) and shared <= SHARED * len(cells)
-        jitter = shared <= TWICE * len(cells) and _jittered(seconds, (seconds - start) / size - number, size)
-        if not (fewer or jitter):
+        fewer = len(stamps) >= FEWER * (np.ptp(number) + 1) and shared <= SHARED * len(cells)
+        off = (seconds - start) / size - number
+        jitter = shared <= TWICE * len(cells) and _jittered(seconds, off, size)
+        own = None if fewer else _own_step(seconds, size, CLOSER * np.ptp(off) if jitter else 1.0)
+        if not (fewer or jitter or own):
             return readings
+        if own is not None:
+            size, start, number = own
+            cells, shared = _cells(station, number[time])
+    first, last = int(number.min()), int(number.max())
     shape = (len(readings.names), last - first + 1)
     values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity], kind)
-    grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
-    labels = tuple(str(t).removesuffix(".000000000") for t in grid)
+    steps = start + size * np.arange(first, last + 1)
+    grid = (1e9 * (steps if own is None else np.rint(steps))).round().astype(np.int64).astype("datetime64[ns]")
+    labels = tuple(str(t).removesuffix(".000000000") + ("Z" if readings.zone else "") for t in grid)  # in UTC, where known
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
     counts = readings.counts and readings.counts.less(shared, IN_STEP)
     number_of_each = averaged if shared else None
@@ -100,8 +110,9 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     if not moved and shape[1] == len(stamps):
         return gridded
     taken = f"{len(stamps):,} times are taken as {shape[1]:,}," if shape[1] < len(stamps) else "Times that jitter are taken"
+    every = in_words(size) if own is None else f"{size:,.0f} seconds"
     note = (
-        f"{taken} every {in_words(size)}; readings move by {in_words(moved)} at most"
+        f"{taken} every {every}; readings move by {in_words(moved, one='1 ')} at most"
         + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
         + ". --step none keeps every time."
     )
@@ -125,12 +136,45 @@ def _jittered(seconds: np.ndarray, off: np.ndarray, size: float) -> bool:
     return bool(single.size and np.ptp(single) > JITTER < np.abs(off).max() and np.mean(np.abs(off) <= WHOLE) >= MOST)
 
 
+def _own_step(seconds: np.ndarray, size: float, spread: float) -> tuple[float, float, np.ndarray] | None:
+    """Step and start of times that jitter around a step of their own near ``size``, and the number of each; else None.
+
+    They do by less than this ``spread``, as a part of the step.
+    """
+    if len(seconds) < ENOUGH:
+        return None
+    gaps = np.diff(seconds)
+    mean = gaps[np.rint(gaps / size) == 1].mean()
+    number = np.concatenate([[0], np.cumsum(np.rint(gaps / mean))])
+    own, start = np.polyfit(number, seconds - seconds[0], 1)
+    off = (seconds - seconds[0] - start) / own - number
+    if (
+        abs(own / size - 1) > NEAR
+        or np.ptp(off) >= spread
+        or len(np.unique(number)) < len(number)
+        or not _jittered(seconds, off, float(own))
+    ):
+        return None
+    return float(own), float(seconds[0] + start), number.astype(np.int64)
+
+
+def _cells(station: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, int]:
+    """The cell of each reading in a table of stations by steps, row by row, and how many share one with another."""
+    cells = station * (np.ptp(number) + 1) + number - number.min()
+    return cells, len(cells) - len(np.unique(cells))
+
+
 def _start(seconds: np.ndarray, size: float) -> float:
     """Where a grid begins: at whole steps, or where the times are near each other within their step, at their mean there."""
     mean = np.exp(2j * np.pi * (seconds % size) / size).mean()
-    if abs(np.angle(mean)) <= 2 * np.pi * WHOLE or abs(mean) < TOGETHER:
+    begin = float(np.angle(mean)) / (2 * np.pi) * size
+    if abs(mean) < TOGETHER:
         return 0.0
-    return float(np.rint(np.angle(mean) / (2 * np.pi) * size))
+    spread = float(np.sqrt(-2 * np.log(min(abs(mean), 1.0)))) / (2 * np.pi) * size
+    if abs(begin) <= min(WHOLE * size, max(LATE, spread)):
+        return 0.0
+    unit = max((one for one in STEPS if one <= ROUNDED * size), default=1)
+    return float(unit * np.rint(begin / unit))
 
 
 def in_seconds(step: str) -> float:
@@ -146,11 +190,11 @@ def in_seconds(step: str) -> float:
     return size
 
 
-def in_words(seconds: float) -> str:
-    """A time in words: ``10 minutes``."""
+def in_words(seconds: float, one: str = "") -> str:
+    """A time in words: ``10 minutes``; of a single unit ``minute``, behind ``one``."""
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size and seconds % size == 0:
-            return unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
+            return one + unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"

@@ -14,9 +14,10 @@ from nareg._core.arrays import briefly_shown
 from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._counts import CellCounts
+from nareg.io._dates import parse
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words, on_grid
-from nareg.io._join import named_by_files
+from nareg.io._join import DATES_OF_ALL, named_by_files, without_dates
 from nareg.io._kinds import one_unit
 from nareg.io._layout import Layout, recognize
 from nareg.io._marks import ABOUT_MARKS
@@ -28,6 +29,7 @@ from nareg.io._recipe import Recipe
 from nareg.io._stations import Placeless, read_stations
 from nareg.io._tables import Stations
 from nareg.io._text import stem
+from nareg.io._times import order_of_all
 from nareg.io._vocabulary import LATITUDE, LONGITUDE, plain
 
 if TYPE_CHECKING:
@@ -127,8 +129,7 @@ class Inspection:
         other = (step != common) | (apart.abs() > slack) | (jitter > 2 * max(usual["jitter"], NOTICED * common))
 
         def words(value: float) -> str:
-            said = in_words(value) if dated else f"{value:g}"
-            return f"1 {said}" if said.isalpha() else said
+            return in_words(value, one="1 ") if dated else f"{value:g}"
 
         lines = []
         for name, own in table[other].round(3).head(LINES).iterrows():
@@ -208,6 +209,10 @@ def inspect(
     if not tables:
         raise InputError(f"{notes.source}: no file has readings: name others.")
     full = _layouts(tables, None if placed is None else placed.names, recipe, notes)
+    dates = None if recipe.dates is not None or len(full) < 2 else order_of_all([_labels(*one) for one in full])
+    if dates is not None:
+        recipe = replace(recipe, dates=dates)
+        notes.guess(DATES_OF_ALL.format(dates.replace("-", " ")), "pass --dates (dates= of a recipe)")
     parts = [QuantityRows.of(table, layout, recipe, name, placed) for table, layout in full]
     single = [
         (part.names if part.site is None or len(part.names_of) == 1 else (), part.stamps, part.values)
@@ -215,7 +220,10 @@ def inspect(
         if part.stamps is not None
     ]
     if placed is None and len(single) == len(parts):
-        called = named_by_files(single, [one.source for one, _ in full], notes)
+        sources = [one.source for one, _ in full]
+        called = named_by_files(single, sources, notes)
+        if not called and [part.names for part in parts] == [(stem(source),) for source in sources]:
+            called = without_dates(sources, [(stamps, values[:, 0]) for _, stamps, values in single], notes)
         if called:
             parts = [
                 replace(one, names=(name,), names_of=one.names if one.site is None else one.names_of)
@@ -284,6 +292,15 @@ def _counted(
         counted[name] = table.counts
         said += table.notes
     return counted, said
+
+
+def _labels(table: Table, layout: Layout) -> list[str]:
+    """The times of a table as texts; none where the first ones show the order of day and month."""
+    dates = [parse(cell) for column in layout.time for cell in table.head(column)]
+    if not any(date is not None and not date.ordered for date in dates):
+        return []
+    loaded, _ = table.load(list(layout.time), [])
+    return [" ".join(cells) for cells in zip(*(column.tolist() for column in loaded), strict=True)]
 
 
 def _layouts(tables: Sequence[Table], names: Sequence[str] | None, recipe: Recipe, notes: Notes) -> list[tuple[Table, Layout]]:

@@ -21,26 +21,36 @@ from nareg.io._notes import NoReadings, Notes, SeveralQuantities, condensed, cou
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Readings, Stations
 from nareg.io._text import stem
-from nareg.io._times import Times, understand
+from nareg.io._times import Times, either_order, order_of_all, understand
 from nareg.io._vocabulary import absent, kinds_in
 
 Source = TypeVar("Source")
 #: Rows of one time are averaged. In a table of one series whose readings differ at more than this share of the times, and at
 #: more than a few times, they are of several stations.
 MOST, FEW, EXTREMES = 0.5, 4, ((np.maximum, -np.inf), (np.minimum, np.inf))
+#: What a file says of dates in either order, and what is said of all.
+DATES_GUESSED = "dates such as"
+DATES_OF_ALL = "dates are read {}, as all files together show"
+#: A date at the end of a file's name.
+DATED = re.compile(r"[\s_.\-]*(?:19|20)\d{2}(?:[_.\-]?\d{2}){0,2}$")
 #: What a file says of stations that others may have.
 ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
 
 
-def joined(sources: Iterable[Source], read: Callable[[Source], Readings], request: Wanted) -> Readings:
-    """Several tables of readings as one: all their stations at all their times. Those without readings are left out."""
+def joined(sources: Iterable[Source], read: Callable[[Source, Recipe], Readings], request: Wanted) -> Readings:
+    """Several tables of readings as one: all their stations at all their times. Those without readings are left out.
+
+    Where day and month may be in either order in some, they are read in that of all.
+    """
     notes = request.notes
     parts, empty, several = [], [], []
     files: list[str] = []
+    full: list[Source] = []
     for source in sources:
         try:
-            parts.append(read(source))
+            parts.append(read(source, request.recipe))
             files.append(str(getattr(source, "source", source)))
+            full.append(source)
         except NoReadings as error:
             empty.append(error)
         except SeveralQuantities as error:  # the next may have others
@@ -51,6 +61,15 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
         raise empty[0] if empty else InputError("readings are no files: pass at least one.")
     for why in empty:
         notes.fact(why.note)
+    if request.recipe.dates is None and any(DATES_GUESSED in note for part in parts for note in part.notes):
+        order = order_of_all([part.times for part in parts])
+        if order is not None:
+            recipe = replace(request.recipe, dates=order)
+            parts = [
+                part if either_order(part.times) is None else read(source, recipe)
+                for part, source in zip(parts, full, strict=True)
+            ]
+            notes.guess(DATES_OF_ALL.format(order.replace("-", " ")), "pass --dates (dates= of a recipe)")
     own = [part.timestamps for part in parts if part.timestamps is not None]
     if len(own) < len(parts) or len({times.dtype.kind for times in own}) > 1:
         raise InputError("readings are several files, not all of which have dates: add a column 'time' to each.")
@@ -58,7 +77,10 @@ def joined(sources: Iterable[Source], read: Callable[[Source], Readings], reques
     if len(zones) > 1:
         raise InputError("readings are several files, some with and some without a time zone: write the times alike.")
     alone = [(part.names, times, part.values) for part, times in zip(parts, own, strict=True)]
-    if request.stations is None and (called := named_by_files(alone, files, notes)):
+    called = [] if request.stations is not None else named_by_files(alone, files, notes)
+    if request.stations is None and not called and [part.names for part in parts] == [(stem(file),) for file in files]:
+        called = without_dates(files, [(times, values.ravel()) for _, times, values in alone], notes)
+    if called:
         parts = [
             replace(part, names=(name,), quantity=part.quantity or part.names[0])
             for part, name in zip(parts, called, strict=True)
@@ -133,6 +155,25 @@ def _refuse_different(values: np.ndarray, cells: Sequence[np.ndarray], parts: Se
         )
 
 
+def without_dates(files: Sequence[str], parts: Sequence[tuple[np.ndarray, np.ndarray]], notes: Notes) -> list[str]:
+    """Names of stations of which each has several files, with a date behind its name; else none.
+
+    Of each file there are the times (T,) and the readings (T,): those of one station do not differ at the same times.
+    """
+    import pandas as pd
+
+    bare = [DATED.sub("", stem(file)) for file in files]
+    if not all(bare) or not 1 < len({*bare}) < len(bare):
+        return []
+    of, times = np.repeat(bare, [len(own) for own, _ in parts]), np.concatenate([own for own, _ in parts])
+    readings = pd.Series(np.concatenate([values for _, values in parts]))
+    if (readings.groupby([of, times]).nunique() > 1).mean() > MOST:
+        return []
+    stations = listed(list(dict.fromkeys(bare)))
+    notes.guess(f"the files are of the stations {stations}, by their names without dates", "add a column of stations")
+    return bare
+
+
 def named_by_files(
     parts: Sequence[tuple[Sequence[str], np.ndarray, np.ndarray]], files: Sequence[str], notes: Notes
 ) -> list[str]:
@@ -150,6 +191,8 @@ def named_by_files(
     if 2 * len(twice) < len(at) or 2 * (twice["nunique"] > 1).sum() < len(twice) or not len(twice):
         return []
     called = [[stem(file) for file in files], [Path(file).parent.name for file in files]]
+    if bare := without_dates(files, [(own, part.ravel()) for _, own, part in parts], notes):
+        return bare
     names = next((each for each in called if len({*each}) == len(each)), [])
     if not names:
         return []

@@ -32,7 +32,7 @@ from nareg.io._vocabulary import (
 )
 
 #: A time of day, and what is one in a column of that name.
-CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?", re.ASCII)
+CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp](?:\.?[Mm]\.?)?)?", re.ASCII)
 HOUR = re.compile(r"\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern, re.ASCII)
 
 
@@ -110,7 +110,8 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
             f"'time', and above it a header if there is none. {WITHOUT_TIMES}"
         )
     raise InputError(
-        f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
+        f"{notes.source}: the first column is {table.header[0]!r}, and none has times: call that of the times 'time', or name "
+        "it by --time-column (time= of a recipe)."
     )
 
 

@@ -35,6 +35,7 @@ from nareg.io._vocabulary import (
     UNIT_SIGN,
     VALUE,
     ZONE,
+    between,
     kinds_in,
     loose,
     plain,
@@ -182,6 +183,8 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     """Columns of quantities of one station: beside its position, or of several kinds by their names; else none."""
     if stations is not None and {loose(table.header[i]) for i in rest} & {loose(name) for name in stations}:
         return []
+    if stations is not None and between([table.header[i] for i in rest], stations, table.notes):
+        return []
     placed = bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     title = loose(stem(table.source))
     placed |= len(rest) == 1 and any(loose(name) and loose(name) in title for name in stations or ())  # the file is a station's
@@ -208,7 +211,7 @@ def _refuse_several(table: Table, columns: list[int], notes: Notes) -> None:
     names = [table.header[i] for i in columns]
     raise SeveralQuantities(
         f"{notes.source} has readings of one station and {len(names)} quantities ({listed(names, 12)}): name the one to read "
-        "by --value, or value= of a recipe. If the columns are stations, pass the table of stations.",
+        "by --value, or value= of a recipe. If the columns are stations, pass the table of stations and readings of one unit.",
         names,
     )
 

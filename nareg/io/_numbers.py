@@ -157,6 +157,8 @@ def looks_numeric(cells: list[str], *, comma: bool) -> bool:
 def _refusal(cell: str) -> str:
     if len(cell) > SHOWN:
         return f"the cell, {cell[:SHOWN]!r} and so on, is not a number"
+    if thousands := THOUSANDS.fullmatch(cell):
+        return f"{cell!r} has a mark between thousands; pass --decimal {'.' if thousands['mark'] == ',' else ','!r}"
     if COMMA.fullmatch(cell):
         return f"{cell!r} holds a comma; write a decimal point, or pass --decimal ','"
     if HEMISPHERE.fullmatch(cell):
@@ -185,6 +187,8 @@ MARKED = re.compile(
     rf"(?:\s+(?P<apart>{MARK})|(?P<mark>[*#?!]{{1,2}}|[eE]))",
     re.ASCII,
 )
+#: A number with marks between thousands, which cannot be decimal marks.
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(?P<mark>[.,])\d{3}(?:(?P=mark)\d{3})*(?!(?P=mark))[.,]\d*", re.ASCII)
 #: Letters behind more than this share of a column are its unit.
 MOST = 0.5
 

@@ -82,7 +82,7 @@ def read_readings(
     if not isinstance(path, (str, os.PathLike)):
         refuse_frame(path, "readings_from_frame")
         request = Wanted.of(stations, Notes("readings", strict), recipe, keep_absent=keep_absent, own_order=own_order)
-        return joined(path, lambda one: read_readings(one, stations, strict=strict, own_order=True, recipe=recipe), request)
+        return joined(path, lambda one, own: read_readings(one, stations, strict=strict, own_order=True, recipe=own), request)
     return _from_file(path, Wanted.of(stations, Notes(str(path), strict), recipe, keep_absent=keep_absent, own_order=own_order))
 
 
@@ -107,7 +107,7 @@ def _from_file(path: str | os.PathLike[str], request: Wanted) -> Readings:
         read = _from_table(tables[0], replace(request, notes=own))
         return read if own is request.notes else replace(read, notes=(*request.notes.sentences, *read.notes))
     each = replace(request, keep_absent=False, own_order=True)
-    return joined(tables, lambda table: _from_table(table, replace(each, notes=table.notes)), request)
+    return joined(tables, lambda table, own: _from_table(table, replace(each, notes=table.notes, recipe=own)), request)
 
 
 def readings_from_frame(

@@ -35,8 +35,10 @@ PICTURES = (
 #: Shares of letters and digits by which a text is told from a table, and lines that are looked at; words of a sentence.
 LETTERS, FIGURES, LOOKED_AT, SENTENCE = 0.75, 0.1, 200, 4
 GZIP = b"\x1f\x8b"
-#: Lines of nothing but zero bytes and spaces.
-ZEROS = re.compile(r"(?m)^[\0 ]*\0[\0 ]*\n")
+#: Lines of nothing but zero bytes and spaces; and what is behind the last one.
+ZEROS = re.compile(r"(?m)^[\0 ]*\0[\0 ]*(?:\n|\Z)|\0+\Z")
+#: A minus as typesetters have it, or a dash, at the start of a number.
+MINUS = re.compile(r"(?<![^\s,;|\"'])[−–](?=[.,]?\d)")
 #: Endings of the same, for files that cannot be told by their first bytes.
 ENDINGS = (".feather", ".h5")
 REMEDY = "export it as CSV, or read it with pandas and pass the frame from Python"
@@ -76,12 +78,16 @@ def decoded(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
     if kind is not None:
         raise InputError(f"{path} is {kind}, a CSV file is expected: {REMEDY}.")
     text = _decode(path, data, notes).replace("\r\n", "\n").replace("\r", "\n")
-    if "\0" in text and text.isascii():
-        text, number = ZEROS.subn("", text)  # what a logger writes that loses its power
-        if number:
+    if "\0" in text:
+        without, number = ZEROS.subn("", text)  # what a logger writes that loses its power
+        if "\0" not in without:
+            text = without
             notes.guess(f"{count(number, 'line')} of zero bytes {verb(number)} left out", "delete these lines")
     if "\0" in text:
         raise InputError(f"{path} holds zero bytes and is not a text file: {REMEDY}.")
+    text, number = (text, 0) if text.isascii() else MINUS.subn("-", text)
+    if number:
+        notes.guess(f"{count(number, 'number')} with a typeset minus {verb(number)} read as negative", "write hyphens")
     return text
 
 

@@ -24,7 +24,7 @@ EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e
 #: Days since the end of 1899, as spreadsheets keep them, for the years 1990 to 2064; a day's fraction, in minutes, to a second.
 SPREADSHEET, EPOCH_OF_SPREADSHEETS, MINUTE = (32_874, 60_266), -25_569, 1_440
 #: Where clocks have twelve hours the month is written first.
-TWELVE_HOURS = re.compile(r"\d\s*[AaPp]\.?[Mm](?![A-Za-z])")
+TWELVE_HOURS = re.compile(r"\d\s*[AaPp](?:\.?[Mm])?(?![A-Za-z])")
 ISO_REMEDY = "write times as 2024-01-31 10:00"
 
 
@@ -260,6 +260,32 @@ def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:
         return None
     stamps = [[date.nanoseconds(day_first=first) for date in dates] for first in (True, False)]
     return None if None in stamps[0] + stamps[1] else [np.array(s, dtype=np.int64).view("datetime64[ns]") for s in stamps]
+
+
+def order_of_all(labels: Sequence[Sequence[str]]) -> str | None:
+    """The order of day and month in which all files are, where one of them may be in either; None where they do not say.
+
+    Some show it, by a day above 12 or by steps that are more regular; or together they leave smaller gaps in one.
+    """
+    files = [[date for date in map(parse, own) if date is not None and not date.ordered] for own in labels]
+    either, shown = False, set()
+    for own in filter(None, files):
+        days = [max(date.first for date in own) > 12, max(date.second for date in own) > 12]
+        by_day, by_month = (_irregularity(own, first) for first in (True, False))
+        either |= not any(days)
+        if any(days) or by_day != by_month:
+            shown.add(DATES[0 if days[0] or (not days[1] and by_day < by_month) else 1])
+    if not either or len(shown) > 1:
+        return None
+    if shown:
+        return shown.pop()
+    widest = []
+    every = [date for own in labels for date in map(parse, own) if date is not None]
+    for first in (True, False):
+        stamps = [date.nanoseconds(day_first=first) for date in every]
+        times = np.unique(np.array([s for s in stamps if s is not None], dtype=float))
+        widest.append(float(np.diff(times).max()) if None not in stamps and len(times) > 1 else np.inf)
+    return None if widest[0] == widest[1] else DATES[int(np.argmin(widest))]
 
 
 def _irregularity(dates: list[Date], day_first: bool) -> tuple[int, int, float]:

@@ -44,7 +44,7 @@ EAST = ("x", "easting", "eastings", "rechtswert", "utmx", "utmeasting", "utme", 
 NORTH = ("y", "northing", "northings", "hochwert", "utmy", "utmnorthing", "utmn", "yutm")
 TIME = (
     "datetime", "timestamp", "time", "date", "obsdatetime", "obstime", "obsdate", "observationtime", "observationdate",
-    "tmstamp", "date.utc", "date.local", "timestampstart",
+    "tmstamp", "date.utc", "date.local", "timestampstart", "unixtime", "unixtimestamp", "epochtime", "zeitstempel",
 )  # fmt: skip
 #: Column of the times of day beside one of dates, where hours may stand alone.
 CLOCK = (
@@ -145,7 +145,7 @@ BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "#na", "n.a.", "nan", "-nan", "null", "#null!", "none", "nil", "-", "--", "---", "missing",
      "mq", "m", "mm", "vrb", "nodata", "no data", "#value!", "#div/0!", "#num!",
-     "<na>", "nat")
+     "<na>", "nat", "unavailable", "unknown")
 )  # fmt: skip
 
 #: Numbers that by convention mean that there is no reading.
@@ -192,6 +192,7 @@ def match(
             others = list(_unique(others, form).values())
         close = {column: loose_stations[form(column)] for column in others if form(column) in loose_stations}
         if close:
+            _refuse_units(close, notes)
             column, station = next(iter(close.items()))
             notes.guess(
                 f"{count(len(close), f'{what} is', f'{what}s are')} matched with a station by ignoring {ignored}: "
@@ -200,6 +201,13 @@ def match(
             )
             matched |= close
             taken |= set(close.values())
+    if not matched and (matched := between(columns, stations, notes)):
+        column, station = next(iter(matched.items()))
+        notes.guess(
+            f"{count(len(matched), f'{what} is', f'{what}s are')} matched with a station by what is between the same words: "
+            f"{column!r} is taken as {station!r}",
+            "write the names as in the station table",
+        )
     unknown = [column for column in columns if column not in matched]
     if columns and not matched:
         raise NoReadings(
@@ -211,6 +219,38 @@ def match(
         remedy = f"the {what}s must be the names in the station file"
         notes.guess(many, remedy, refusal=f"{what} {unknown[0]!r} is not a station")
     return matched
+
+
+def _refuse_units(columns: Iterable[str], notes: Notes) -> None:
+    """Refuse columns of stations with units in brackets that differ, however they are spelled."""
+    units = {re.sub("deg|[° ]", "", unit.casefold()): column for column in columns if (unit := unit_in(column))}
+    if len(units) > 1:
+        first, second, *_ = units.values()
+        raise InputError(
+            f"{notes.source}: columns {first!r} and {second!r} have different units: write the readings of all stations in one."
+        )
+
+
+def between(columns: Sequence[str], stations: Sequence[str], notes: Notes) -> dict[str, str]:
+    """Columns that have the names of two stations or more between the same words, as ``sensor.weir_temperature``.
+
+    Those between several words, as of two quantities, are refused. Letters and digits are no words beside a name.
+    """
+    around: dict[tuple[str, str], dict[str, str]] = {}
+    names = {station.strip().casefold(): station for station in stations}
+    for column in columns:
+        for name, station in names.items():
+            before, here, after = column.casefold().partition(name)
+            if here and name and not before[-1:].isalnum() and not after[:1].isalnum():
+                around.setdefault((before, after), {})[column] = station
+    several = [matched for matched in around.values() if len(matched) > 1]
+    if len(several) > 1:
+        one, other = (next(iter(matched)) for matched in several[:2])
+        raise InputError(
+            f"{notes.source}: stations have several columns each, such as {one!r} and {other!r}: pass a table per quantity, or "
+            "one with the columns time, station and one per quantity."
+        )
+    return several[0] if several else {}
 
 
 def absent(stations: Sequence[str], present: Iterable[str], notes: Notes, *, keep: bool, what: str = "column") -> list[str]:

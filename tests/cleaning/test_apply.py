@@ -141,6 +141,63 @@ def test_rows_are_added_in_the_shape_of_the_first_run(tables, tmp_path, tidy):
             assert np.isfinite(read.values).all()
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "zone"),
+    [
+        ("%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", None),
+        ("%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", None),
+        ("%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M", None),
+        ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+00:00", None),
+        ("%Y-%m-%d %H:%M:%S+00:00", "%Y-%m-%dT%H:%M", "UTC"),
+    ],
+)
+def test_times_are_written_as_those_before(tables, model, tmp_path, before, after, zone):
+    """They were in two forms in one table, and rows of the same times were there twice."""
+    frame = tables[0]
+    new = frame[LEARNED:].set_axis(frame.index[LEARNED:].strftime(after)).rename_axis("time")
+    applied = apply(model, new, recipe=nareg.io.Recipe(zone=zone, dates="day-first" if "%d.%m" in after else None))
+    earlier = pd.date_range(end=frame.index[LEARNED], periods=40, freq="h")  # the last row is the first new one
+    for name in ("clean", "std", "flags"):
+        pd.DataFrame(1, earlier.strftime(before), frame.columns).to_csv(tmp_path / f"{name}.csv", index_label="time")
+    applied.append(tmp_path)
+    labels = pd.read_csv(tmp_path / "clean.csv")["time"].tolist()
+    assert labels == [*earlier[:-1].strftime(before), *frame.index[LEARNED:].strftime(before)]
+
+
+def test_a_day_that_is_applied_again_stays_in_its_place(tables, model, tmp_path):
+    """Its rows went behind those of later days."""
+    frame = tables[0]
+    first, second = frame[: LEARNED + 20], frame[: LEARNED + 12].drop(index=frame.index[LEARNED + 3])
+    for part in (first, frame, second, second):
+        apply(model, part).append(tmp_path)
+        times = pd.read_csv(tmp_path / "clean.csv", parse_dates=["time"])["time"]
+        assert list(times) == list(frame.index[LEARNED : max(len(first), LEARNED + len(times))])
+
+
+def test_the_rows_of_the_model_stay_where_clocks_go_back(tmp_path, rng):
+    """New times had the labels of times an hour before, whose rows were lost."""
+    times = pd.date_range("2024-10-25 22:00", periods=168, freq="20min", tz="UTC").tz_convert("Europe/Berlin")
+    frame = pd.DataFrame(rng.standard_normal((168, 4)).cumsum(axis=0).round(2), times.tz_localize(None), list("ABCD"))
+    last = int(np.flatnonzero(times == pd.Timestamp("2024-10-27 00:40", tz="UTC"))[0])  # 02:40 in summer time
+    for name, part in (("today", frame[: last + 1]), ("all", frame)):
+        part.to_csv(tmp_path / f"{name}.csv", index_label="time", date_format="%Y-%m-%d %H:%M")
+    run("clean", tmp_path / "today.csv", "--zone", "Europe/Berlin", "--out", tmp_path / "out", "--hidden", 0)
+    for _ in range(2):
+        run("apply", tmp_path / "out", tmp_path / "all.csv")
+        labels = pd.read_csv(tmp_path / "out" / "clean.csv")["time"].tolist()
+        assert labels == frame.index.strftime("%Y-%m-%d %H:%M").tolist()
+
+
+def test_times_with_a_zone_do_not_follow_those_without(tables, model, tmp_path):
+    """The model's local times counted as UTC, and the new ones were hours apart, without a word."""
+    frame = tables[0]
+    new = frame[LEARNED:].set_axis(frame.index[LEARNED:].strftime("%Y-%m-%d %H:%M+00:00")).rename_axis("time")
+    for name in ("clean", "std", "flags"):
+        frame[:LEARNED].to_csv(tmp_path / f"{name}.csv", date_format="%Y-%m-%d %H:%M")
+    with pytest.raises(InputError, match=r"have times with a zone, such as .*\+00:00', and those of .* have none"):
+        apply(model, new).append(tmp_path)
+
+
 def test_what_cannot_be_applied_is_one_sentence(tables, model, tmp_path):
     frame = tables[0]
     with pytest.raises(InputError, match=r"readings end at .*: pass later readings"):
@@ -148,7 +205,7 @@ def test_what_cannot_be_applied_is_one_sentence(tables, model, tmp_path):
     with pytest.raises(InputError, match="times of another kind"):
         apply(model, frame.reset_index(drop=True))
     with pytest.raises(InputError, match=r"no column has a station.s name"):
-        apply(model, frame.rename(columns=lambda name: f"other {name}"))
+        apply(model, frame.rename(columns=lambda name: f"other{name}"))
     applied = apply(model, frame)
     (tmp_path / "std.csv").write_text("time,A\n2024-01-01,3\n")
     with pytest.raises(InputError, match=r"std.csv has other columns than the model's stations"):

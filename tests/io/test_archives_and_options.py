@@ -221,6 +221,25 @@ def test_lines_of_zero_bytes_are_left_out(tmp_path):
     assert any("1 line of zero bytes is left out" in note for note in table.notes)
 
 
+@pytest.mark.parametrize(("cell", "mark"), [("5.400,25", ","), ("1.005.400,25", ","), ("-5,400.25", "."), ("1,005,400.", ".")])
+def test_marks_between_thousands_have_a_remedy(tmp_path, cell, mark):
+    """They were to be left empty, or passed as --missing."""
+    path = write(tmp_path, "r.csv", f"time;A;B\n2024-01-01;{cell};1\n2024-01-02;2;3\n")
+    with pytest.raises(InputError, match=rf"'{cell}' has a mark between thousands; pass --decimal '\{mark}'"):
+        io.read_readings(path)
+    value = float(cell.replace("," if mark == "." else ".", "").replace(",", "."))
+    assert io.read_readings(path, recipe=Recipe(decimal=mark)).values.tolist() == [[value, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("end", [b"\0" * 512, b"\n" + b"\0" * 9, b"\n \0\0 \n\0\0\n"])
+def test_zero_bytes_at_the_end_are_left_out(tmp_path, end):
+    """A logger sets a file's length before it writes the rows."""
+    (tmp_path / "r.csv").write_bytes(WIDE.replace("A", "Zürich").encode().rstrip(b"\n") + end)
+    table = io.read_readings(tmp_path / "r.csv")
+    np.testing.assert_array_equal(table.values, [[1, 3], [2, 4]])
+    assert any("of zero bytes" in note for note in table.notes)
+
+
 def test_the_only_column_of_readings_may_be_named(tmp_path):
     text = "time,station,count\n" + "".join(f"{t},{s},{t}\n" for t in range(3) for s in "AB")
     path = write(tmp_path, "r.csv", text)

@@ -112,3 +112,10 @@ def test_numbers_of_rows_and_of_places_are_no_quantities(tmp_path):
     )
     path = write(tmp_path, "sc.csv", text)
     assert list(io.inspect(path).quantities.index) == ["P1", "P2"]
+
+
+def test_what_home_assistant_writes_for_a_silent_sensor_is_missing(tmp_path):
+    cells = ["sensor.a,5.5", "sensor.b,unavailable", "sensor.a,unknown", "sensor.b,6.5"]
+    rows = [f"{cell},2025-06-02T00:{10 * (k // 2):02}:00.123Z\n" for k, cell in enumerate(cells)]
+    path = write(tmp_path, "history.csv", "entity_id,state,last_changed\n" + "".join(rows))
+    np.testing.assert_array_equal(io.read_readings(path).values, [[5.5, np.nan], [np.nan, 6.5]])

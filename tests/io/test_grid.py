@@ -59,7 +59,7 @@ def test_rows_that_jitter_together_are_taken_every_step(step, seed, share):
     gridded = on_grid(table(np.tile(step * np.arange(1, 41) + moves, (3, 1)), values))
     np.testing.assert_array_equal(gridded.values, values)
     np.testing.assert_array_equal(gridded.timestamps, START + step * np.arange(1, 41) * np.timedelta64(1, "s"))
-    assert f"readings move by {io._grid.in_words(np.abs(moves).max())} at most" in gridded.notes[-1]
+    assert f"readings move by {io._grid.in_words(np.abs(moves).max(), one='1 ')} at most" in gridded.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,52 @@ def test_times_of_another_kind_are_left_as_they_are(seconds):
 def test_stations_with_a_shift_of_their_own_begin_there():
     shifted = table(3600 * np.arange(10)[None] + np.array([[1795], [1800], [1812]]), np.ones((3, 10)))
     assert str(on_grid(shifted).timestamps[0])[11:16] == "00:30"
+
+
+@pytest.mark.parametrize(("hour", "begins"), [(5, "05:00"), (8, "08:00"), (20, "20:00"), (0, "00:00")])
+def test_a_day_is_read_when_it_is_read(hour, begins, rng):
+    """Readings at about 20:00 were those of the next midnight, a day later in a table of dates."""
+    seconds = 86_400 * np.arange(60) + 3600 * hour + 60 * rng.integers(-60, 60, 60)
+    values = rng.standard_normal((2, 60))
+    gridded = on_grid(table(np.tile(seconds, (2, 1)), values))
+    np.testing.assert_array_equal(gridded.values, values)
+    assert [str(t)[:16] for t in gridded.timestamps[:2]] == [f"2024-03-01T{begins}", f"2024-03-02T{begins}"]
+
+
+def test_times_on_a_grid_say_that_they_are_in_utc(tmp_path, rng):
+    """Local times became others without an offset, two hours from those of the file."""
+    local = pd.date_range("2024-06-01 12:00", periods=40, freq="10min") + pd.to_timedelta(rng.integers(-100, 100, 40), "s")
+    pd.DataFrame({"time": local, "A": rng.standard_normal(40)}).to_csv(tmp_path / "local.csv", index=False)
+    read = io.read_readings(tmp_path / "local.csv", recipe=io.Recipe(zone="+02:00"))
+    assert on_grid(read).times[:2] == ("2024-06-01T10:00:00Z", "2024-06-01T10:10:00Z")
+
+
+@pytest.mark.parametrize("step", [601, 630, 1213, 583])
+@pytest.mark.parametrize("gap", [0, 300])
+def test_a_step_of_its_own_in_whole_minutes(step, gap, rng):
+    """Steps of 600 and 660 seconds by turns cost the model a third of its gain: its error was 0.49, and is 0.33."""
+    number = np.r_[0:200, 200 + gap : 400 + gap]
+    exact, values = step * number, rng.standard_normal((2, 400))
+    written = exact // 60 * 60
+    gridded = on_grid(table(np.tile(written, (2, 1)), values))
+    np.testing.assert_array_equal(gridded.values[:, number], values)
+    assert gridded.values.shape == (2, 400 + gap)
+    assert np.isnan(np.delete(gridded.values, number, axis=1)).all()
+    off = (gridded.timestamps[number] - START) / np.timedelta64(1, "s") - exact
+    assert np.ptp(off) <= 5  # all are off by the same half of a minute
+    assert f"every {step:,} seconds; readings move by" in gridded.notes[-1]
+
+
+def test_a_change_of_the_step_is_no_step_of_its_own(rng):
+    seconds = np.cumsum(np.r_[np.full(100, 600), np.full(100, 660), np.full(100, 540)])
+    own = table(np.tile(seconds, (2, 1)), rng.standard_normal((2, 300)))
+    assert on_grid(own) is own
+
+
+def test_a_single_minute_is_named_by_its_number(rng):
+    seconds = 600 * np.arange(30) + np.tile([-60, 60, 10], 10)
+    gridded = on_grid(table(np.tile(seconds, (2, 1)), rng.standard_normal((2, 30))))
+    assert "every 10 minutes; readings move by 1 minute at most" in gridded.notes[-1]
 
 
 def test_a_step_that_is_asked_for_averages_and_counts():

@@ -29,6 +29,19 @@ TOA5 = (
 TOACI1 = '"TOACI1","CR1000","Hourly"\n"TMSTAMP","RECNBR","North","South"\n' + "\n".join(TOA5.splitlines()[4:]) + "\n"
 
 
+def test_groups_above_the_columns_are_part_of_their_names(tmp_path):
+    """The groups were taken as stations, the second line as units, and columns below no group's name were left out."""
+    text = (
+        "Time,Outdoor,,Indoor,,Solar and UVI\n,Temperature(℃),Humidity(%),Temperature(℃),Humidity(%),Solar(w/m²)\n"
+        "2025-06-02 00:00,5.4,60,22.1,45,0\n2025-06-02 00:10,-,61,22.0,46,0\n"
+    )
+    assert read(tmp_path, text, recipe=io.Recipe(value="Indoor Humidity(%)")).values.tolist() == [[45, 46]]
+    table = read(tmp_path, text, recipe=io.Recipe(value="Outdoor Temperature(℃)"))
+    np.testing.assert_array_equal(table.values, [[5.4, np.nan]])
+    assert any("the 2 lines of the header are joined" in note for note in table.notes)
+    assert len(io.inspect(tmp_path / "r.csv").quantities) == 5
+
+
 @pytest.mark.parametrize("text", [TOA5, TOACI1, TOA5.replace('"', ""), TOA5.replace("\n", "\r\n")])
 @pytest.mark.parametrize("stations", [None, ["South", "North"]])
 def test_campbell_loggers(tmp_path, text, stations):

@@ -42,6 +42,88 @@ def test_altitude(tmp_path, name):
     assert stations.notes == (f"{tmp_path / 's.csv'}: 1 column is not needed and left out: 'owner'.",)
 
 
+@pytest.mark.parametrize(
+    "form", ["sensor.{}_temperature", "{} temperature", "Temperature ({})", "Weather station {}", "{}_temp_degC"]
+)
+def test_names_between_the_same_words(tmp_path, form):
+    """Dashboards write the quantity beside the name of each station."""
+    names = [form.format(name) for name in ("s1", "s12", "s2")]
+    wide = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n2024-01-01,1,2,3\n2024-01-02,4,5,6\n")
+    table = io.read_readings(wide, ["S2", "S1", "S12"])
+    np.testing.assert_array_equal(table.values, [[3, 6], [1, 4], [2, 5]])
+    assert f"3 columns are matched with a station by what is between the same words: {names[0]!r}" in table.notes[0]
+    with pytest.raises(InputError, match="write the names as in the station table"):
+        io.read_readings(wide, ["S2", "S1", "S12"], strict=True)
+    rows = [f"2024-01-0{t},{name},{t}{k}" for t in (1, 2) for k, name in enumerate(names)]
+    long = write(tmp_path, "l.csv", "\n".join(["time,station,value", *rows]))
+    np.testing.assert_array_equal(io.read_readings(long, ["S2", "S1", "S12"]).values, [[12, 22], [10, 20], [11, 21]])
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ["a_temp", "b_temp", "a_hum", "b_hum"],
+            "several columns each, such as 'a_temp' and 'a_hum': pass a table per quantity",
+        ),
+        (["t1", "t2", "t10", "t20"], "no column has a station.s name"),
+        (["a_t", "c_t", "d_h", "e_h"], "no column has a station.s name"),
+    ],
+)
+def test_names_between_several_words_are_not_matched(tmp_path, names, words):
+    """Ten quantities of one station were seen, and the remedy was to pass the table of stations, which was passed."""
+    path = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n2024-01-01,1,2,3,4\n2024-01-02,4,5,6,7\n")
+    places = write(tmp_path, "s.csv", "station,lat,lon\n" + "".join(f"{name},{k},{k}\n" for k, name in enumerate("ab12")))
+    with pytest.raises(InputError, match=words):
+        io.read_readings(path, ["a", "b", "1", "2"])
+    if "several" in words:
+        with pytest.raises(InputError, match=words):
+            io.inspect(path, places)
+
+
+@pytest.mark.parametrize(("units", "same"), [(("°C", "°F"), False), (("°C", "degC"), True), (("hPa", "mm"), False)])
+def test_stations_of_two_units_are_refused(tmp_path, units, same):
+    """Fahrenheit was read beside Celsius, since units in brackets were left out unseen."""
+    header = f"time,A [{units[0]}],B [{units[1]}],C\n"
+    path = write(tmp_path, "r.csv", header + "2024-01-01,1,33.8,1\n2024-01-02,2,35.6,2\n")
+    if same:
+        assert io.read_readings(path, ["A", "B", "C"]).values.tolist() == [[1, 2], [33.8, 35.6], [1, 2]]
+        return
+    with pytest.raises(InputError, match=rf"columns 'A \[{units[0]}\]' and 'B \[{units[1]}\]' have different units"):
+        io.read_readings(path, ["A", "B", "C"])
+
+
+@pytest.mark.parametrize("columns", [("Temp",), ("Temp", "Hum")])
+def test_files_of_a_month_each_are_of_one_station(tmp_path, columns):
+    """Each file was a station of its own, with the month in its name."""
+    days, files = pd.date_range("2025-05-30", periods=5, freq="D"), []
+    for station in ("weir", "quay"):
+        for part, month in ((days[:3], "2025-05"), (days[2:], "2025-06")):
+            readings = pd.DataFrame({name: part.day + len(station) * k for k, name in enumerate(columns)}, part)
+            files.append(tmp_path / f"{station}_{month}.csv")
+            (readings + (station == "quay")).to_csv(files[-1], index_label="time")
+    table = io.read_readings(files, recipe=io.Recipe(value="Temp"))
+    assert (table.names, table.values.tolist()) == (("weir", "quay"), [[30, 31, 1, 2, 3], [31, 32, 2, 3, 4]])
+    assert any("of the stations 'weir', 'quay', by their names without dates" in note for note in table.notes)
+    assert "stations: 2 with readings ('weir', 'quay')" in io.inspect(files).lines()
+
+
+def test_files_that_differ_at_the_same_times_keep_the_dates_in_their_names(tmp_path):
+    files = [tmp_path / f"{name}_20{k}.csv" for name in "ab" for k in (10, 11)]
+    for k, file in enumerate(files):
+        pd.DataFrame({"Temp": np.arange(5.0) + k}, pd.date_range("2025", periods=5)).to_csv(file, index_label="time")
+    assert io.read_readings(files).names == ("a_2010", "a_2011", "b_2010", "b_2011")
+
+
+@pytest.mark.parametrize("minus", ["−", "–"])
+def test_a_typeset_minus_is_one(tmp_path, minus):
+    """It was to be left empty, or passed as --missing: all frost was gone."""
+    path = write(tmp_path, "r.csv", f"time,A{minus}B,C\n2024-01-01,{minus}1.5,2\n2024-01-02, {minus}.5,3\n")
+    table = io.read_readings(path)
+    assert (table.names, table.values.tolist()) == ((f"A{minus}B", "C"), [[-1.5, -0.5], [2, 3]])
+    assert any("2 numbers with a typeset minus are read as negative" in note for note in table.notes)
+
+
 def test_stations_without_coordinates_are_left_out(tmp_path):
     path = write(tmp_path, "s.csv", "id,lat,lon,elevation\nA,1,2,5\nB,,3,6\nC,-999,-999,7\nD,N/A,NA,8\nE,2,2,9\n")
     stations = io.read_stations(path)

@@ -92,6 +92,7 @@ def test_days_of_a_spreadsheet_are_told_from_other_numbers(tmp_path):
         (["02/01/2024", "02/02/2024", "02/03/2024"], "month first, which gives", ("2024-02-01", "2024-02-02", "2024-02-03")),
         (["03.04.2024 10:30"], "day first, as in most", ("2024-04-03T10:30",)),
         (["3/4/24 1:05 PM"], "month first", ("2024-03-04T13:05",)),
+        (["3/4/24 12:05a", "3/4/24 1:05p"], "month first", ("2024-03-04T00:05", "2024-03-04T13:05")),
         (["31-12-1999 24:00"], "day first", ("2000-01-01",)),
     ],
 )
@@ -101,6 +102,31 @@ def test_the_whole_column_decides_on_day_and_month(tmp_path, labels, words, expe
     assert words in table.notes[0]
     with pytest.raises(InputError, match=r"pass --dates (day|month)-first"):
         read(tmp_path, labels, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "days", "form", "words"),
+    [
+        ("2025-06-10", 5, "%m/%d/%Y %H:%M", "month first"),  # two of the files show it
+        ("2025-06-10", 5, "%d/%m/%Y %H:%M", "day first"),
+        ("2025-06-02", 4, "%m/%d/%Y %H:%M", "month first"),  # in the other order there are months between the files
+    ],
+)
+def test_all_files_decide_on_day_and_month(tmp_path, first, days, form, words):
+    """A file of one of the first twelve days was read day first, months from the others."""
+    files = []
+    for day in pd.date_range(first, periods=days):
+        files.append(tmp_path / f"{day:%Y%m%d}.csv")
+        times = pd.date_range(day, periods=4, freq="6h")
+        pd.DataFrame({"A": times.day, "B": times.hour}, times.strftime(form)).to_csv(files[-1], index_label="time")
+    table = io.read_readings(files)
+    times = pd.date_range(first, periods=4 * days, freq="6h")
+    np.testing.assert_array_equal(table.timestamps, times)
+    np.testing.assert_array_equal(table.values, [times.day, times.hour])
+    assert any(f"dates are read {words}, as all files together show" in note for note in table.notes)
+    seen = io.inspect(files)
+    np.testing.assert_array_equal(np.unique(seen.times), times)
+    assert seen.recipe.dates == words.replace(" ", "-")
 
 
 def test_day_and_month_in_both_orders_are_refused(tmp_path):
@@ -381,6 +407,7 @@ def test_a_time_of_day_without_a_colon_beside_a_date(tmp_path, header, date):
         ("d,hm", ["20240601,30", "20240601,1030"], ("2024-06-01T00:30", "2024-06-01T10:30"), {"time": ("d", "hm")}),
         ("year,month,day,hhmm", ["2024,6,1,30", "2024,6,1,930"], ("2024-06-01T00:30", "2024-06-01T09:30"), {}),
         ("date,time,ampm", ["2024-06-01,9:30,AM", "2024-06-01,12:30,PM"], ("2024-06-01T09:30", "2024-06-01T12:30"), {}),
+        ("date,time", ["6/1/2024,12:30a", "6/13/2024,1:05p"], ("2024-06-01T00:30", "2024-06-13T13:05"), {}),
         ("time,AM/PM", ["6/1/2024 12:05,a.m.", "6/13/2024 9:30,p.m."], ("2024-06-01T00:05", "2024-06-13T21:30"), {}),
         ("d,t,h", ["2024-06-01,9:30,am", "2024-06-01,9:30,pm"], ("2024-06-01T09:30", "2024-06-01T21:30"),
          {"time": ("d", "t", "h")}),

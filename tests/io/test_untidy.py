@@ -420,3 +420,18 @@ def test_columns_without_a_name_are_counted_where_they_are_left_out(tmp_path):
     assert read.names == ("A", "B")
     assert [note for note in read.notes if "1 column of whole numbers without a name is left out" in note]
     assert not io.read_readings(write(tmp_path, "r.csv", "time,A,\n2024-01-01,1,\n2024-01-02,2,\n")).notes
+
+
+def test_a_header_that_is_there_again_and_comments_among_the_rows_are_left_out(tmp_path):
+    """A logger writes its header whenever it starts, and people write down what they did."""
+    rows = ["time,A,B", "2024-01-01,1,2", "time,A,B", "# battery changed", "2024-01-02,3,4", "#, by me", "time,A,B"]
+    path = write(tmp_path, "r.csv", "\n".join([*rows, "2024-01-03,5,6"]))
+    table = io.read_readings(path)
+    assert table.values.tolist() == [[1, 3, 5], [2, 4, 6]]
+    assert any("2 lines with the header again are left out" in note for note in table.notes)
+    assert any("2 lines of comments among the rows are left out" in note for note in table.notes)
+    with pytest.raises(InputError, match="delete such lines"):
+        io.read_readings(path, strict=True)
+    path = write(tmp_path, "r.csv", "\n".join([*rows, "2024-01-03,5"]))
+    with pytest.raises(InputError, match="line 8: 2 cells, but the header has 3"):
+        io.read_readings(path)
