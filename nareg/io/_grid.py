@@ -141,10 +141,11 @@ def _own_step(seconds: np.ndarray, size: float, spread: float) -> tuple[float, f
 
     They do by less than this ``spread``, as a part of the step.
     """
-    if len(seconds) < ENOUGH:
-        return None
     gaps = np.diff(seconds)
-    mean = gaps[np.rint(gaps / size) == 1].mean()
+    single = gaps[np.rint(gaps / size) == 1]
+    if len(seconds) < ENOUGH or not single.size:
+        return None
+    mean = single.mean()
     number = np.concatenate([[0], np.cumsum(np.rint(gaps / mean))])
     own, start = np.polyfit(number, seconds - seconds[0], 1)
     off = (seconds - seconds[0] - start) / own - number

@@ -271,7 +271,8 @@ class _Learning(ModelComparison):
             scale = tail_variances(self.seen, dynamics, r, df) if df and scale is None else scale
             (x,) = smoothed_means([self.seen], dynamics, r, [scale])
             self.clock.tick(PASSES * len(x))
-            return HeldOut(self.y[hidden], x[hidden], np.full(x[hidden].size, np.nan)), np.ones(len(x)) if scale is None else scale
+            held_out = HeldOut(self.y[hidden], x[hidden], np.full(x[hidden].size, np.nan))
+            return held_out, np.ones(len(x)) if scale is None else scale
         known = df is None or scale is not None  # then there is one pass
         done = heavy_tailed_pass(self.seen, dynamics, r, None if known else df, scale=scale, tick=self.clock.tick, errors=draws)
         left = 0.0 if offsets is None else offsets.left(done.taken)
