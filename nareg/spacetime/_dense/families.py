@@ -33,8 +33,8 @@ ROWS_PER_STATION, LONG_SECONDS = 3, 2.0
 STEPS_PER_STATION = 2
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MAX_STATIONS = 30
-#: Iterations of L-BFGS for the first family, for what starts from an answer, and for the same model again after readings were
-#: left out or added.
+#: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
+#: readings were left out or added.
 ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: Second order has to lower the error at hidden readings by more than its standard error, or to raise the log-likelihood by
 #: this much and not predict worse beyond chance.

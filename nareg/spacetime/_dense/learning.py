@@ -26,7 +26,6 @@ from nareg.spacetime._dense.families import (
     MAX_STATIONS,
     PASS_SECONDS,
     STEPS_PER_STATION,
-    WARM,
     ModelComparison,
     windows_of,
     windows_of_matrices,
@@ -119,8 +118,7 @@ class _Learning(ModelComparison):
             excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
             parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
         usable = np.where(excluded, np.nan, self.seen)
-        # some of the stations set parameters of all: where the search ends early, the estimate depends on which ones
-        iterations = AGAIN if space.n <= MAX_STATIONS else WARM
+        iterations = AGAIN if space.n <= MAX_STATIONS else 2
         fitted = self.maximized([usable[p] for p in parts], space, parameters, task, iterations)
         parameters = fitted.parameters
         if task.robust:
