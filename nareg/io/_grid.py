@@ -27,9 +27,6 @@ WHOLE, LATE, ROUNDED = 0.25, 900, 1 / 60
 #: As many times as steps are on a grid where they jitter: beyond what a model takes for its own grid (part of a step), with
 #: this share of them within WHOLE of a step, and hardly two in one.
 JITTER, MOST, TWICE = 0.02, 0.95, 0.01
-#: Times by which a step of a logger's own is known, such as 601 s where it writes whole minutes; it goes before a usual one
-#: where times are spread by less than this share of what they are around that.
-ENOUGH, CLOSER = 20, 0.5
 #: Length of the mean of times on a circle of one step from which on they are near each other.
 TOGETHER = 0.5
 
@@ -84,24 +81,18 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         size = in_seconds(str(step))
     start = _start(seconds[readings.observed.any(axis=0)], size)
     number = np.floor((seconds - start) / size + 0.5).astype(np.int64)  # what is midway goes to the later step
-    station, time = np.nonzero(readings.observed)
-    cells, shared = _cells(station, number[time])
-    own = None
-    if step in (None, "auto"):
-        fewer = len(stamps) >= FEWER * (np.ptp(number) + 1) and shared <= SHARED * len(cells)
-        off = (seconds - start) / size - number
-        jitter = shared <= TWICE * len(cells) and _jittered(seconds, off, size)
-        own = None if fewer else _own_step(seconds, size, CLOSER * np.ptp(off) if jitter else 1.0)
-        if not (fewer or jitter or own):
-            return readings
-        if own is not None:
-            size, start, number = own
-            cells, shared = _cells(station, number[time])
     first, last = int(number.min()), int(number.max())
+    station, time = np.nonzero(readings.observed)
+    cells = station * (last - first + 1) + number[time] - first
+    shared = len(cells) - len(np.unique(cells))
+    if step in (None, "auto"):
+        fewer = len(stamps) >= FEWER * (last - first + 1) and shared <= SHARED * len(cells)
+        jitter = shared <= TWICE * len(cells) and _jittered(seconds, (seconds - start) / size - number, size)
+        if not (fewer or jitter):
+            return readings
     shape = (len(readings.names), last - first + 1)
     values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity], kind)
-    steps = start + size * np.arange(first, last + 1)
-    grid = (1e9 * (steps if own is None else np.rint(steps))).round().astype(np.int64).astype("datetime64[ns]")
+    grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
     labels = tuple(str(t).removesuffix(".000000000") + ("Z" if readings.zone else "") for t in grid)  # in UTC, where known
     moved = float(np.abs(seconds[time] - start - size * number[time]).max())
     counts = readings.counts and readings.counts.less(shared, IN_STEP)
@@ -110,9 +101,8 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
     if not moved and shape[1] == len(stamps):
         return gridded
     taken = f"{len(stamps):,} times are taken as {shape[1]:,}," if shape[1] < len(stamps) else "Times that jitter are taken"
-    every = in_words(size) if own is None else f"{size:,.0f} seconds"
     note = (
-        f"{taken} every {every}; readings move by {in_words(moved, one='1 ')} at most"
+        f"{taken} every {in_words(size)}; readings move by {in_words(moved, one='1 ')} at most"
         + (f", and {count(shared, 'reading', 'readings')} averaged with another of the step" if shared else "")
         + ". --step none keeps every time."
     )
@@ -134,35 +124,6 @@ def _jittered(seconds: np.ndarray, off: np.ndarray, size: float) -> bool:
     gaps = np.diff(seconds) / size
     single = gaps[np.rint(gaps) == 1]
     return bool(single.size and np.ptp(single) > JITTER < np.abs(off).max() and np.mean(np.abs(off) <= WHOLE) >= MOST)
-
-
-def _own_step(seconds: np.ndarray, size: float, spread: float) -> tuple[float, float, np.ndarray] | None:
-    """Step and start of times that jitter around a step of their own near ``size``, and the number of each; else None.
-
-    They do by less than this ``spread``, as a part of the step.
-    """
-    gaps = np.diff(seconds)
-    single = gaps[np.rint(gaps / size) == 1]
-    if len(seconds) < ENOUGH or not single.size:
-        return None
-    mean = single.mean()
-    number = np.concatenate([[0], np.cumsum(np.rint(gaps / mean))])
-    own, start = np.polyfit(number, seconds - seconds[0], 1)
-    off = (seconds - seconds[0] - start) / own - number
-    if (
-        abs(own / size - 1) > NEAR
-        or np.ptp(off) >= spread
-        or len(np.unique(number)) < len(number)
-        or not _jittered(seconds, off, float(own))
-    ):
-        return None
-    return float(own), float(seconds[0] + start), number.astype(np.int64)
-
-
-def _cells(station: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, int]:
-    """The cell of each reading in a table of stations by steps, row by row, and how many share one with another."""
-    cells = station * (np.ptp(number) + 1) + number - number.min()
-    return cells, len(cells) - len(np.unique(cells))
 
 
 def _start(seconds: np.ndarray, size: float) -> float:

@@ -98,28 +98,6 @@ def test_times_on_a_grid_say_that_they_are_in_utc(tmp_path, rng):
     assert on_grid(read).times[:2] == ("2024-06-01T10:00:00Z", "2024-06-01T10:10:00Z")
 
 
-@pytest.mark.parametrize("step", [601, 630, 1213, 583])
-@pytest.mark.parametrize("gap", [0, 300])
-def test_a_step_of_its_own_in_whole_minutes(step, gap, rng):
-    """Steps of 600 and 660 seconds by turns cost the model a third of its gain: its error was 0.49, and is 0.33."""
-    number = np.r_[0:200, 200 + gap : 400 + gap]
-    exact, values = step * number, rng.standard_normal((2, 400))
-    written = exact // 60 * 60
-    gridded = on_grid(table(np.tile(written, (2, 1)), values))
-    np.testing.assert_array_equal(gridded.values[:, number], values)
-    assert gridded.values.shape == (2, 400 + gap)
-    assert np.isnan(np.delete(gridded.values, number, axis=1)).all()
-    off = (gridded.timestamps[number] - START) / np.timedelta64(1, "s") - exact
-    assert np.ptp(off) <= 5  # all are off by the same half of a minute
-    assert f"every {step:,} seconds; readings move by" in gridded.notes[-1]
-
-
-def test_a_change_of_the_step_is_no_step_of_its_own(rng):
-    seconds = np.cumsum(np.r_[np.full(100, 600), np.full(100, 660), np.full(100, 540)])
-    own = table(np.tile(seconds, (2, 1)), rng.standard_normal((2, 300)))
-    assert on_grid(own) is own
-
-
 def test_a_single_minute_is_named_by_its_number(rng):
     seconds = 600 * np.arange(30) + np.tile([-60, 60, 10], 10)
     gridded = on_grid(table(np.tile(seconds, (2, 1)), rng.standard_normal((2, 30))))
