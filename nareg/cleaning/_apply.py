@@ -19,7 +19,7 @@ from nareg import io
 from nareg._core.arrays import briefly_shown
 from nareg.cleaning._kinds import UNKNOWN, components, looked_for, of_component, refuse_no_degrees, to_degrees, turn_std
 from nareg.cleaning._learn import corrections, stamps
-from nareg.cleaning._limits import limits, own_estimates
+from nareg.cleaning._limits import limits, own_estimates, with_own
 from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import TABLES, TIDY, laid_out
 from nareg.cleaning._results import in_scheme, rounded, written_in
@@ -152,12 +152,18 @@ def labeled_as(readings: Readings, path: Path, zone: str | None) -> Readings:
             f"readings have times with a zone, such as {new!r}, and those of {path} have none, such as {old!r}: write the "
             "new ones in the same way, or clean all anew."
         )
-    if {re.sub(r"\d", "0", time) for time in readings.times} <= {re.sub(r"\d", "0", time) for time in before}:
+    if {_form_of(time) for time in readings.times} <= {_form_of(time) for time in before}:
         return readings
     labels = _written_as(readings, before, zone)
     if labels is None and not (ISO.match(new) and ISO.match(old)):
         raise InputError(f"readings have times such as {new!r}, and {path} such as {old!r}: write them alike.")
     return readings if labels is None else replace(readings, times=labels)
+
+
+def _form_of(label: str) -> str:
+    """A time without what its numbers are, but with its offset from UTC."""
+    offset = OFFSET.search(label)
+    return re.sub(r"\d", "0", label[: offset.start() if offset else None]) + (offset[0] if offset else "")
 
 
 def _written_as(readings: Readings, before: list[str], zone: str | None) -> tuple[str, ...] | None:
@@ -298,7 +304,7 @@ def apply(
     if names is None:
         raise InputError("model has stations without names: readings cannot be laid beside them.")
     report(Progress("reading", fraction=0.0))
-    table = read_known(readings, names, strict, recipe)
+    table = read_known(readings, names, strict, recipe, model.grid)
     table, notes = _new(table, model, recipe.dates)
     _refuse_unlike(table.values, model.readings)
     assert table.timestamps is not None
@@ -368,10 +374,10 @@ def apply(
     first = part.start if _forgets(model, good, times, new.start) else 0
     ends, _ = limits(good, bounds, model.bounds)
     smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:])
-    own = own_estimates(good, ends)[:, new]
-    x = np.where(own, good[:, new], smoothed.x[:, new.start - first :])
+    later = slice(new.start - first, None)
+    x, std = with_own(good[:, new], smoothed.x[:, later], smoothed.std[:, later], ends, own_estimates(good, ends)[:, new])
     report(Progress("done", fraction=1.0))
-    results = (x, np.hypot(smoothed.std[:, new.start - first :], drift), flags[:, new])
+    results = (x, np.hypot(std, drift), flags[:, new])
     frames = [frame(table, values) for values in results]
     return Applied(
         frames[0],
@@ -395,7 +401,7 @@ def _apply_directions(
     if bounds != (None, None):
         raise InputError(f"bounds are {bounds}, but the model is of directions, which have none: omit them.")
     names = models.east.graph.names or ()
-    table = _in_order(read_known(readings, names, strict, recipe), models.east.times[-1], recipe.dates)
+    table = _in_order(read_known(readings, names, strict, recipe, models.east.grid), models.east.times[-1], recipe.dates)
     refuse_no_degrees(table.values)
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
     times = stamps(table)

@@ -15,7 +15,7 @@ from nareg.cleaning import _compare, _directions
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._kinds import Kind, bounds_of, directions, kind_entries, kind_in, unused_kinds
 from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, corrections, learn
-from nareg.cleaning._limits import own_estimates
+from nareg.cleaning._limits import own_estimates, with_own
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, SpaceTimeMethod
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._plan import LEFT_OUT, Effort, plan
@@ -196,10 +196,7 @@ def _run(job: Job) -> Cleaned:
     resting = intermittent(compared.good.T)
     job.note(RESTING if resting else None)
     good, ends = compared.good, compared.ends
-    final = np.where(own_estimates(good, ends), good, ends.clip(x))  # at rest readings as they are
-    # the field scatters around its mean, and not around a reading that is kept
-    away = (final > ends.low) & (final < ends.high)
-    std = np.where(away, np.hypot(std, final - ends.clip(x)), std)
+    final, std = with_own(good, x, std, ends, own_estimates(good, ends))  # at rest readings as they are
     drift, said = sensor_errors(compared.quality, corrected, network.readings.values)
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))

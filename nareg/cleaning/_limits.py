@@ -60,3 +60,12 @@ def own_estimates(y: np.ndarray, ends: Bounds) -> np.ndarray:
     There is no noise at a bound: it would carry some of them away from it.
     """
     return np.isfinite(y) if intermittent(y.T) else (y == ends.low) | (y == ends.high)
+
+
+def with_own(good: np.ndarray, x: np.ndarray, std: np.ndarray, ends: Bounds, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates within bounds, and those of ``own`` readings as they are; and their standard deviations."""
+    mean = ends.clip(x)
+    final = np.where(own, good, mean)
+    # the field scatters around its mean, and not around a reading that is kept
+    away = (final > ends.low) & (final < ends.high)
+    return final, np.where(away, np.hypot(std, final - mean), std)

@@ -19,7 +19,7 @@ from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import NETCDF, UNKNOWN, Readings, Recipe, Stations, is_xarray
-from nareg.spacetime import absurd
+from nareg.spacetime import TimeGrid, absurd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -242,19 +242,25 @@ def _readings(readings: ReadingsLike, names: Sequence[str] | None, strict: bool,
     )
 
 
-def _gridded(readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe) -> Readings:
-    """The readings on a common step; a file's name may say that they are directions."""
+def _gridded(
+    readings: ReadingsLike, names: Sequence[str] | None, strict: bool, recipe: Recipe, grid: TimeGrid | None = None
+) -> Readings:
+    """The readings on a common step, or that of a model's grid; a file's name may say that they are directions."""
     file, table = _file(readings), _readings(readings, names, strict, recipe)
-    return io.on_grid(table, recipe.step, () if file is None else (file,), recipe.kind_of([table.quantity, file]))
+    known = (float(grid.seconds_of(np.zeros(1))[0]), grid.step) if grid is not None and grid.dated else None
+    names_of = () if file is None else (file,)
+    return io.on_grid(table, recipe.step, names_of, recipe.kind_of([table.quantity, file]), known)
 
 
 def _file(readings: ReadingsLike) -> str | None:
     return Path(readings).stem if isinstance(readings, (str, os.PathLike)) else None
 
 
-def read_known(readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None) -> Readings:
-    """The readings of all these stations, in this order; those of absent ones are missing."""
-    table = _gridded(readings, names, strict, recipe or Recipe())
+def read_known(
+    readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None, grid: TimeGrid | None = None
+) -> Readings:
+    """The readings of all these stations, in this order, those of absent ones missing; times near a ``grid`` are its own."""
+    table = _gridded(readings, names, strict, recipe or Recipe(), grid)
     rows = {name: i for i, name in enumerate(table.names)}
     values = np.full((len(names), len(table.times)), np.nan)
     here = [i for i, name in enumerate(names) if name in rows]

@@ -31,7 +31,10 @@ JITTER, MOST, TWICE = 0.02, 0.95, 0.01
 TOGETHER = 0.5
 
 
-def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = (), kind: str | None = None) -> Readings:
+def on_grid(
+    readings: Readings, step: str | None = None, names: Iterable[str] = (), kind: str | None = None,
+    known: tuple[float, float] | None = None,
+) -> Readings:  # fmt: skip
     """Readings on a common step of time.
 
     Parameters
@@ -45,6 +48,8 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
         Of what is read, beside the table's own, such as the file's: they may say that readings are directions.
     kind : str, optional
         What the readings are, such as ``"direction"``. Default: as unit, names and readings say.
+    known : (float, float), optional
+        Begin, in seconds since 1970, and step of a grid that earlier readings are on: it is the default for times near it.
 
     Returns
     -------
@@ -73,19 +78,20 @@ def on_grid(readings: Readings, step: str | None = None, names: Iterable[str] = 
             return readings
         raise InputError(f"step is {step!r}, but the readings have no dates: pass 'none', or times as 2024-01-31 10:00.")
     seconds = stamps.astype("datetime64[ns]").astype(np.int64) / 1e9
-    if step in (None, "auto"):
-        size = _usual(seconds, readings.observed)
-        if size is None:
-            return readings
-    else:
-        size = in_seconds(str(step))
-    start = _start(seconds[readings.observed.any(axis=0)], size)
+    auto = step in (None, "auto")
+    near = auto and known is not None and bool(np.mean(_off(seconds, *known) <= WHOLE) >= MOST)
+    size = known[1] if near and known else _usual(seconds, readings.observed) if auto else in_seconds(str(step))
+    if size is None:
+        return readings
+    start = known[0] if near and known else _start(seconds[readings.observed.any(axis=0)], size)
     number = np.floor((seconds - start) / size + 0.5).astype(np.int64)  # what is midway goes to the later step
     first, last = int(number.min()), int(number.max())
     station, time = np.nonzero(readings.observed)
     cells = station * (last - first + 1) + number[time] - first
     shared = len(cells) - len(np.unique(cells))
-    if step in (None, "auto"):
+    if near and len(np.unique(number)) == len(number) and _off(seconds, start, size).max() <= JITTER:
+        return readings
+    if auto and not near:
         fewer = len(stamps) >= FEWER * (last - first + 1) and shared <= SHARED * len(cells)
         jitter = shared <= TWICE * len(cells) and _jittered(seconds, (seconds - start) / size - number, size)
         if not (fewer or jitter):
@@ -117,6 +123,13 @@ def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:
     usual = float(np.median(np.concatenate(gaps)))
     step = min(STEPS, key=lambda one: abs(np.log(usual / one)))
     return float(step) if abs(usual / step - 1) <= NEAR else None
+
+
+def _off(seconds: np.ndarray, start: float, size: float) -> np.ndarray:
+    """How far times are from the nearest step of a grid, as parts of a step."""
+    places = (seconds - start) / size
+    off: np.ndarray = np.abs(places - np.rint(places))
+    return off
 
 
 def _jittered(seconds: np.ndarray, off: np.ndarray, size: float) -> bool:

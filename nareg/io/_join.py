@@ -31,8 +31,8 @@ MOST, FEW, EXTREMES = 0.5, 4, ((np.maximum, -np.inf), (np.minimum, np.inf))
 #: What a file says of dates in either order, and what is said of all.
 DATES_GUESSED = "dates such as"
 DATES_OF_ALL = "dates are read {}, as all files together show"
-#: A date at the end of a file's name.
-DATED = re.compile(r"[\s_.\-]*(?:19|20)\d{2}(?:[_.\-]?\d{2}){0,2}$")
+#: A date at the end of a file's name: a year alone stands apart from it.
+DATED = re.compile(r"[\s_.\-]+(?:19|20)\d{2}(?:[_.\-]?\d{2}){0,2}$|[\s_.\-]*(?:19|20)\d{2}(?:[_.\-]?\d{2}){1,2}$")
 #: What a file says of stations that others may have.
 ABSENT = re.compile(r"stations? ha(s|ve) no (column|row) and")
 
@@ -167,7 +167,9 @@ def without_dates(files: Sequence[str], parts: Sequence[tuple[np.ndarray, np.nda
         return []
     of, times = np.repeat(bare, [len(own) for own, _ in parts]), np.concatenate([own for own, _ in parts])
     readings = pd.Series(np.concatenate([values for _, values in parts]))
-    if (readings.groupby([of, times]).nunique() > 1).mean() > MOST:
+    each = readings.groupby([of, times]).agg(["size", "nunique"])
+    twice = each[each["size"] > 1]  # at one time; of every name few may differ
+    if ((twice["nunique"] > 1).groupby(level=0).mean() > MOST).any():
         return []
     stations = listed(list(dict.fromkeys(bare)))
     notes.guess(f"the files are of the stations {stations}, by their names without dates", "add a column of stations")

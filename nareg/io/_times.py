@@ -265,7 +265,7 @@ def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:
 def order_of_all(labels: Sequence[Sequence[str]]) -> str | None:
     """The order of day and month in which all files are, where one of them may be in either; None where they do not say.
 
-    Some show it, by a day above 12 or by steps that are more regular; or together they leave smaller gaps in one.
+    Some show it, by a day above 12 or by steps that are more regular.
     """
     files = [[date for date in map(parse, own) if date is not None and not date.ordered] for own in labels]
     either, shown = False, set()
@@ -275,17 +275,7 @@ def order_of_all(labels: Sequence[Sequence[str]]) -> str | None:
         either |= not any(days)
         if any(days) or by_day != by_month:
             shown.add(DATES[0 if days[0] or (not days[1] and by_day < by_month) else 1])
-    if not either or len(shown) > 1:
-        return None
-    if shown:
-        return shown.pop()
-    widest = []
-    every = [date for own in labels for date in map(parse, own) if date is not None]
-    for first in (True, False):
-        stamps = [date.nanoseconds(day_first=first) for date in every]
-        times = np.unique(np.array([s for s in stamps if s is not None], dtype=float))
-        widest.append(float(np.diff(times).max()) if None not in stamps and len(times) > 1 else np.inf)
-    return None if widest[0] == widest[1] else DATES[int(np.argmin(widest))]
+    return shown.pop() if either and len(shown) == 1 else None
 
 
 def _irregularity(dates: list[Date], day_first: bool) -> tuple[int, int, float]:

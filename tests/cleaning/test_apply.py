@@ -309,6 +309,26 @@ def test_directions_with_a_speed_leave_no_model(vanes, tmp_path):
     assert "were cleaned without a model, as directions with a speed are" in str(refused.exception) + refused.output
 
 
+@pytest.mark.parametrize("more", [1, 20])
+def test_times_that_jitter_are_on_the_grid_of_the_model(tables, more):
+    """A few new times kept their own, and a file of all times moved the model's last one behind itself."""
+    frame, _, places = tables
+    own = frame.index + pd.to_timedelta(np.random.default_rng(1).integers(-110, 111, len(frame)), unit="s")
+    jittered = frame.set_axis(own.rename("time"))
+    model = nareg.clean(jittered[:LEARNED], places).model
+    for part in (jittered[: LEARNED + more], jittered[LEARNED : LEARNED + more]):
+        assert list(apply(model, part).x.index) == list(frame.index[LEARNED : LEARNED + more])
+
+
+def test_an_instant_in_another_offset_is_no_other_row(tables, model, tmp_path):
+    frame = tables[0]
+    for offset, part in ((1, slice(LEARNED, LEARNED + 20)), (2, slice(LEARNED + 10, LEARNED + 30))):
+        own = frame.index[part] + pd.Timedelta(hours=offset)
+        apply(model, frame[part].set_axis(own.strftime(f"%Y-%m-%d %H:%M:%S+0{offset}:00")).rename_axis("time")).append(tmp_path)
+    times = pd.to_datetime(pd.read_csv(tmp_path / "clean.csv")["time"], utc=True).dt.tz_localize(None)
+    assert list(times) == list(frame.index[LEARNED : LEARNED + 30])
+
+
 def test_readings_of_rain_stay_as_they_are(rng):
     """As nareg clean leaves them: apply smoothed what rests at zero."""
     storm = np.where(rng.random(160) < 0.15, rng.gamma(0.8, 2.0, 160), 0.0)
@@ -318,6 +338,10 @@ def test_readings_of_rain_stay_as_they_are(rng):
     good = applied.flags.to_numpy() != 4
     np.testing.assert_array_equal(applied.x.to_numpy()[good], rain[120:][good])
     assert good.mean() > 0.98
+    # as nareg clean states them: a reading that is kept is off by what others contradict as well
+    wet = good & (rain[120:] > 0)
+    off = rain[120:] - nareg.clean(frame[:120]).model.smooth(rain.T, times=frame.index).x[:, 120:].T
+    assert (applied.std.to_numpy()[wet] >= 0.99 * np.abs(off[wet])).all()
 
 
 def test_a_day_that_may_be_of_another_month_is_the_one_that_follows_the_model(rng, tmp_path):

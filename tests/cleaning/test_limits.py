@@ -125,6 +125,44 @@ def test_a_reading_at_a_bound_says_that_the_field_is_at_least_there(rng, off):
     assert done.var[100, 2] == pytest.approx(float(weights @ (x - exact) ** 2), rel=1e-5)
 
 
+def test_a_transform_that_falls_turns_the_bound(rng):
+    y = np.round(np.minimum(10 + field(rng, 0.9) + 0.3 * rng.standard_normal((N, T)), 11.0), 2)
+    down = (lambda v: 30 - v, lambda u: 30 - u)
+    models = [
+        replace(nareg.spacetime.fit(nareg.graphs.grid((2, 3)), y, transform=law, dynamics="scalar"), bounds=Bounds(high=11.0))
+        for law in ((lambda v: v + 1, lambda u: u - 1), down)
+    ]
+    rising, falling = (model.smooth(y).x for model in models)
+    assert np.sqrt(np.mean((falling - rising) ** 2)) < 0.05
+
+
+@pytest.mark.slow
+def test_bands_hold_where_all_stations_stay_at_the_bound():
+    """Each of a run of readings was told by the model alone what it says: bands of 95 % held half of the truth."""
+    rng = np.random.default_rng(1)
+    T, rho = 1500, 0.99
+    root = np.linalg.cholesky(0.95 + 0.05 * np.eye(4))
+    x = np.zeros((4, T))
+    x[:, 0] = root @ rng.standard_normal(4)
+    for t in range(1, T):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * (root @ rng.standard_normal(4))
+    y = x + 0.15 * rng.standard_normal(x.shape)
+    graph = nareg.Graph.from_knn(47 + 0.02 * rng.standard_normal((4, 2)), 3)
+    model = nareg.spacetime.fit(graph, y)
+    bound = np.quantile(x, 0.8)
+    clipped = np.minimum(y, bound)
+    runs = (clipped == bound).all(axis=0)
+    given = on_grid(model, clipped, np.arange(T), exclude=False)
+    plain, told = (
+        replace(model, bounds=ends)._smoothed(given, None, search=False, progress=None)
+        for ends in (Bounds(), Bounds(high=bound))
+    )
+    off, above = ((done.x + given.offset).T[:, runs] * model.unit - x[:, runs] for done in (plain, told))
+    inside = np.abs(above) <= 1.96 * model.unit * np.sqrt(told.var.T[:, runs])
+    assert 0.9 < inside.mean() < 0.99
+    assert np.sqrt(np.mean(above**2)) < 0.5 * np.sqrt(np.mean(off**2))
+
+
 @pytest.mark.slow
 def test_a_user_may_name_the_bounds(rng):
     y = np.exp(field(rng, 0.9))

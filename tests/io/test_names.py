@@ -108,6 +108,18 @@ def test_files_of_a_month_each_are_of_one_station(tmp_path, columns):
     assert "stations: 2 with readings ('weir', 'quay')" in io.inspect(files).lines()
 
 
+def test_a_number_that_ends_a_name_is_no_year(tmp_path):
+    """Two wells were averaged, for most readings of all stations are of other names."""
+    levels, files = {"well2001": 5.0, "well2002": 50.0, "lake": 10.0, "creek": 20.0}, []
+    for name, level in levels.items():
+        files.append(tmp_path / f"{name}.csv")
+        pd.DataFrame({"Level": level + np.arange(5.0)}, pd.date_range("2025", periods=5)).to_csv(files[-1], index_label="time")
+    table = io.read_readings(files)
+    assert dict(zip(table.names, table.values[:, 0], strict=True)) == levels
+    files = [file.rename(file.with_stem(file.stem.replace("well", "well_"))) for file in files]
+    assert io.read_readings(files).names == ("well_2001", "well_2002", "lake", "creek")
+
+
 def test_files_that_differ_at_the_same_times_keep_the_dates_in_their_names(tmp_path):
     files = [tmp_path / f"{name}_20{k}.csv" for name in "ab" for k in (10, 11)]
     for k, file in enumerate(files):

@@ -37,6 +37,9 @@ from nareg.spacetime._readings.space import FAMILIES, Space
 PLACES = 256
 #: Shares of the noise that averaging may lower, and the gain in log-likelihood from which on one is taken.
 AVERAGED, LIKELIER = (0.25, 0.5, 0.75, 1.0), 3.0
+#: Sweeps in which readings at a bound are told what the others of them say, at most; they end where no mean moves by so many of
+#: its standard deviations; and the least share of the precision that is left to the others.
+SWEEPS, STILL, LEFT = 6, 0.02, 1e-3
 #: A reading at a bound that lowers the field's variance by less than the first share says nothing; from so many standard
 #: deviations inside on, it is as any other.
 SAYS_NOTHING, FARTHEST = 1e-6, -1e6
@@ -254,7 +257,7 @@ class SpaceTimeModel(BaseModel[Stream]):
 
     def _smoothed(self, given: GridReadings, solver: None, *, search: bool, progress: ProgressCallback | None) -> FieldEstimate:
         errors = self.cycles.errors_at(given.grid.seconds)
-        resting = intermittent(given.values.T)
+        resting = intermittent(self.readings.T)  # a part of them may not rest as often
         robust, given = search and not resting, given if resting else self._beyond_bounds(given)
         done = self._pass(given, robust=robust, progress=progress, errors=errors)
         return FieldEstimate(done.x, done.var, errors.left(done.taken), np.isfinite(done.innovations), done.log_likelihood)
@@ -266,18 +269,30 @@ class SpaceTimeModel(BaseModel[Stream]):
         (expectation propagation).
         """
         side = given.grid.on_rows(self.bounds.at(given.values).T)
+        if self.transform.functions is not None:  # of the user, which may fall
+            ends = np.array([np.nanmin(given.values), np.nanmax(given.values)])
+            side = side * np.sign(np.diff(self.transform.forward(ends)))
         at = np.isfinite(given.rows) & (np.nan_to_num(side) != 0)
         if not at.any():
             return given
-        done = self._pass(replace(given, rows=np.where(at, np.nan, given.rows)), robust=False)
-        noise = np.broadcast_to(given.noise, at.shape).copy()
-        x, var, side = done.x[at], done.var[at], side[at]
-        spread = np.sqrt(var + noise[at])
-        z = np.maximum(side * (x - given.rows[at]) / spread, FARTHEST)
-        ratio = np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))  # of the normal density to its distribution function
-        rows = given.rows.copy()
-        rows[at] = x + side * spread / (ratio + z)
-        noise[at] = spread**2 / np.maximum(ratio * (ratio + z), SAYS_NOTHING) - var
+        own = np.broadcast_to(given.noise, at.shape)
+        rows, noise, side, bound = np.where(at, np.nan, given.rows), own.copy(), side[at], given.rows[at]
+        precision = weighted = np.zeros(bound.size)
+        before = np.full(bound.size, np.inf)
+        for _ in range(SWEEPS):
+            done = self._pass(replace(given, rows=rows, noise=noise), robust=False)
+            if (np.abs(done.x[at] - before) <= STILL * np.sqrt(done.var[at])).all():
+                break
+            before = done.x[at]
+            # what all others say, without what the reading itself has said
+            var = 1 / np.maximum(1 / done.var[at] - precision, LEFT / done.var[at])
+            x = var * (done.x[at] / done.var[at] - weighted)
+            spread = np.sqrt(var + own[at])
+            z = np.maximum(side * (x - bound) / spread, FARTHEST)
+            ratio = np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))  # of the normal density to its distribution function
+            rows[at] = x + side * spread / (ratio + z)
+            noise[at] = spread**2 / np.maximum(ratio * (ratio + z), SAYS_NOTHING) - var
+            precision, weighted = 1 / noise[at], rows[at] / noise[at]
         return replace(given, rows=rows, noise=noise)
 
     def _ahead(self, given: GridReadings, seconds: np.ndarray) -> FieldEstimate:
