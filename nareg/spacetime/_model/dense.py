@@ -38,8 +38,9 @@ PLACES = 256
 #: Shares of the noise that averaging may lower, and the gain in log-likelihood from which on one is taken.
 AVERAGED, LIKELIER = (0.25, 0.5, 0.75, 1.0), 3.0
 #: Sweeps in which readings at a bound are told what the others of them say, at most; they end where no mean moves by so many of
-#: its standard deviations; and the least share of the precision that is left to the others.
-SWEEPS, STILL, LEFT = 6, 0.02, 1e-3
+#: its standard deviations, but for a few; and the least share of the precision that is left to the others. Where at most this
+#: share of the readings is at a bound, there is one.
+SWEEPS, STILL, NEARLY, LEFT, FEW = 6, 0.02, 0.98, 1e-3, 0.005
 #: A reading at a bound that lowers the field's variance by less than the first share says nothing; from so many standard
 #: deviations inside on, it is as any other.
 SAYS_NOTHING, FARTHEST = 1e-6, -1e6
@@ -278,11 +279,12 @@ class SpaceTimeModel(BaseModel[Stream]):
         own = np.broadcast_to(given.noise, at.shape)
         rows, noise, side, bound = np.where(at, np.nan, given.rows), own.copy(), side[at], given.rows[at]
         precision = weighted = np.zeros(bound.size)
-        before = np.full(bound.size, np.inf)
-        for _ in range(SWEEPS):
-            done = self._pass(replace(given, rows=rows, noise=noise), robust=False)
-            if (np.abs(done.x[at] - before) <= STILL * np.sqrt(done.var[at])).all():
+        before, df, scale = np.full(bound.size, np.inf), self.df, None
+        for _ in range(SWEEPS if at.sum() > FEW * np.isfinite(given.rows).sum() else 1):
+            done = heavy_tailed_pass(rows, self.dynamics, noise, df, scale=scale)
+            if np.mean(np.abs(done.x[at] - before) <= STILL * np.sqrt(done.var[at])) >= NEARLY:
                 break
+            df, scale = None, done.scale  # which readings at a bound hardly change
             before = done.x[at]
             # what all others say, without what the reading itself has said
             var = 1 / np.maximum(1 / done.var[at] - precision, LEFT / done.var[at])
