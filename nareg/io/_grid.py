@@ -89,11 +89,12 @@ def on_grid(
     station, time = np.nonzero(readings.observed)
     cells = station * (last - first + 1) + number[time] - first
     shared = len(cells) - len(np.unique(cells))
-    if near and len(np.unique(number)) == len(number) and _off(seconds, start, size).max() <= JITTER:
+    off = _off(seconds, start, size)
+    if near and len(np.unique(number)) == len(number) and off.max() <= JITTER:
         return readings
     if auto and not near:
         fewer = len(stamps) >= FEWER * (last - first + 1) and shared <= SHARED * len(cells)
-        jitter = shared <= TWICE * len(cells) and _jittered(seconds, (seconds - start) / size - number, size)
+        jitter = shared <= TWICE * len(cells) and _jittered(seconds, off, size)
         if not (fewer or jitter):
             return readings
     shape = (len(readings.names), last - first + 1)
@@ -136,7 +137,7 @@ def _jittered(seconds: np.ndarray, off: np.ndarray, size: float) -> bool:
     """Whether times are those of a grid, each off by a part of a step of its own, not regular in a way of their own."""
     gaps = np.diff(seconds) / size
     single = gaps[np.rint(gaps) == 1]
-    return bool(single.size and np.ptp(single) > JITTER < np.abs(off).max() and np.mean(np.abs(off) <= WHOLE) >= MOST)
+    return bool(single.size and np.ptp(single) > JITTER < off.max() and np.mean(off <= WHOLE) >= MOST)
 
 
 def _start(seconds: np.ndarray, size: float) -> float:
