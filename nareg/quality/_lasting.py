@@ -237,8 +237,8 @@ class LastingErrors:
             errors += [self._fit(station, "box", *span) for span in spans]
             ends = sorted({stop, *(end for _, end in spans)})
             errors += [self._fit(station, "ramp", self._begin(station, end), end) for end in ends]
-            sought = 2 * np.log(T)  # a box has an end more at so many places, and is the better one by chance
-            error = max(errors, key=lambda e: e.ratio**2 - (sought if e.shape == "box" else 0.0))
+            sought = 2 * np.log(T)  # the best of so many places for an end inside the record is better by chance
+            error = max(errors, key=lambda e: e.ratio**2 - sought * ((e.shape == "box") + (e.stop < T)))
         # places that are sought to fit whole residuals best are no evidence of a fault
         return replace(error, ratio=float(self.peaks[station]))
 

@@ -213,3 +213,17 @@ def test_a_flood_that_travels_makes_no_drift():
     readings[4, 700:] += 1
     (suspect,) = check(fit(graph, readings)).suspects
     assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (4, "drift", 700, 1439)
+
+
+@pytest.mark.parametrize("seed", [18, 20, 25, 31, 40])
+@pytest.mark.slow
+def test_what_is_lower_to_the_end_is_suspect_after_its_leap_alone(seed):
+    """Where the weather of a station lasts, whitened readings show the leap, which a ramp up to it shares."""
+    rng = np.random.default_rng(seed)
+    coordinates = np.column_stack([52 + 0.8 * rng.random(8), 9 + 1.2 * rng.random(8)])
+    root = np.linalg.cholesky(np.exp(-np.linalg.norm(coordinates[:, None] - coordinates, axis=2)))
+    field = lfilter([np.sqrt(1 - 0.96**2)], [1, -0.96], root @ rng.standard_normal((8, 400)))[:, 40:]
+    readings = 80 + 11 * field + 2 * rng.standard_normal((8, 360))
+    readings[5, 240:] -= 18
+    (suspect,) = check(fit(nareg.Graph.from_knn(coordinates, 5, metric="haversine"), readings)).suspects
+    assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (5, "drift", 240, 359)
