@@ -415,11 +415,13 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
                 error if error is other else max(map(both.clearest, (error.station, other.station)), key=lambda e: e.ratio)
                 for error, other in pairs
             ]
-        errors += first
         stations += [error.station for error in first]
         if len(first) == len(suspects):
+            errors += first
             break
         now = LastingErrors(others(residuals, stations))
+        # neighbors that are healthy after all tell more of an error
+        errors += [max(error, now.clearest(error.station), key=lambda e: e.ratio) for error in first]
     return [error for error in errors if _stands(residuals, error, stations, K)], badness
 
 
