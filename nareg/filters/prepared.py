@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.arrays import Array, as_numpy, empty_like, is_tensor
+from nareg._core.arrays import Array, as_numpy, eagerly, empty_like, is_tensor
 from nareg._solvers.backends import BackendLike, Petsc, Torch, checking, open_backend, open_torch
 from nareg._solvers.engines import METHODS, Backend, Engines, Method, solve
 from nareg._solvers.iterate import Callback, Iterates, Stop
@@ -52,6 +52,7 @@ class Denoiser:
         """Number of nodes N."""
         return self._engines.system.n_nodes
 
+    @eagerly
     def denoise(self, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Solution:
         """Denoise readings, as :func:`denoise` does.
 
@@ -71,6 +72,7 @@ class Denoiser:
             readings = checks.signals("y", y, self.n_nodes)
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
+    @eagerly
     def interpolate(
         self, y: ArrayLike, observed: ArrayLike | None = None, *, progress: ProgressCallback | None = None, stacklevel: int = 2
     ) -> Solution:
@@ -135,7 +137,7 @@ class Denoiser:
         whole = self._engines.system
         warning = replaced.warning(whole.penalty, whole.w is None, signals)
         if warning is not None:
-            warnings.warn(warning, stacklevel=stacklevel)
+            warnings.warn(warning, stacklevel=stacklevel + 1)  # the decorator is a frame, too
         return _joined(parts, x, 1 if seen.ndim == 1 else len(columns), replaced.note(signals))
 
     def _tensors(self, y: Any) -> TorchEngines | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, is_tensor
+from nareg._core.arrays import as_numpy, eagerly, is_tensor
 from nareg._solvers.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.errors import InputError
 from nareg.gnn import series
@@ -38,6 +38,7 @@ _look = ContextVar("look", default=True)
 T = TypeVar("T", np.ndarray, "torch.Tensor")
 
 
+@eagerly
 def propagate(
     graph: GraphInput | StoredLike,
     x: T | str | os.PathLike[str],
