@@ -87,7 +87,9 @@ def test_components_cannot_be_changed():
         ([[0, 1], [1 + 2**-39, 0]], r"adjacency\[0, 1\] differs from its mirror by 1.81899e-12: "),
         (np.zeros((0, 0)), "adjacency is empty"),
         (np.zeros((2, 3)), "must be square"),
-        ([[0, 1j], [1j, 0]], "complex"),
+        ([[0, 1j], [1j, 0]], r"complex128.*pass adjacency.real, then adjacency.imag"),
+        (None, "adjacency is None: pass real numbers"),
+        ([[0, 1e308], [1e308, 0]], r"adjacency\[0, 1\] is 1e\+308: degrees would overflow; divide all weights"),
         (sp.csr_array([[0, 1j], [1j, 0]]), "complex"),
         ([["a", "b"], ["c", "d"]], "dtype"),
     ],
@@ -233,6 +235,15 @@ def test_edge_index_round_trip_is_exact(seed):
     assert nareg.Graph.from_edge_index(index, n_nodes=9, edge_weight=weight) == g
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("layout", ["to_dense", "to_sparse_coo", "to_sparse_csr"])
+def test_an_adjacency_may_be_a_torch_tensor(layout):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    g = nareg.graphs.grid((3, 2))
+    adjacency = getattr(torch.from_numpy(g.adjacency.toarray()), layout)()
+    assert nareg.Graph(adjacency).hash == g.hash
+
+
 def test_edge_index_takes_torch_tensors():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     g = nareg.Graph(random_adjacency(3))
@@ -302,10 +313,11 @@ def test_pygsp_round_trip_is_exact(rng):
         ({"edge_index": np.zeros((2, 0), int)}, "pass n_nodes"),
         ({"edge_index": [[0, -1], [-1, 0]]}, "node indices start at 0"),
         ({"edge_index": [[0, 5], [5, 0]], "n_nodes": 3}, "node 5, out of range: there are 3 nodes"),
-        ({"edge_index": [[0], [1]]}, "differs from its mirror"),
+        ({"edge_index": [[0, 1, 1], [1, 0, 2]]}, "edge from node 1 to 2 but none back: list both .*to_undirected"),
+        ({"edge_index": [[0, 1], [1, 0]], "edge_weight": [1.0, 2.0]}, "differs from its mirror"),
         ({"edge_index": [[0, 1, 0, 1], [1, 0, 1, 0]]}, "lists an edge twice"),
         ({"edge_index": [[0, 1], [1, 0]], "edge_weight": [1.0]}, "edge_weight has 1 entries"),
-        ({"edge_index": [[1], [1]]}, "self-loops"),
+        ({"edge_index": [[1], [1]]}, "self-loop at node 1: leave self-loops out .*remove_self_loops"),
     ],
 )
 def test_bad_edge_index_is_named(arguments, words):

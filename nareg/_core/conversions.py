@@ -168,4 +168,17 @@ def from_edge_index(edge_index: Any, n_nodes: int | None, edge_weight: Any) -> s
     matrix = sparse_checks.edge_list(as_numpy(edge_index), n_nodes, edge_weight)
     if matrix.shape[0] == 0:
         raise InputError("edge_index is empty: pass n_nodes.")
+    loops = np.flatnonzero(matrix.diagonal())
+    if loops.size:
+        raise InputError(
+            f"edge_index has a self-loop at node {loops[0]}: leave self-loops out (torch_geometric.utils.remove_self_loops)."
+        )
+    pattern = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+    one_way = sp.coo_array(pattern - pattern.multiply(pattern.T))
+    one_way.eliminate_zeros()
+    if one_way.nnz:
+        i, j = (int(part[0]) for part in one_way.coords)
+        raise InputError(
+            f"edge_index has an edge from node {i} to {j} but none back: list both (torch_geometric.utils.to_undirected)."
+        )
     return matrix
