@@ -357,9 +357,7 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
     else:
         entries = np.size(weights)
         if entries > n > 1 and entries == n + sp.triu(base.L, 1).nnz:
-            raise InputError(
-                f"weights has {entries} numbers, as an edge design on this graph: pass the design, or its matrix."
-            )
+            raise InputError(f"weights has {entries} numbers, as an edge design on this graph: pass the design, or its matrix.")
         w = checks.node_vector("weights", weights, n)
         with np.errstate(over="ignore"):
             S = scale_symmetric(base.L, w)
