@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Denoiser:
     """A filter for one graph and its weights, made by :func:`prepare`.
 
-    The factor or the multigrid levels of the system are made at the first call that needs them, and serve all later ones.
+    The factor or the multigrid levels of the system are made at the first call that needs them, and serve all later ones. A
+    pickled one makes its factor again.
 
     Attributes
     ----------
