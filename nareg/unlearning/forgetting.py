@@ -161,7 +161,7 @@ class Forgetting(ABC, Generic[Answer]):
 
     @reading
     def predict(self, nodes: ArrayLike | None = None) -> np.ndarray:
-        """Classes (K,) of these nodes, or all."""
+        """Classes (K,) of these nodes, or all: removed ones, which ``remaining`` lacks, have that of a row of zeros."""
         return self.class_of(self.decision(nodes))
 
     @reading
