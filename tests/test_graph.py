@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -233,6 +234,44 @@ def test_edge_index_round_trip_is_exact(seed):
     index, weight = g.to_edge_index()
     assert (index.dtype, index.shape) == (np.int64, (2, 2 * g.n_edges))
     assert nareg.Graph.from_edge_index(index, n_nodes=9, edge_weight=weight) == g
+
+
+class TestFramesOfPandas:
+    """What is named has names, and no order of columns gives other numbers."""
+
+    A = np.array([[0.0, 2, 0], [2, 0, 1], [0, 1, 0]])
+    frame = pd.DataFrame(A, index=list("abc"), columns=list("abc"))
+
+    @pytest.mark.parametrize("order", ["abc", "cab"])
+    def test_an_adjacency_names_its_nodes(self, order):
+        graph = nareg.Graph(self.frame[list(order)])
+        assert graph == nareg.Graph(self.A, names=["a", "b", "c"])
+        y = np.array([1.0, 5.0, -2.0])
+        expected = np.linalg.solve(np.eye(3) + graph.laplacian().toarray(), y)
+        x = nareg.filters.denoise(graph, 1.0, pd.DataFrame([y], columns=list("abc"))[list(order)]).x
+        np.testing.assert_allclose(x[list("abc")].to_numpy()[0], expected)
+
+    def test_names_that_are_given_and_labels_that_are_none(self):
+        assert nareg.Graph(self.frame, names=["x", "y", "z"]).names == ("x", "y", "z")
+        assert nareg.Graph(pd.DataFrame(self.A)).names is None
+        assert nareg.Graph(self.frame.set_axis([3, 5, 7]).set_axis([3, 5, 7], axis=1)).names is None
+        assert nareg.Graph(self.frame.set_axis(range(3), axis=1)).names == ("a", "b", "c")
+
+    def test_distances_and_places_do_too(self):
+        distances = pd.DataFrame(np.abs(np.subtract.outer(range(3), range(3))), index=list("abc"), columns=list("abc"))
+        assert nareg.Graph.from_distances(distances[list("bca")], 1) == nareg.Graph.from_distances(
+            distances.to_numpy(), 1, names=list("abc")
+        )
+        places = pd.DataFrame({"lat": [50.0, 51, 52], "lon": [1.0, 2, 3]}, index=list("abc"))
+        graph = nareg.Graph.from_knn(places, 1, metric="haversine")
+        assert graph == nareg.Graph.from_knn(places.to_numpy(), 1, metric="haversine", names=list("abc"))
+
+    def test_what_does_not_fit_is_named(self):
+        with pytest.raises(InputError, match="adjacency has 'd' not once among its rows and its columns"):
+            nareg.Graph(self.frame.set_axis(list("abd"), axis=1))
+        places = pd.DataFrame({"Longitude": [1.0, 2, 3], "Latitude": [50.0, 51, 52]})
+        with pytest.raises(InputError, match="columns 'Longitude', 'Latitude': pass latitude first"):
+            nareg.Graph.from_knn(places, 1, metric="haversine")
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")

@@ -26,9 +26,28 @@ Kernel = Callable[[np.ndarray], np.ndarray]
 METRICS = ("euclidean", "haversine")
 
 
+def labeled(name: str, value: Any, *, square: bool = False) -> tuple[Any, list[str] | None]:
+    """A frame's numbers, and its row labels where they are texts; columns of a square one in the order of its rows."""
+    if not (hasattr(value, "columns") and hasattr(value, "index")):
+        return value, None
+    rows, columns = list(value.index), list(value.columns)
+    if not all(isinstance(row, str) for row in rows):
+        return value, None
+    if square and columns != rows and all(isinstance(column, str) for column in columns):
+        if sorted(columns) != sorted(rows):
+            alone = next(iter(set(rows) ^ set(columns)), rows[0])
+            raise InputError(f"{name} has {alone!r} not once among its rows and its columns: give both the same labels.")
+        value = value[rows]
+    return value, rows
+
+
 def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
     """Adjacency that joins each node with its k nearest, and the checked coordinates."""
     points = checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
+    columns = [str(column).lower() for column in getattr(coordinates, "columns", ())]
+    if metric == "haversine" and len(columns) == 2 and columns[0].startswith(("lon", "lng")):
+        first, second = coordinates.columns
+        raise InputError(f"coordinates has the columns {first!r}, {second!r}: pass latitude first, then longitude.")
     n = points.shape[0]
     if points.shape[1] == 0 or n < 2:
         raise InputError(f"coordinates has shape {points.shape}: pass at least two nodes with coordinates.")
