@@ -267,7 +267,7 @@ class TestFramesOfPandas:
         assert graph == nareg.Graph.from_knn(places.to_numpy(), 1, metric="haversine", names=list("abc"))
 
     def test_what_does_not_fit_is_named(self):
-        with pytest.raises(InputError, match="adjacency has 'd' not once among its rows and its columns"):
+        with pytest.raises(InputError, match="adjacency has 'c' not once among its rows and its columns"):
             nareg.Graph(self.frame.set_axis(list("abd"), axis=1))
         places = pd.DataFrame({"Longitude": [1.0, 2, 3], "Latitude": [50.0, 51, 52]})
         with pytest.raises(InputError, match="columns 'Longitude', 'Latitude': pass latitude first"):

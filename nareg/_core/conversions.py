@@ -35,7 +35,7 @@ def labeled(name: str, value: Any, *, square: bool = False) -> tuple[Any, list[s
         return value, None
     if square and columns != rows and all(isinstance(column, str) for column in columns):
         if sorted(columns) != sorted(rows):
-            alone = next(iter(set(rows) ^ set(columns)), rows[0])
+            alone = min(set(rows) ^ set(columns), default=rows[0])
             raise InputError(f"{name} has {alone!r} not once among its rows and its columns: give both the same labels.")
         value = value[rows]
     return value, rows

@@ -53,13 +53,19 @@ class Denoiser:
         """Number of nodes N."""
         return self._engines.system.n_nodes
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the graph's nodes, with which columns of tables are matched."""
+        return self._engines.system.penalty.names
+
     @eagerly
+    @takes_tables("y", like="y")
     def denoise(self, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Solution:
         """Denoise readings, as :func:`denoise` does.
 
         Parameters
         ----------
-        y : (N,) or (N, T) array or tensor
+        y : (N,) or (N, T) array, tensor or table
         progress : callable, optional
 
         Returns
@@ -74,6 +80,7 @@ class Denoiser:
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
     @eagerly
+    @takes_tables("y", "observed", observed="observed", like="y")
     def interpolate(
         self, y: ArrayLike, observed: ArrayLike | None = None, *, progress: ProgressCallback | None = None, stacklevel: int = 2
     ) -> Solution:
@@ -84,7 +91,7 @@ class Denoiser:
 
         Parameters
         ----------
-        y : (N,) or (N, T) array or tensor
+        y : (N,) or (N, T) array, tensor or table
         observed : bool array or tensor, (N,) or the shape of y, optional
             Default: where y is finite.
         progress : callable, optional
@@ -138,7 +145,7 @@ class Denoiser:
         whole = self._engines.system
         warning = replaced.warning(whole.penalty, whole.w is None, signals)
         if warning is not None:
-            warnings.warn(warning, stacklevel=stacklevel + 1)  # the decorator is a frame, too
+            warnings.warn(warning, stacklevel=stacklevel + 2)  # the decorators are frames, too
         return _joined(parts, x, 1 if seen.ndim == 1 else len(columns), replaced.note(signals))
 
     def _tensors(self, y: Any) -> TorchEngines | None:

@@ -134,6 +134,19 @@ def take(name: str, table: Any, graph: Any) -> Labeled:
     return Labeled(values, _times(frame.index), lambda x: _like(table, frame, _back(x, order).T))
 
 
+def in_order(name: str, value: Any, graph: Any, *, signals: bool) -> Any:
+    """A table of signals, or values per station, as an array in the graph's order; anything else as it is."""
+    return take(name, value, graph).values if signals and is_table(value) else _per_station(name, value, graph)
+
+
+def signals_of(name: str, table: Any) -> tuple[np.ndarray, list[str] | None]:
+    """A table's signals (N, T) in the order of its columns, and the names of these where they are texts."""
+    frame = wide_frame(table, name)
+    labels = list(frame.columns)
+    values = take(name, frame, np.empty((len(labels), 0))).values
+    return values, labels if all(isinstance(label, str) for label in labels) else None
+
+
 def _per_station(name: str, value: Any, graph: Any) -> Any:
     """Values per station, or pairs of stations, in the graph's order if their labels are its names; else as they are."""
     stations = getattr(graph, "names", None)

@@ -13,6 +13,7 @@ from nareg._core import checks
 from nareg._solvers.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.spectral._basis import SYMMETRIC, FourierBasis, SymmetricLaplacian, fourier_basis
 from nareg.typing import ArrayLike
 
@@ -125,6 +126,7 @@ class FilterBank:
             out[f] = values
         return out
 
+    @takes_tables("y")
     def analyze(self, y: ArrayLike, *, method: str = "auto", order: int | None = None, tol: float = 1e-8) -> np.ndarray:
         """Filter signals by every filter.
 

@@ -112,6 +112,66 @@ def test_designs_take_tables(design):
     np.testing.assert_array_equal(design(frame()[list(NAMES[::-1])]).weights, design(X).weights)
 
 
+BASELINES = nareg.baselines
+OTHERS = {
+    "prepared": lambda y: nareg.filters.prepare(GRAPH, 1.3).denoise(y).x,
+    "prepared, gaps": lambda y: nareg.filters.prepare(GRAPH, 1.3).interpolate(y).x,
+    "gft": lambda y: nareg.spectral.gft(GRAPH, y),
+    "filter bank": lambda y: nareg.spectral.heat(GRAPH).analyze(y),
+    "bandlimited": lambda y: BASELINES.bandlimited(GRAPH, y, n_frequencies=3),
+    "kernel_ridge": lambda y: BASELINES.kernel_ridge(GRAPH, y),
+    "lmmse": lambda y: BASELINES.lmmse(GRAPH, y, signals=X, noise=0.5),
+    "tikhonov_regression": lambda y: BASELINES.tikhonov_regression(GRAPH, y, tau=0.5),
+    "total_variation": lambda y: BASELINES.total_variation(GRAPH, y, weight=0.1),
+}
+OF_SERIES = {
+    "kriging": lambda y: BASELINES.kriging(GRAPH, y, parameters=(0.1, 1.0, 0.5)).x,
+    "neighbor_median": lambda y: BASELINES.neighbor_median(GRAPH, y),
+    "graph_trss": lambda y: BASELINES.graph_trss(GRAPH, y, weight=0.1, epsilon=0.1),
+    "a program that is changed": lambda y: (
+        nareg.design.programs.prony(GRAPH, signals=X[:, :3] ** 2, noise=0.5).set(signals=y).task.R
+    ),
+}
+
+
+@pytest.mark.parametrize("times", [N, T])
+@pytest.mark.parametrize("name", [*OTHERS, *OF_SERIES])
+def test_all_that_takes_a_graph_takes_tables_of_any_order(name, times):
+    """Also where there are as many times as stations, and a table could pass for an array."""
+    call = {**OTHERS, **OF_SERIES}[name]
+    expected, out = call(X[:, :times]), call(frame()[:times][list(NAMES[::-1])])
+    out = out[list(NAMES)].to_numpy().T if isinstance(out, pd.DataFrame) else out
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_and_series(name):
+    expected, out = OTHERS[name](X[:, 0]), OTHERS[name](pd.Series(X[::-1, 0], index=NAMES[::-1]))
+    np.testing.assert_allclose(out[list(NAMES)].to_numpy() if isinstance(out, pd.Series) else out, expected, rtol=0, atol=1e-12)
+
+
+def test_classes_in_any_order():
+    labels, seen = pd.Series(list("aabbccabc"), index=NAMES), pd.Series(np.arange(N) % 4 > 0, index=NAMES)
+    out = BASELINES.tikhonov_classification(GRAPH, labels[::-1], seen.sample(frac=1, random_state=0))
+    expected = BASELINES.tikhonov_classification(GRAPH, np.array(list("aabbccabc")), seen.to_numpy())
+    assert out.labels.tolist() == expected.labels.tolist()
+    np.testing.assert_array_equal(out.scores, expected.scores)
+
+
+def test_a_graph_is_learned_between_the_columns():
+    learned = nareg.graphs.learn(frame(), neighbors=3).graph
+    assert learned == nareg.graphs.learn(X, neighbors=3, names=NAMES).graph
+    assert nareg.graphs.learn(frame().set_axis(range(N), axis=1), neighbors=3).graph.names is None
+
+
+@pytest.mark.parametrize(
+    "call", [BASELINES.pca, BASELINES.network_mean, lambda y: BASELINES.rolling_mean(y, 3), BASELINES.interpolate_in_time]
+)
+def test_what_has_no_graph_refuses_tables(call):
+    with pytest.raises(InputError, match="y is a table, and no graph names its stations"):
+        call(frame())
+
+
 def test_noise_and_risk_take_tables():
     shuffled = frame()[list(NAMES[::-1])]
     np.testing.assert_array_equal(nareg.design.estimate_noise(GRAPH, shuffled), nareg.design.estimate_noise(GRAPH, X))
