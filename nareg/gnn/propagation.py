@@ -26,6 +26,7 @@ from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.ngc import ngc, polynomial
 from nareg.gnn.robust import Memo, rngc
 from nareg.gnn.solvers import Neumann, Perturbation, Solver, SolverName, as_solver
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, Features
 
@@ -39,6 +40,7 @@ T = TypeVar("T", np.ndarray, "torch.Tensor")
 
 
 @eagerly
+@takes_tables(rows=("x",))
 def propagate(
     graph: GraphInput | StoredLike,
     x: T | str | os.PathLike[str],

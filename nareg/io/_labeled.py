@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -50,9 +50,13 @@ def as_series(value: Any) -> Any:
 
 
 def takes_tables(
-    *names: str, times: str | None = None, observed: str | None = None, like: str | None = None
+    *names: str,
+    rows: Collection[str] = (),
+    times: str | None = None,
+    observed: str | None = None,
+    like: str | None = None,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Let the arguments ``names`` of a function be tables; its first argument is the graph, or has one.
+    """Let the arguments ``names`` of a function be tables; ``graph`` or its first argument is the graph, or has one.
 
     A series with a value per station in any other argument, and a square frame, are taken in the graph's order too.
 
@@ -60,6 +64,8 @@ def takes_tables(
     ----------
     *names : str
         Arguments that may be tables.
+    rows : collection of str
+        Arguments that may be frames with a row per node.
     times : str, optional
         Argument that gets a table's times, unless it is given.
     observed : str, optional
@@ -77,10 +83,10 @@ def takes_tables(
                 return function(*args, **options)
             bound = signature.bind(*args, **options)
             first = next(iter(bound.arguments.values()))
-            graph = getattr(first, "graph", first)
+            graph = bound.arguments.get("graph", getattr(first, "graph", first))
             restore = None
             for name in bound.arguments.keys() - names:
-                bound.arguments[name] = _per_station(name, bound.arguments[name], graph)
+                bound.arguments[name] = _per_station(name, bound.arguments[name], graph, by_row=name in rows)
             for name in names:
                 value = bound.arguments.get(name)
                 if not is_table(value):
@@ -147,12 +153,12 @@ def signals_of(name: str, table: Any) -> tuple[np.ndarray, list[str] | None]:
     return values, labels if all(isinstance(label, str) for label in labels) else None
 
 
-def _per_station(name: str, value: Any, graph: Any) -> Any:
-    """Values per station, or pairs of stations, in the graph's order if their labels are its names; else as they are."""
+def _per_station(name: str, value: Any, graph: Any, *, by_row: bool = False) -> Any:
+    """Values per station, pairs of stations or rows, in the graph's order if their labels are its names; else as they are."""
     stations = getattr(graph, "names", None)
     if stations is None or not is_table(value):
         return value
-    n, series = len(stations), as_series(value)
+    n, series = len(stations), value if by_row and hasattr(value, "index") else as_series(value)
     counting = list(map(str, range(n)))  # labels that only count say nothing, also where names are numbers
     if series is not None and len(series) == n:
         labels = list(map(str, series.index))

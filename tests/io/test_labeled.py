@@ -150,6 +150,26 @@ def test_and_series(name):
     np.testing.assert_allclose(out[list(NAMES)].to_numpy() if isinstance(out, pd.Series) else out, expected, rtol=0, atol=1e-12)
 
 
+def test_features_have_a_row_per_node():
+    features, labels = pd.DataFrame(X[:, :5], index=NAMES), pd.Series(np.arange(N) % 3, index=NAMES)
+    shuffled, classes = features.sample(frac=1, random_state=0), labels.sample(frac=1, random_state=1)
+    weighted = nareg.gnn.similarity_weighted
+    assert weighted(GRAPH, shuffled) == weighted(GRAPH, X[:, :5])
+    expected = nareg.gnn.propagate(GRAPH, X[:, :5], lam=3.0)
+    np.testing.assert_array_equal(nareg.gnn.propagate(GRAPH, shuffled, lam=3.0), expected)
+    np.testing.assert_array_equal(nareg.gnn.propagate(GRAPH, features.reset_index(drop=True), lam=3.0), expected)
+    with pytest.raises(InputError, match="x has no entry for station 'A'"):
+        nareg.gnn.propagate(GRAPH, features.rename({"A": "Z"}), lam=3.0)
+    fit = nareg.herta.fit
+    np.testing.assert_array_equal(fit(GRAPH, shuffled, classes).weights, fit(GRAPH, X[:, :5], labels.to_numpy()).weights)
+    plain = nareg.Graph((GRAPH.adjacency > 0).astype(float), names=NAMES)
+    models = [
+        nareg.unlearning.CertifiedGPR(lam=0.1, alpha=0.1, rng=np.random.default_rng(0)).fit(plain, x, y, np.arange(N))
+        for x, y in ((shuffled, classes), (X[:, :5], labels.to_numpy()))
+    ]
+    np.testing.assert_array_equal(models[0].coefficients, models[1].coefficients)
+
+
 def test_classes_in_any_order():
     labels, seen = pd.Series(list("aabbccabc"), index=NAMES), pd.Series(np.arange(N) % 4 > 0, index=NAMES)
     out = BASELINES.tikhonov_classification(GRAPH, labels[::-1], seen.sample(frac=1, random_state=0))
