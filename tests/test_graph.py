@@ -254,7 +254,9 @@ class TestFramesOfPandas:
     def test_names_that_are_given_and_labels_that_are_none(self):
         assert nareg.Graph(self.frame, names=["x", "y", "z"]).names == ("x", "y", "z")
         assert nareg.Graph(pd.DataFrame(self.A)).names is None
-        assert nareg.Graph(self.frame.set_axis([3, 5, 7]).set_axis([3, 5, 7], axis=1)).names is None
+        numbered = self.frame.set_axis([3, 5, 7]).set_axis([3, 5, 7], axis=1)
+        assert nareg.Graph(numbered[[7, 3, 5]]) == nareg.Graph(self.A)
+        assert nareg.Graph(self.frame > 0).adjacency.toarray().tolist() == (self.A > 0).tolist()
         assert nareg.Graph(self.frame.set_axis(range(3), axis=1)).names == ("a", "b", "c")
 
     def test_distances_and_places_do_too(self):
@@ -267,7 +269,7 @@ class TestFramesOfPandas:
         assert graph == nareg.Graph.from_knn(places.to_numpy(), 1, metric="haversine", names=list("abc"))
 
     def test_what_does_not_fit_is_named(self):
-        with pytest.raises(InputError, match="adjacency has 'c' not once among its rows and its columns"):
+        with pytest.raises(InputError, match="adjacency has a row or a column 'c', but not one of each"):
             nareg.Graph(self.frame.set_axis(list("abd"), axis=1))
         places = pd.DataFrame({"Longitude": [1.0, 2, 3], "Latitude": [50.0, 51, 52]})
         with pytest.raises(InputError, match="columns 'Longitude', 'Latitude': pass latitude first"):

@@ -31,14 +31,14 @@ def labeled(name: str, value: Any, *, square: bool = False) -> tuple[Any, list[s
     if not (hasattr(value, "columns") and hasattr(value, "index")):
         return value, None
     rows, columns = list(value.index), list(value.columns)
-    if not all(isinstance(row, str) for row in rows):
-        return value, None
-    if square and columns != rows and all(isinstance(column, str) for column in columns):
-        if sorted(columns) != sorted(rows):
+    named = all(isinstance(row, str) for row in rows)
+    if square and columns != rows:
+        if len(set(rows)) == len(rows) == len(columns) and set(columns) == set(rows):
+            value = value[rows]
+        elif named and all(isinstance(column, str) for column in columns):
             alone = min(set(rows) ^ set(columns), default=rows[0])
-            raise InputError(f"{name} has {alone!r} not once among its rows and its columns: give both the same labels.")
-        value = value[rows]
-    return value, rows
+            raise InputError(f"{name} has a row or a column {alone!r}, but not one of each: label both alike.")
+    return value.to_numpy(), rows if named else None
 
 
 def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
