@@ -6,10 +6,12 @@ import functools
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from nareg._core.conversions import labeled
 from nareg.errors import InputError
 from nareg.io._frames import is_quantity, is_xarray, one_variable, time_of, wide_frame
 
@@ -84,6 +86,10 @@ def takes_tables(
             bound = signature.bind(*args, **options)
             first = next(iter(bound.arguments.values()))
             graph = bound.arguments.get("graph", getattr(first, "graph", first))
+            if "graph" in bound.arguments and type(graph).__name__ == "DataFrame" and hasattr(graph, "index"):
+                square = set(graph.columns) == set(graph.index)  # an operator, not places of stations
+                bound.arguments["graph"], labels = labeled("graph", graph, square=square)
+                graph = SimpleNamespace(names=labels, n_nodes=len(graph))
             restore = None
             for name in bound.arguments.keys() - names:
                 bound.arguments[name] = _per_station(name, bound.arguments[name], graph, by_row=name in rows)
@@ -91,13 +97,13 @@ def takes_tables(
                 value = bound.arguments.get(name)
                 if not is_table(value):
                     continue
-                labeled = take(name, value, graph)
-                bound.arguments[name] = labeled.values
+                taken = take(name, value, graph)
+                bound.arguments[name] = taken.values
                 if name == like:
-                    restore = labeled.restore
+                    restore = taken.restore
                 if times is not None and bound.arguments.get(times) is None:
-                    bound.arguments[times] = labeled.times
-                gaps = ~np.isfinite(labeled.values) if labeled.values.dtype.kind == "f" else np.zeros(1, dtype=bool)
+                    bound.arguments[times] = taken.times
+                gaps = ~np.isfinite(taken.values) if taken.values.dtype.kind == "f" else np.zeros(1, dtype=bool)
                 if observed is not None and gaps.any() and bound.arguments.get(observed) is None:
                     bound.arguments[observed] = ~gaps
             result = function(*bound.args, **bound.kwargs)

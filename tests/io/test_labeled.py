@@ -150,6 +150,16 @@ def test_and_series(name):
     np.testing.assert_allclose(out[list(NAMES)].to_numpy() if isinstance(out, pd.Series) else out, expected, rtol=0, atol=1e-12)
 
 
+def test_a_frame_in_the_place_of_a_graph_names_its_nodes():
+    table, order = frame()[list(NAMES[::-1])], list(NAMES[3:] + NAMES[:3])
+    L = pd.DataFrame(GRAPH.laplacian().toarray(), index=NAMES, columns=NAMES)
+    out = nareg.filters.denoise(L.loc[:, order], 1.3, table).x
+    np.testing.assert_allclose(out[list(NAMES)].to_numpy().T, CLEAN, rtol=0, atol=1e-12)
+    places = pd.DataFrame(GRAPH.coordinates, index=NAMES, columns=["x", "y"])
+    expected = BASELINES.kriging(GRAPH, X, parameters=(0.1, 1.0, 0.5)).x
+    np.testing.assert_allclose(BASELINES.kriging(places, table, parameters=(0.1, 1.0, 0.5)).x, expected, rtol=0, atol=1e-12)
+
+
 def test_features_have_a_row_per_node():
     features, labels = pd.DataFrame(X[:, :5], index=NAMES), pd.Series(np.arange(N) % 3, index=NAMES)
     shuffled, classes = features.sample(frac=1, random_state=0), labels.sample(frac=1, random_state=1)
