@@ -223,8 +223,8 @@ class Graph:
 
         Parameters
         ----------
-        nodes : (N,) bool array or sequence of distinct int
-            The nodes, in the order of the new graph.
+        nodes : (N,) bool array or series, or sequence of distinct int
+            The nodes, in the order of the new graph. A mask whose labels are the graph's names may be in any order.
 
         Examples
         --------
@@ -232,6 +232,8 @@ class Graph:
         >>> nareg.graphs.grid((2, 3)).subgraph([0, 1, 2])
         Graph(n_nodes=3, n_edges=2)
         """
+        if str(getattr(nodes, "dtype", "")) == "bool":
+            nodes = conversions.by_names(nodes, self._names)
         index = node_indices("nodes", nodes, self.n_nodes)
         return Graph(
             self._adjacency[index][:, index],

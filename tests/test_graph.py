@@ -268,6 +268,13 @@ class TestFramesOfPandas:
         graph = nareg.Graph.from_knn(places, 1, metric="haversine")
         assert graph == nareg.Graph.from_knn(places.to_numpy(), 1, metric="haversine", names=list("abc"))
 
+    def test_a_mask_of_nodes_may_be_in_any_order(self):
+        graph = nareg.Graph(self.frame)
+        mask = pd.Series([True, False, True], index=list("cab"))  # stations c and b
+        assert graph.subgraph(mask).names == ("b", "c")
+        assert graph.subgraph(mask.to_numpy()).names == ("a", "c")
+        assert nareg.Graph(self.A).subgraph(mask).adjacency.toarray().tolist() == [[0, 0], [0, 0]]
+
     def test_what_does_not_fit_is_named(self):
         with pytest.raises(InputError, match="adjacency has a row or a column 'c', but not one of each"):
             nareg.Graph(self.frame.set_axis(list("abd"), axis=1))

@@ -41,6 +41,14 @@ def labeled(name: str, value: Any, *, square: bool = False) -> tuple[Any, list[s
     return value.to_numpy(), rows if named else None
 
 
+def by_names(values: Any, names: tuple[str, ...] | None) -> Any:
+    """A series whose labels are these names as an array in their order; anything else as it is."""
+    if names is None or not hasattr(values, "to_numpy") or not hasattr(values, "index"):
+        return values
+    place = {str(label): i for i, label in enumerate(values.index)}
+    return values.to_numpy()[[place[name] for name in names]] if place.keys() == set(names) else values
+
+
 def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
     """Adjacency that joins each node with its k nearest, and the checked coordinates."""
     points = checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
