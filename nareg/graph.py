@@ -58,12 +58,12 @@ class Graph:
 
     Parameters
     ----------
-    adjacency : (N, N) array or sparse matrix
-        Symmetric, non-negative, finite, zero diagonal.
+    adjacency : (N, N) array, sparse matrix or frame
+        Symmetric, non-negative, finite, zero diagonal. Columns of a frame are put in the order of its rows.
     coordinates : (N, d) array, optional
         Node positions, or latitude and longitude in degrees.
     names : sequence of N distinct strings, optional
-        Station names.
+        Station names. Default: the labels of a frame's rows where they are texts, as in the other constructors.
     metric : {"euclidean", "haversine"}
         Distance in the coordinates' unit, or on the sphere in kilometers.
 
@@ -95,8 +95,9 @@ class Graph:
         names: Sequence[str] | None = None,
         metric: str = "euclidean",
     ) -> None:
+        adjacency, rows = conversions.labeled("adjacency", adjacency, square=True)
         matrix = _adjacency.checked(adjacency)
-        n = matrix.shape[0]
+        n, names = matrix.shape[0], rows if names is None else names
         self._adjacency = _adjacency.read_only(matrix)
         self._cache: dict[str, Any] = {}
         self._coordinates: np.ndarray | None = None
@@ -222,8 +223,8 @@ class Graph:
 
         Parameters
         ----------
-        nodes : (N,) bool array or sequence of distinct int
-            The nodes, in the order of the new graph.
+        nodes : (N,) bool array or series, or sequence of distinct int
+            The nodes, in the order of the new graph. A mask whose labels are the graph's names may be in any order.
 
         Examples
         --------
@@ -231,6 +232,8 @@ class Graph:
         >>> nareg.graphs.grid((2, 3)).subgraph([0, 1, 2])
         Graph(n_nodes=3, n_edges=2)
         """
+        if str(getattr(nodes, "dtype", "")) == "bool":
+            nodes = conversions.by_names(nodes, self._names)
         index = node_indices("nodes", nodes, self.n_nodes)
         return Graph(
             self._adjacency[index][:, index],
@@ -360,8 +363,9 @@ class Graph:
         >>> nareg.Graph.from_knn([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]], k=1)
         Graph(n_nodes=3, n_edges=2)
         """
+        _, rows = conversions.labeled("coordinates", coordinates)
         parts = conversions.nearest_neighbors(coordinates, k, metric, kernel, scale)
-        return cls(**parts, names=names, metric=metric)
+        return cls(**parts, names=rows if names is None else names, metric=metric)
 
     @classmethod
     def from_distances(
@@ -401,7 +405,8 @@ class Graph:
         >>> nareg.Graph.from_distances([[0, 1, 3], [1, 0, 2], [3, 2, 0]], k=1)
         Graph(n_nodes=3, n_edges=2)
         """
-        return cls(**conversions.nearest_of_distances(distances, k, kernel, scale), names=names)
+        distances, rows = conversions.labeled("distances", distances, square=True)
+        return cls(**conversions.nearest_of_distances(distances, k, kernel, scale), names=rows if names is None else names)
 
     @classmethod
     def from_networkx(cls, graph: networkx.Graph) -> Graph:

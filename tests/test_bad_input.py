@@ -199,7 +199,7 @@ def test_bad_masks(observed, words):
         (np.array([[1.0, 0.5], [0.0, 1.0]]), "not symmetric"),
         (np.zeros((0, 0)), "square matrix"),
         ("graph", "graph is in a folder, out is None"),
-        (None, "dtype"),
+        (None, "is None: pass real numbers"),
     ],
 )
 def test_bad_operators_in_place_of_a_graph(operator, words):
@@ -275,6 +275,17 @@ def test_zero_signals_missing_noise_and_unreachable_nodes_are_named():
         (lambda: design.conditions(nareg.Graph(A * 0), np.ones(6), strength=1.0, signal=np.ones(6), noise=1.0), "no edges"),
         (lambda: design.exact(nareg.Graph(A), signals=np.arange(1.0, 7), noise=0.1, data_weight=[1, 1, 1, 1, 1, 0]), "node 5"),
         (lambda: design.estimate_noise(G, np.ones((N, 5))), "do not vary"),
+        (lambda: design.estimate_noise(G, np.repeat(X[:, :1], 10, axis=1)), "do not vary"),
+        (
+            lambda: filters.denoise(G, design.edge(G, signals=X, noise=0.5).weights, X),
+            "an edge design on this graph: pass the design",
+        ),
+        (lambda: filters.denoise(G, 1.0, X + 1j), r"pass y.real, then y.imag"),
+        (lambda: filters.denoise(G, None, X), "weights is None: pass real numbers"),
+        (
+            lambda: filters.denoise(sp.linalg.aslinearoperator(np.eye(N)), 1.0, X),
+            "graph is a .*LinearOperator: pass real numbers",
+        ),
         (lambda: filters.denoise(G, 1.0, X, data_weight="noise"), "names are for designs"),
         (lambda: filters.denoise(G, np.ones((N, 1)), X), r"weights.ravel\(\)"),
         (lambda: filters.denoise(G.to_networkx(), 1.0, X), "from_networkx"),

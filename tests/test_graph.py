@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -87,7 +88,9 @@ def test_components_cannot_be_changed():
         ([[0, 1], [1 + 2**-39, 0]], r"adjacency\[0, 1\] differs from its mirror by 1.81899e-12: "),
         (np.zeros((0, 0)), "adjacency is empty"),
         (np.zeros((2, 3)), "must be square"),
-        ([[0, 1j], [1j, 0]], "complex"),
+        ([[0, 1j], [1j, 0]], r"complex128.*pass adjacency.real, then adjacency.imag"),
+        (None, "adjacency is None: pass real numbers"),
+        ([[0, 1e308], [1e308, 0]], r"adjacency\[0, 1\] is 1e\+308: degrees would overflow; divide all weights"),
         (sp.csr_array([[0, 1j], [1j, 0]]), "complex"),
         ([["a", "b"], ["c", "d"]], "dtype"),
     ],
@@ -233,6 +236,62 @@ def test_edge_index_round_trip_is_exact(seed):
     assert nareg.Graph.from_edge_index(index, n_nodes=9, edge_weight=weight) == g
 
 
+class TestFramesOfPandas:
+    """What is named has names, and no order of columns gives other numbers."""
+
+    A = np.array([[0.0, 2, 0], [2, 0, 1], [0, 1, 0]])
+    frame = pd.DataFrame(A, index=list("abc"), columns=list("abc"))
+
+    @pytest.mark.parametrize("order", ["abc", "cab"])
+    def test_an_adjacency_names_its_nodes(self, order):
+        graph = nareg.Graph(self.frame[list(order)])
+        assert graph == nareg.Graph(self.A, names=["a", "b", "c"])
+        y = np.array([1.0, 5.0, -2.0])
+        expected = np.linalg.solve(np.eye(3) + graph.laplacian().toarray(), y)
+        x = nareg.filters.denoise(graph, 1.0, pd.DataFrame([y], columns=list("abc"))[list(order)]).x
+        np.testing.assert_allclose(x[list("abc")].to_numpy()[0], expected)
+
+    def test_names_that_are_given_and_labels_that_are_none(self):
+        assert nareg.Graph(self.frame, names=["x", "y", "z"]).names == ("x", "y", "z")
+        assert nareg.Graph(pd.DataFrame(self.A)).names is None
+        numbered = self.frame.set_axis([3, 5, 7]).set_axis([3, 5, 7], axis=1)
+        assert nareg.Graph(numbered[[7, 3, 5]]) == nareg.Graph(self.A)
+        assert nareg.Graph(self.frame > 0).adjacency.toarray().tolist() == (self.A > 0).tolist()
+        assert nareg.Graph(self.frame.set_axis(range(3), axis=1)).names == ("a", "b", "c")
+
+    def test_distances_and_places_do_too(self):
+        distances = pd.DataFrame(np.abs(np.subtract.outer(range(3), range(3))), index=list("abc"), columns=list("abc"))
+        assert nareg.Graph.from_distances(distances[list("bca")], 1) == nareg.Graph.from_distances(
+            distances.to_numpy(), 1, names=list("abc")
+        )
+        places = pd.DataFrame({"lat": [50.0, 51, 52], "lon": [1.0, 2, 3]}, index=list("abc"))
+        graph = nareg.Graph.from_knn(places, 1, metric="haversine")
+        assert graph == nareg.Graph.from_knn(places.to_numpy(), 1, metric="haversine", names=list("abc"))
+
+    def test_a_mask_of_nodes_may_be_in_any_order(self):
+        graph = nareg.Graph(self.frame)
+        mask = pd.Series([True, False, True], index=list("cab"))  # stations c and b
+        assert graph.subgraph(mask).names == ("b", "c")
+        assert graph.subgraph(mask.to_numpy()).names == ("a", "c")
+        assert nareg.Graph(self.A).subgraph(mask).adjacency.toarray().tolist() == [[0, 0], [0, 0]]
+
+    def test_what_does_not_fit_is_named(self):
+        with pytest.raises(InputError, match="adjacency has a row or a column 'c', but not one of each"):
+            nareg.Graph(self.frame.set_axis(list("abd"), axis=1))
+        places = pd.DataFrame({"Longitude": [1.0, 2, 3], "Latitude": [50.0, 51, 52]})
+        with pytest.raises(InputError, match="columns 'Longitude', 'Latitude': pass latitude first"):
+            nareg.Graph.from_knn(places, 1, metric="haversine")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("layout", ["to_dense", "to_sparse_coo", "to_sparse_csr"])
+def test_an_adjacency_may_be_a_torch_tensor(layout):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    g = nareg.graphs.grid((3, 2))
+    adjacency = getattr(torch.from_numpy(g.adjacency.toarray()), layout)()
+    assert nareg.Graph(adjacency).hash == g.hash
+
+
 def test_edge_index_takes_torch_tensors():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     g = nareg.Graph(random_adjacency(3))
@@ -302,10 +361,11 @@ def test_pygsp_round_trip_is_exact(rng):
         ({"edge_index": np.zeros((2, 0), int)}, "pass n_nodes"),
         ({"edge_index": [[0, -1], [-1, 0]]}, "node indices start at 0"),
         ({"edge_index": [[0, 5], [5, 0]], "n_nodes": 3}, "node 5, out of range: there are 3 nodes"),
-        ({"edge_index": [[0], [1]]}, "differs from its mirror"),
+        ({"edge_index": [[0, 1, 1], [1, 0, 2]]}, "edge from node 1 to 2 but none back: list both .*to_undirected"),
+        ({"edge_index": [[0, 1], [1, 0]], "edge_weight": [1.0, 2.0]}, "differs from its mirror"),
         ({"edge_index": [[0, 1, 0, 1], [1, 0, 1, 0]]}, "lists an edge twice"),
         ({"edge_index": [[0, 1], [1, 0]], "edge_weight": [1.0]}, "edge_weight has 1 entries"),
-        ({"edge_index": [[1], [1]]}, "self-loops"),
+        ({"edge_index": [[1], [1]]}, "self-loop at node 1: leave self-loops out .*remove_self_loops"),
     ],
 )
 def test_bad_edge_index_is_named(arguments, words):

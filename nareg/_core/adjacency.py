@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import checks
+from nareg._core.arrays import as_numpy
 from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 
@@ -16,6 +17,7 @@ from nareg.errors import InputError
 def checked(value: Any) -> sp.csr_array:
     """A user's adjacency as canonical CSR, float64: square, symmetric, non-negative, finite, zero diagonal."""
     refuse_foreign("adjacency", value)
+    value = as_numpy(value)
     # rounding in the user's own dtype is no asymmetry
     tolerance = 1e-12
     if sp.issparse(value):
@@ -44,6 +46,9 @@ def checked(value: Any) -> sp.csr_array:
     if (matrix.data < 0).any():
         i, j = _entry(matrix, matrix.data < 0)
         raise InputError(f"adjacency[{i}, {j}] is {matrix[i, j]:g}: edge weights must not be negative.")
+    if matrix.nnz and matrix.data.max() > np.finfo(float).max / matrix.shape[0]:
+        i, j = _entry(matrix, matrix.data == matrix.data.max())
+        raise InputError(f"adjacency[{i}, {j}] is {matrix[i, j]:g}: degrees would overflow; divide all weights by a constant.")
     loops = matrix.diagonal()
     if loops.any():
         i = int(np.flatnonzero(loops)[0])

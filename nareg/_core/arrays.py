@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import sys
 import warnings
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +18,8 @@ from nareg.errors import InputError
 #: A NumPy array or a torch tensor, in code written once for both.
 Array = Any
 Class = TypeVar("Class", bound=type)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 #: Characters of a field that :func:`briefly_shown` writes out.
 BRIEF = 60
 #: Median absolute deviation of a normal variable times this is its standard deviation.
@@ -74,6 +78,20 @@ def is_tensor(value: object) -> bool:
     """Whether this is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def eagerly(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Keep torch.compile out of a function whose NumPy, SciPy and compiled loops it cannot follow."""
+
+    @functools.wraps(function)
+    def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.compiler.is_compiling():
+            return function(*args, **options)
+        result: Result = torch.compiler.disable(function)(*args, **options)
+        return result
+
+    return call
 
 
 def as_numpy(value: Any) -> Any:

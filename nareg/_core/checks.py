@@ -68,6 +68,11 @@ def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True, r
         )
     if array.dtype.kind in "iu":
         array = array.astype(np.float64)
+    elif array.dtype.kind == "c":
+        raise InputError(f"{name} has dtype {array.dtype}, real numbers are expected: pass {name}.real, then {name}.imag.")
+    elif array.dtype.kind == "O" and array.ndim == 0:
+        what = "None" if value is None else f"a {type(value).__name__}"
+        raise InputError(f"{name} is {what}: pass real numbers, as an array.")
     elif array.dtype.kind != "f":
         raise InputError(f"{name} has dtype {array.dtype}, real numbers are expected: convert it to float64.")
     elif array.dtype not in (np.float32, np.float64):

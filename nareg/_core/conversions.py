@@ -26,9 +26,36 @@ Kernel = Callable[[np.ndarray], np.ndarray]
 METRICS = ("euclidean", "haversine")
 
 
+def labeled(name: str, value: Any, *, square: bool = False) -> tuple[Any, list[str] | None]:
+    """A frame's numbers, and its row labels where they are texts; columns of a square one in the order of its rows."""
+    if not (hasattr(value, "columns") and hasattr(value, "index")):
+        return value, None
+    rows, columns = list(value.index), list(value.columns)
+    named = all(isinstance(row, str) for row in rows)
+    if square and columns != rows:
+        if len(set(rows)) == len(rows) == len(columns) and set(columns) == set(rows):
+            value = value[rows]
+        elif named and all(isinstance(column, str) for column in columns):
+            alone = min(set(rows) ^ set(columns), default=rows[0])
+            raise InputError(f"{name} has a row or a column {alone!r}, but not one of each: label both alike.")
+    return value.to_numpy(), rows if named else None
+
+
+def by_names(values: Any, names: tuple[str, ...] | None) -> Any:
+    """A series whose labels are these names as an array in their order; anything else as it is."""
+    if names is None or not hasattr(values, "to_numpy") or not hasattr(values, "index"):
+        return values
+    place = {str(label): i for i, label in enumerate(values.index)}
+    return values.to_numpy()[[place[name] for name in names]] if place.keys() == set(names) else values
+
+
 def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
     """Adjacency that joins each node with its k nearest, and the checked coordinates."""
     points = checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
+    columns = [str(column).lower() for column in getattr(coordinates, "columns", ())]
+    if metric == "haversine" and len(columns) == 2 and columns[0].startswith(("lon", "lng")):
+        first, second = coordinates.columns
+        raise InputError(f"coordinates has the columns {first!r}, {second!r}: pass latitude first, then longitude.")
     n = points.shape[0]
     if points.shape[1] == 0 or n < 2:
         raise InputError(f"coordinates has shape {points.shape}: pass at least two nodes with coordinates.")
@@ -168,4 +195,17 @@ def from_edge_index(edge_index: Any, n_nodes: int | None, edge_weight: Any) -> s
     matrix = sparse_checks.edge_list(as_numpy(edge_index), n_nodes, edge_weight)
     if matrix.shape[0] == 0:
         raise InputError("edge_index is empty: pass n_nodes.")
+    loops = np.flatnonzero(matrix.diagonal())
+    if loops.size:
+        raise InputError(
+            f"edge_index has a self-loop at node {loops[0]}: leave self-loops out (torch_geometric.utils.remove_self_loops)."
+        )
+    pattern = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+    one_way = sp.coo_array(pattern - pattern.multiply(pattern.T))
+    one_way.eliminate_zeros()
+    if one_way.nnz:
+        i, j = (int(part[0]) for part in one_way.coords)
+        raise InputError(
+            f"edge_index has an edge from node {i} to {j} but none back: list both (torch_geometric.utils.to_undirected)."
+        )
     return matrix

@@ -52,6 +52,10 @@ class Factored:
     def __init__(self, system: FilterSystem) -> None:
         self.system = system
 
+    def __getstate__(self) -> dict[str, FilterSystem]:
+        # SciPy's factor cannot be sent to another process, and is made again there
+        return {"system": self.system}
+
     @cached_property
     def factor(self) -> Factor | None:
         """Of K; None where a pivot is not positive in float64."""

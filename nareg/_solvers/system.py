@@ -45,6 +45,7 @@ class Penalty:
     L: sp.csr_array
     is_laplacian: bool
     describe_node: Callable[[int], str]
+    names: tuple[str, ...] | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -56,7 +57,7 @@ def penalty(graph: Any) -> Penalty:
     if isinstance(graph, Penalty):
         return graph
     if isinstance(graph, Graph):
-        return Penalty(graph.laplacian(), True, graph.describe_node)
+        return Penalty(graph.laplacian(), True, graph.describe_node, graph.names)
     if isinstance(graph, (StoredGraph, str, os.PathLike)):
         raise InputError("graph is in a folder, which filters.denoise takes: pass nareg.Graph.load(path) here, if it fits.")
     if not sp.issparse(graph):
@@ -355,6 +356,9 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
         if S.shape[0] != n:
             raise InputError(f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes: pass ({n}, {n}).")
     else:
+        entries = np.size(weights)
+        if entries > n > 1 and entries == n + sp.triu(base.L, 1).nnz:
+            raise InputError(f"weights has {entries} numbers, as an edge design on this graph: pass the design, or its matrix.")
         w = checks.node_vector("weights", weights, n)
         with np.errstate(over="ignore"):
             S = scale_symmetric(base.L, w)
@@ -367,7 +371,7 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
     refuse_singular(system)
     if w is None and _is_dominant(S):
         # what holds for a Laplacian with unit weights holds for S: every solver is allowed
-        return replace(system, w=np.ones(n), penalty=Penalty(S, True, base.describe_node))
+        return replace(system, w=np.ones(n), penalty=Penalty(S, True, base.describe_node, base.names))
     return system
 
 

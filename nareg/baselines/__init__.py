@@ -1,4 +1,7 @@
-"""Baselines to compare with: kernel ridge, kriging, total variation, and simple ones such as a rolling mean."""
+"""Baselines to compare with: kernel ridge, kriging, total variation, and simple ones such as a rolling mean.
+
+Those that take a graph take tables, too, a row per time and a column per station. They return arrays in the graph's order.
+"""
 
 from nareg.baselines._graph_trss import graph_trss
 from nareg.baselines._kriging import Kriging, kriging

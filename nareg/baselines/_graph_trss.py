@@ -9,9 +9,11 @@ from nareg._core import checks
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike
 
 
+@takes_tables("y", "observed", observed="observed")
 def graph_trss(
     graph: Graph,
     y: ArrayLike,

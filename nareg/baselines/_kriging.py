@@ -14,6 +14,7 @@ from nareg._core.neighbors import EARTH_RADIUS_KM, great_circle_km
 from nareg.baselines._masks import patterns, series
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike
 
 #: Largest number of stations: every pattern of gaps is factored densely.
@@ -56,6 +57,7 @@ class Kriging:
     log_likelihood: float
 
 
+@takes_tables("y", "observed", observed="observed")
 def kriging(
     graph: Graph | ArrayLike,
     y: ArrayLike,

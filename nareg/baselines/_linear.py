@@ -9,9 +9,11 @@ from nareg._solvers.eigenvalues import smallest_eigenvectors
 from nareg._solvers.system import penalty
 from nareg.baselines._masks import per_mask
 from nareg.errors import InputError
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike, GraphLike
 
 
+@takes_tables("y", "observed", observed="observed")
 def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed: ArrayLike | None = None) -> np.ndarray:
     """Project the readings on the first eigenvectors of the Laplacian (least squares where observed).
 
@@ -56,6 +58,7 @@ def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed:
     return per_mask(y, observed, n, estimate)
 
 
+@takes_tables("y", "observed", observed="observed")
 def kernel_ridge(
     graph: GraphLike, y: ArrayLike, *, sigma2: float = 1.0, mu: float = 1e-4, observed: ArrayLike | None = None
 ) -> np.ndarray:
@@ -103,6 +106,7 @@ def kernel_ridge(
     return per_mask(y, observed, base.n_nodes, estimate)
 
 
+@takes_tables("y", "signals", "observed", observed="observed")
 def lmmse(
     graph: GraphLike,
     y: ArrayLike,

@@ -9,6 +9,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph
+from nareg.io import is_table
 from nareg.typing import ArrayLike
 
 
@@ -57,6 +58,8 @@ def series(y: ArrayLike, observed: ArrayLike | None) -> np.ndarray:
 
     A time without a reading is allowed, and so is a station without one; infinite readings are not.
     """
+    if is_table(y):
+        raise InputError("y is a table, and no graph names its stations: pass y.to_numpy().T, whose rows are stations.")
     values = checks.floats("y", y, ndim=(2,), finite=False).astype(np.float64)
     if values.shape[0] == 0 or values.shape[1] == 0:
         raise InputError(f"y has shape {values.shape}: at least one station and one time are needed.")

@@ -11,6 +11,7 @@ from nareg._core.arrays import since
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike
 
 
@@ -118,6 +119,7 @@ def network_mean(y: ArrayLike, *, observed: ArrayLike | None = None) -> np.ndarr
     return np.tile(mean, (values.shape[0], 1))
 
 
+@takes_tables("y", "observed", observed="observed")
 def neighbor_median(graph: Graph, y: ArrayLike, observed: ArrayLike | None = None, *, centered: bool = True) -> np.ndarray:
     """Median of the neighbors' readings at the same time; a station's own reading does not count.
 

@@ -13,6 +13,7 @@ from nareg.baselines._masks import per_mask, refuse_silent_part
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise, interpolate
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.results import Solution
 from nareg.typing import ArrayLike
 
@@ -40,6 +41,7 @@ class Classification:
     labels: np.ndarray
 
 
+@takes_tables("y", "observed", observed="observed")
 def tikhonov_regression(graph: Graph, y: ArrayLike, observed: ArrayLike | None = None, *, tau: float = 0.0) -> np.ndarray:
     """Minimize ``||y - x||^2`` over the observed nodes ``+ tau x^T L x``; with ``tau=0``, keep them and minimize ``x^T L x``.
 
@@ -109,6 +111,7 @@ def tikhonov_regression(graph: Graph, y: ArrayLike, observed: ArrayLike | None =
     return per_mask(y, observed, graph.n_nodes, estimate)
 
 
+@takes_tables()
 def tikhonov_classification(graph: Graph, labels: ArrayLike, observed: ArrayLike, *, tau: float = 0.0) -> Classification:
     """Classes of all nodes from those of some: :func:`tikhonov_regression` of one indicator per class.
 
@@ -153,6 +156,8 @@ def tikhonov_classification(graph: Graph, labels: ArrayLike, observed: ArrayLike
     if given.shape != (n,):
         raise InputError(f"labels has shape {given.shape} but the graph has {n} nodes: pass one label per node.")
     mask = checks.mask("observed", observed, n, None)
+    if given.dtype.kind == "O" and all(isinstance(label, str) for label in given[mask]):
+        given = np.where(mask, given, "").astype(str)
     if given.dtype.kind == "f":
         whole = given[mask] == np.round(given[mask])  # not so for NaN
         if not whole.all():

@@ -10,9 +10,11 @@ from nareg._solvers.factorization import Factor, factorize
 from nareg.baselines._masks import per_mask, refuse_silent_part
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike
 
 
+@takes_tables("y", "observed", observed="observed")
 def total_variation(
     graph: Graph,
     y: ArrayLike,

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from nareg._core import checks
+from nareg._core.arrays import eagerly
 from nareg._solvers.backends import BackendLike, StoredLike, denoise_stored, is_stored
 from nareg._solvers.engines import METHODS as METHODS
 from nareg._solvers.engines import Method, quick_solve
@@ -21,6 +22,7 @@ from nareg.results import Solution
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 
+@eagerly
 @takes_tables("y", like="y")
 def denoise(
     graph: GraphLike | StoredLike,
@@ -116,6 +118,7 @@ def denoise(
     return denoiser.denoise(cast(ArrayLike, y), progress=progress)
 
 
+@eagerly
 @takes_tables("y", "observed", observed="observed", like="y")
 def interpolate(
     graph: GraphLike,
@@ -175,7 +178,7 @@ def interpolate(
     array([1., 2., 3.])
     """
     denoiser = build_denoiser(graph, weights, data_weight, method, tol, max_iterations, backend, many=False)
-    return denoiser.interpolate(y, observed, progress=progress, stacklevel=4)
+    return denoiser.interpolate(y, observed, progress=progress, stacklevel=5)
 
 
 @takes_tables()

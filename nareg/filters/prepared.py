@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.arrays import Array, as_numpy, empty_like, is_tensor
+from nareg._core.arrays import Array, as_numpy, eagerly, empty_like, is_tensor
 from nareg._solvers.backends import BackendLike, Petsc, Torch, checking, open_backend, open_torch
 from nareg._solvers.engines import METHODS, Backend, Engines, Method, solve
 from nareg._solvers.iterate import Callback, Iterates, Stop
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Denoiser:
     """A filter for one graph and its weights, made by :func:`prepare`.
 
-    The factor or the multigrid levels of the system are made at the first call that needs them, and serve all later ones.
+    The factor or the multigrid levels of the system are made at the first call that needs them, and serve all later ones. A
+    pickled one makes its factor again.
 
     Attributes
     ----------
@@ -52,12 +53,19 @@ class Denoiser:
         """Number of nodes N."""
         return self._engines.system.n_nodes
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the graph's nodes, with which columns of tables are matched."""
+        return self._engines.system.penalty.names
+
+    @eagerly
+    @takes_tables("y", like="y")
     def denoise(self, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Solution:
         """Denoise readings, as :func:`denoise` does.
 
         Parameters
         ----------
-        y : (N,) or (N, T) array or tensor
+        y : (N,) or (N, T) array, tensor or table
         progress : callable, optional
 
         Returns
@@ -71,6 +79,8 @@ class Denoiser:
             readings = checks.signals("y", y, self.n_nodes)
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
+    @eagerly
+    @takes_tables("y", "observed", observed="observed", like="y")
     def interpolate(
         self, y: ArrayLike, observed: ArrayLike | None = None, *, progress: ProgressCallback | None = None, stacklevel: int = 2
     ) -> Solution:
@@ -81,7 +91,7 @@ class Denoiser:
 
         Parameters
         ----------
-        y : (N,) or (N, T) array or tensor
+        y : (N,) or (N, T) array, tensor or table
         observed : bool array or tensor, (N,) or the shape of y, optional
             Default: where y is finite.
         progress : callable, optional
@@ -135,7 +145,7 @@ class Denoiser:
         whole = self._engines.system
         warning = replaced.warning(whole.penalty, whole.w is None, signals)
         if warning is not None:
-            warnings.warn(warning, stacklevel=stacklevel)
+            warnings.warn(warning, stacklevel=stacklevel + 2)  # the decorators are frames, too
         return _joined(parts, x, 1 if seen.ndim == 1 else len(columns), replaced.note(signals))
 
     def _tensors(self, y: Any) -> TorchEngines | None:

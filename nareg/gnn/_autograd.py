@@ -7,9 +7,9 @@ from functools import wraps
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from nareg._core.arrays import empty_like
+from nareg.errors import InputError
 from nareg.gnn import _operators
 from nareg.gnn._operators import Operator, adjacency_operator
 from nareg.gnn.ngc import ngc_transposed
@@ -27,29 +27,58 @@ def full_precision(like: torch.Tensor) -> torch.autocast:
     return torch.autocast(like.device.type, enabled=False)
 
 
+class _Final(torch.autograd.Function):
+    """Gradients, the first ``count`` tensors, that depend on the other tensors in a way that has no derivative here."""
+
+    @staticmethod
+    def forward(count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        raise InputError(
+            "create_graph=True asks for second derivatives, which a filter with learned weights, or perturbed by features that "
+            "require a gradient (RNGC), does not have: detach these weights or features, or omit create_graph."
+        )
+
+
 def _in_full_precision(backward: Callable[[Any, torch.Tensor], Any]) -> Callable[[Any, torch.Tensor], Any]:
-    """A backward pass that has no derivative itself and is not rounded by autocast."""
+    """A backward pass that has no derivative itself, refuses one, and is not rounded by autocast."""
 
     @wraps(backward)
     def computed(ctx: Any, gradient: torch.Tensor) -> Any:
-        with full_precision(gradient):
-            return backward(ctx, gradient)
+        with torch.no_grad(), full_precision(gradient):
+            outputs = backward(ctx, gradient)
+        if not torch.is_grad_enabled():
+            return outputs
+        # torch's once_differentiable refuses only where the incoming gradient has a derivative
+        parts = [part for part in outputs if part is not None]
+        final = iter(_Final.apply(len(parts), *parts, gradient, *ctx.saved_tensors))
+        return tuple(None if part is None else next(final) for part in outputs)
 
-    return once_differentiable(computed)
+    return computed
 
 
 class Linear(torch.autograd.Function):
-    """A fixed linear map of x; its backward is the transposed map."""
+    """A fixed linear map of x; its backward is the transposed map, which has derivatives as well."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> torch.Tensor:
-        ctx.transposed = transposed
+    def forward(x: torch.Tensor, apply: Apply, transposed: Apply) -> torch.Tensor:
         return apply(x.contiguous())
 
     @staticmethod
-    @_in_full_precision
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return ctx.transposed(gradient.contiguous()), None, None
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, Apply, Apply], output: torch.Tensor) -> None:
+        ctx.maps = inputs[1:]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        apply, transposed = ctx.maps
+        with full_precision(gradients[0]):
+            return Linear.apply(gradients[0], transposed, apply), None, None
 
 
 class WeightedPropagation(torch.autograd.Function):
@@ -102,7 +131,7 @@ def series_gradients(
 class PerturbedSeries(torch.autograd.Function):
     """Truncated Neumann series in an operator that depends on parameters (features in RNGC, learned edge weights).
 
-    The iterates are stored only if the gradient in a parameter is asked for. With Z_0 = x, Z_k = x + c M Z_{k-1} and the
+    For parameters of which one requires a gradient: the iterates are stored. With Z_0 = x, Z_k = x + c M Z_{k-1} and the
     adjoints Y_S = g, Y_{k-1} = c M^T Y_k, that gradient is ``c sum_k d<Y_k, M Z_{k-1}>``. There is a slope per parameter.
     """
 
@@ -110,19 +139,18 @@ class PerturbedSeries(torch.autograd.Function):
     def forward(
         ctx: Any, x: torch.Tensor, M: Operator, slopes: Sequence[Slope], lam: float, order: int, *parameters: torch.Tensor
     ) -> torch.Tensor:
-        iterates: list[torch.Tensor] | None = [] if any(ctx.needs_input_grad[5:]) else None
+        iterates: list[torch.Tensor] = []
         Z = _operators.neumann(M, x.contiguous(), lam=lam, order=order, iterates=iterates)
-        ctx.M, ctx.slopes, ctx.lam, ctx.order = M, slopes, lam, order
-        ctx.save_for_backward(*parameters, *(iterates or ()))
+        ctx.M, ctx.slopes, ctx.lam = M, slopes, lam
+        ctx.save_for_backward(x, *parameters, *iterates)
         return Z
 
     @staticmethod
     @_in_full_precision
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         M, lam, needed = ctx.M.transposed, ctx.lam, ctx.needs_input_grad[5:]
-        parameters, iterates = ctx.saved_tensors[: len(needed)], ctx.saved_tensors[len(needed) :]
-        if not any(needed):
-            return _operators.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order), *[None] * (4 + len(needed))
+        _, *saved = ctx.saved_tensors
+        parameters, iterates = saved[: len(needed)], saved[len(needed) :]
         of_x, of_parameters = series_gradients(M, gradient.contiguous(), iterates, parameters, ctx.slopes, needed, lam)
         return of_x, *[None] * 4, *of_parameters
 
@@ -136,12 +164,14 @@ class Solve(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, b: torch.Tensor, solve: Apply, transposed: Apply, slopes: Sequence[Slope], *parameters: torch.Tensor
+        b: torch.Tensor, solve: Apply, transposed: Apply, slopes: Sequence[Slope], *parameters: torch.Tensor
     ) -> torch.Tensor:
-        Z = solve(b.contiguous())
-        ctx.transposed, ctx.slopes = transposed, slopes
-        ctx.save_for_backward(Z, *parameters)
-        return Z
+        return solve(b.contiguous())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        _, _, ctx.transposed, ctx.slopes, *parameters = inputs
+        ctx.save_for_backward(output, *parameters)
 
     @staticmethod
     @_in_full_precision

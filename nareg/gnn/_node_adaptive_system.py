@@ -11,7 +11,7 @@ from nareg._core.arrays import as_numpy
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import InputError
-from nareg.gnn._autograd import Slope, Solve
+from nareg.gnn._autograd import Linear, Slope, Solve
 from nareg.gnn._learned import LearnedAdjacency
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
@@ -47,6 +47,8 @@ class NodeAdaptiveSystem:
         def solve(B: torch.Tensor) -> torch.Tensor:
             return self.solve(B, column.detach(), tol)
 
+        if not any(parameter.requires_grad for parameter in parameters):
+            return Linear.apply(x, solve, solve)
         return Solve.apply(x, solve, solve, slopes, *parameters)
 
     def solve(self, B: torch.Tensor, v: torch.Tensor, tol: float) -> torch.Tensor:

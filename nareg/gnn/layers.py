@@ -43,8 +43,8 @@ class NGC(FilterLayer):
 
     Call it as ``layer(x, edge_index, edge_weight=None)`` with x (N, in_channels), and ``edge_index`` (2, E) or any other form
     of a graph that :class:`Adjacency` takes. It returns (N, out_channels). Features are checked once per call. Gradients flow
-    to features, parameters and ``edge_weight``. Half precision and autocast round the linear layer only: the filter computes
-    in float32.
+    to features, parameters and ``edge_weight``; with an ``edge_weight`` that requires one there are no second derivatives.
+    Half precision and autocast round the linear layer only: the filter computes in float32.
 
     References
     ----------
@@ -95,6 +95,8 @@ class NGC(FilterLayer):
 
 class RNGC(NGC):
     """Robust NGC: ``A~ - eps X X^T / ||X X^T||_F`` in the place of A~, the worst perturbation of the Laplacian of that size.
+
+    Features that require a gradient have first derivatives only, unless the filter is solved by ``"chebyshev"``.
 
     With the filter itself (``solver="chebyshev"``) the result is NGC's times an invertible F x F matrix: what W can undo.
 

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from nareg._core import checks
@@ -210,9 +209,8 @@ class _Dropout(torch.autograd.Function):
         return _masked(x, p, seed)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return _masked(gradient, ctx.p, ctx.seed), None, None
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return _Dropout.apply(gradients[0], ctx.p, ctx.seed), None, None
 
 
 def _masked(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:

@@ -53,8 +53,8 @@ class NodeAdaptiveConv(FilterLayer):
     Notes
     -----
     Both passes are solves by conjugate gradients with Jacobi preconditioning, in ``O(edges)`` per step; the gradient in w takes
-    one solve and two products, whatever the number of steps. Weights belong to the nodes of one graph: the layer is
-    transductive.
+    one solve and two products, whatever the number of steps. Learned weights have first derivatives only. Weights
+    belong to the nodes of one graph: the layer is transductive.
 
     References
     ----------

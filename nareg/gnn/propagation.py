@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, is_tensor
+from nareg._core.arrays import as_numpy, eagerly, is_tensor
 from nareg._solvers.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.errors import InputError
 from nareg.gnn import series
@@ -26,6 +26,7 @@ from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.ngc import ngc, polynomial
 from nareg.gnn.robust import Memo, rngc
 from nareg.gnn.solvers import Neumann, Perturbation, Solver, SolverName, as_solver
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, Features
 
@@ -38,6 +39,8 @@ _look = ContextVar("look", default=True)
 T = TypeVar("T", np.ndarray, "torch.Tensor")
 
 
+@eagerly
+@takes_tables(rows=("x",))
 def propagate(
     graph: GraphInput | StoredLike,
     x: T | str | os.PathLike[str],

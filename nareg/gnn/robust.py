@@ -20,7 +20,7 @@ from nareg.gnn import _operators, spectrum
 from nareg.gnn._last_graph import object_key
 from nareg.gnn._operators import NumpySparse, Operator, Perturbed, TorchSparse, adjacency_operator
 from nareg.gnn.adjacency import Adjacency, csr_like
-from nareg.gnn.ngc import ngc, system
+from nareg.gnn.ngc import linear, ngc, system
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver
 
 #: The perturbation by the last features of a layer, and a key to recognize them.
@@ -59,10 +59,14 @@ def rngc(
         return _woodbury(adjacency, x, U, lam, solver, eps)
     perturbed = perturbed_matrix(adjacency, U, lam, solver, eps, masked, memo)
     M, slope = perturbed.operator, perturbed.slope
-    if isinstance(x, np.ndarray):
+
+    def recurrence(op: Operator, B: Any) -> Any:
         if isinstance(solver, Neumann):
-            return _operators.neumann(M, x, lam=lam, order=solver.order)
-        return cg.solve_exactly(system(M, lam), x, tol=solver.tol)[0]
+            return _operators.neumann(op, B, lam=lam, order=solver.order)
+        return cg.solve_exactly(system(op, lam), B, tol=solver.tol)[0]
+
+    if not (adjacency.is_learned or getattr(U, "requires_grad", False)):
+        return linear(x, M, recurrence)
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
     parameters, slopes = [U], [slope]
@@ -73,7 +77,7 @@ def rngc(
         return PerturbedSeries.apply(x, M, slopes, lam, solver.order, *parameters)
 
     def solve(B: Any) -> Any:
-        return cg.solve_exactly(system(M, lam), B, tol=solver.tol)[0]
+        return recurrence(M, B)
 
     of_system = [lambda Y, Z, p, of_M=of_M: -lam * of_M(Y, Z, p) for of_M in slopes]
     return Solve.apply(x, solve, solve, of_system, *parameters)

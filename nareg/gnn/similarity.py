@@ -12,9 +12,11 @@ from nareg._core.arrays import as_numpy
 from nareg._core.sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike, Sparse
 
 
+@takes_tables(rows=("features",))
 def similarity_weighted(graph: Graph, features: ArrayLike | Sparse) -> Graph:
     """The graph with every edge weighted by the cosine similarity of its ends' features; edges of similarity zero or less go.
 

@@ -15,6 +15,7 @@ from nareg._core.neighbors import nearest
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.graphs import _learning
+from nareg.io import is_table, signals_of
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 from nareg.typing import ArrayLike
@@ -79,8 +80,9 @@ def learn(
 
     Parameters
     ----------
-    signals : (N, T) array
-        Rows are nodes. Fewer edges are certain than signals are many: noise in every signal adds the same to all Z.
+    signals : (N, T) array or table
+        Rows are nodes; of a table columns are, and name them. Fewer edges are certain than signals are many: noise in every
+        signal adds the same to all Z.
     model : {"log", "l2"}
     neighbors : int, optional
         Neighbors per node to aim at, at least 2, for ``model="log"``: sets ``alpha`` and ``beta``. Default: 5, unless these
@@ -125,6 +127,9 @@ def learn(
     >>> learned.status.name, learned.graph.components.tolist()
     ('CONVERGED', [0, 0, 0, 0, 1, 1, 1, 1])
     """
+    if is_table(signals):
+        signals, columns = signals_of("signals", signals)
+        names = columns if names is None else names
     X = checks.floats("signals", signals, ndim=(2,)).astype(np.float64)
     n = X.shape[0]
     if n < 3:

@@ -25,6 +25,7 @@ from nareg.herta._fit import fit
 from nareg.herta._options import Unfolding
 from nareg.herta._result import TrainingResult
 from nareg.herta._system import adjacency_of, checked_kind
+from nareg.io import takes_tables
 from nareg.results import Status
 
 #: The attention has converged when it changes by less than this share of its sum.
@@ -157,6 +158,7 @@ class AttentionResult:
     converged: bool
 
 
+@takes_tables(rows=("features", "targets"))
 def fit_attention(
     graph: GraphInput,
     features: Matrix,

@@ -17,9 +17,11 @@ from nareg.herta._options import Optimizer, Regularized, Sketched, Unfolding
 from nareg.herta._plan import PRECONDITIONERS, choose_accuracy, choose_plan
 from nareg.herta._preconditioner import Preconditioner
 from nareg.herta._result import TrainingResult, report
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 
 
+@takes_tables(rows=("features", "targets"))
 def fit(
     graph: GraphInput,
     features: Matrix,

@@ -15,6 +15,7 @@ import torch
 from torch.func import functional_call, vjp, vmap
 
 from nareg._core import checks
+from nareg._core.arrays import eagerly
 from nareg._solvers._torch._device import resolve
 from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
@@ -82,6 +83,7 @@ class Unfold(torch.nn.Module):
         place: dict[str, Any] = {"dtype": checked_dtype(dtype), "device": resolve(device)}
         self.system = System(L, float(unfolding.lam), scale=scale, solver=solver, **place)
 
+    @eagerly
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """(N, C) -> (N, C)."""
         system = self.system

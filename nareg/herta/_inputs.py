@@ -131,7 +131,7 @@ def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarr
         warnings.warn(
             f"targets hold {n_classes} classes, but no node of train has class {', '.join(map(str, absent[:10]))}"
             f"{', ...' if absent.size > 10 else ''}: nothing is learned of it; number the classes from 0 without gaps, or "
-            "train on nodes of each.", stacklevel=4,
+            "train on nodes of each.", stacklevel=5,
         )  # fmt: skip
     Y = np.zeros((n, n_classes))
     known = labels >= 0

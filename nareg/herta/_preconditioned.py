@@ -27,12 +27,14 @@ from nareg.herta._objective import Implicit, SquaredError, TrainingProblem
 from nareg.herta._options import Sketched, Unfolding
 from nareg.herta._plan import Sizes, cheapest
 from nareg.herta._preconditioner import SKETCH, Preconditioner
+from nareg.io import takes_tables
 
 KINDS = ("auto", "exact", "sketched")
 #: Accuracy of the solves that have to be accurate.
 TIGHT = 1e-6
 
 
+@takes_tables(rows=("features",))
 def precondition(
     graph: GraphInput,
     features: Matrix,

@@ -37,6 +37,9 @@ from nareg.io._graphs import read_adjacency
 from nareg.io._grid import on_grid
 from nareg.io._inspect import Inspection, inspect
 from nareg.io._labeled import as_series as as_series
+from nareg.io._labeled import in_order as in_order
+from nareg.io._labeled import is_table as is_table
+from nareg.io._labeled import signals_of as signals_of
 from nareg.io._labeled import takes_tables as takes_tables
 from nareg.io._notes import NeverRead as NeverRead
 from nareg.io._notes import SeveralQuantities as SeveralQuantities

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from nareg._core.conversions import labeled
 from nareg.errors import InputError
 from nareg.io._frames import is_quantity, is_xarray, one_variable, time_of, wide_frame
 
@@ -50,9 +52,13 @@ def as_series(value: Any) -> Any:
 
 
 def takes_tables(
-    *names: str, times: str | None = None, observed: str | None = None, like: str | None = None
+    *names: str,
+    rows: Collection[str] = (),
+    times: str | None = None,
+    observed: str | None = None,
+    like: str | None = None,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Let the arguments ``names`` of a function be tables; its first argument is the graph, or has one.
+    """Let the arguments ``names`` of a function be tables; ``graph`` or its first argument is the graph, or has one.
 
     A series with a value per station in any other argument, and a square frame, are taken in the graph's order too.
 
@@ -60,6 +66,8 @@ def takes_tables(
     ----------
     *names : str
         Arguments that may be tables.
+    rows : collection of str
+        Arguments that may be frames with a row per node.
     times : str, optional
         Argument that gets a table's times, unless it is given.
     observed : str, optional
@@ -77,21 +85,25 @@ def takes_tables(
                 return function(*args, **options)
             bound = signature.bind(*args, **options)
             first = next(iter(bound.arguments.values()))
-            graph = getattr(first, "graph", first)
+            graph = bound.arguments.get("graph", getattr(first, "graph", first))
+            if "graph" in bound.arguments and type(graph).__name__ == "DataFrame" and hasattr(graph, "index"):
+                square = set(graph.columns) == set(graph.index)  # an operator, not places of stations
+                bound.arguments["graph"], labels = labeled("graph", graph, square=square)
+                graph = SimpleNamespace(names=labels, n_nodes=len(graph))
             restore = None
             for name in bound.arguments.keys() - names:
-                bound.arguments[name] = _per_station(name, bound.arguments[name], graph)
+                bound.arguments[name] = _per_station(name, bound.arguments[name], graph, by_row=name in rows)
             for name in names:
                 value = bound.arguments.get(name)
                 if not is_table(value):
                     continue
-                labeled = take(name, value, graph)
-                bound.arguments[name] = labeled.values
+                taken = take(name, value, graph)
+                bound.arguments[name] = taken.values
                 if name == like:
-                    restore = labeled.restore
+                    restore = taken.restore
                 if times is not None and bound.arguments.get(times) is None:
-                    bound.arguments[times] = labeled.times
-                gaps = ~np.isfinite(labeled.values) if labeled.values.dtype.kind == "f" else np.zeros(1, dtype=bool)
+                    bound.arguments[times] = taken.times
+                gaps = ~np.isfinite(taken.values) if taken.values.dtype.kind == "f" else np.zeros(1, dtype=bool)
                 if observed is not None and gaps.any() and bound.arguments.get(observed) is None:
                     bound.arguments[observed] = ~gaps
             result = function(*bound.args, **bound.kwargs)
@@ -134,12 +146,25 @@ def take(name: str, table: Any, graph: Any) -> Labeled:
     return Labeled(values, _times(frame.index), lambda x: _like(table, frame, _back(x, order).T))
 
 
-def _per_station(name: str, value: Any, graph: Any) -> Any:
-    """Values per station, or pairs of stations, in the graph's order if their labels are its names; else as they are."""
+def in_order(name: str, value: Any, graph: Any, *, signals: bool) -> Any:
+    """A table of signals, or values per station, as an array in the graph's order; anything else as it is."""
+    return take(name, value, graph).values if signals and is_table(value) else _per_station(name, value, graph)
+
+
+def signals_of(name: str, table: Any) -> tuple[np.ndarray, list[str] | None]:
+    """A table's signals (N, T) in the order of its columns, and the names of these where they are texts."""
+    frame = wide_frame(table, name)
+    labels = list(frame.columns)
+    values = take(name, frame, np.empty((len(labels), 0))).values
+    return values, labels if all(isinstance(label, str) for label in labels) else None
+
+
+def _per_station(name: str, value: Any, graph: Any, *, by_row: bool = False) -> Any:
+    """Values per station, pairs of stations or rows, in the graph's order if their labels are its names; else as they are."""
     stations = getattr(graph, "names", None)
     if stations is None or not is_table(value):
         return value
-    n, series = len(stations), as_series(value)
+    n, series = len(stations), value if by_row and hasattr(value, "index") else as_series(value)
     counting = list(map(str, range(n)))  # labels that only count say nothing, also where names are numbers
     if series is not None and len(series) == n:
         labels = list(map(str, series.index))

@@ -13,12 +13,13 @@ from nareg._core import checks
 from nareg._solvers.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.spectral._basis import SYMMETRIC, FourierBasis, SymmetricLaplacian, fourier_basis
 from nareg.typing import ArrayLike
 
 #: Frequencies to responses, elementwise.
 Kernel = Callable[[np.ndarray], np.ndarray]
-METHODS = ("chebyshev", "exact")
+METHODS = ("auto", "chebyshev", "exact")
 #: Frequencies between zero and the largest at which frame bounds are looked for.
 GRID = 1000
 
@@ -49,7 +50,8 @@ class FilterBank:
     ``method="chebyshev"`` takes one product with the sparse Laplacian per order and builds no dense (N, N) matrix. On
     ``[0, x_max]`` a kernel is ``sum_k c_k T_k(2 x / x_max - 1)``. The error of ``g(L) y`` is at most the largest error of the
     polynomial there times ``||y||`` (Hammond, Vandergheynst, Gribonval, Applied and Computational Harmonic Analysis 2011).
-    ``method="exact"`` takes the whole Fourier basis, of at most 3,000 nodes, and keeps it.
+    ``method="exact"`` takes the whole Fourier basis, of at most 3,000 nodes, and keeps it. ``"auto"`` takes it where no
+    polynomial of an order up to 2,048 meets ``tol``, as for the kernels of :func:`meyer` and :func:`itersine`.
 
     PyGSP's default order is 30, whatever the kernel. Here the default order is the lowest one that keeps the error below
     ``tol`` times the largest response. PyGSP's estimate of the largest frequency is 1 % too large; here it is exact.
@@ -124,13 +126,14 @@ class FilterBank:
             out[f] = values
         return out
 
-    def analyze(self, y: ArrayLike, *, method: str = "chebyshev", order: int | None = None, tol: float = 1e-8) -> np.ndarray:
+    @takes_tables("y")
+    def analyze(self, y: ArrayLike, *, method: str = "auto", order: int | None = None, tol: float = 1e-8) -> np.ndarray:
         """Filter signals by every filter.
 
         Parameters
         ----------
         y : (N,) or (N, T) array
-        method : {"chebyshev", "exact"}
+        method : {"auto", "chebyshev", "exact"}
         order : int, optional
             Order of the Chebyshev polynomials. Default: the lowest that meets ``tol``.
         tol : float
@@ -145,7 +148,8 @@ class FilterBank:
         Raises
         ------
         InputError
-            If no order up to 2,048 meets ``tol``, as for a kernel with a jump.
+            If no order up to 2,048 meets ``tol``, as for a kernel with a jump, and the graph has more than 3,000 nodes or
+            ``method`` is ``"chebyshev"``.
         TooLargeError
             If ``method="exact"`` and the graph has more than 3,000 nodes.
 
@@ -158,15 +162,16 @@ class FilterBank:
         """
         signals = checks.signals("y", y, self.graph.n_nodes)
         Y = signals.reshape(len(signals), -1).astype(np.float64)
-        if checks.choice("method", method, METHODS) == "exact":
+        polynomials = self._polynomials(method, order, tol)
+        if polynomials is None:
             coefficients = (self.basis.vectors.T @ Y)[..., None] * self.evaluate(self.basis.frequencies).T[:, None]
             out = np.tensordot(self.basis.vectors, coefficients, axes=1)
         else:
-            out = apply_polynomials(self._matrix, self._coefficients(order, tol), self.largest_frequency, Y)
+            out = apply_polynomials(self._matrix, polynomials, self.largest_frequency, Y)
         return out.reshape(*signals.shape, len(self)).astype(signals.dtype)
 
     def synthesize(
-        self, coefficients: ArrayLike, *, method: str = "chebyshev", order: int | None = None, tol: float = 1e-8
+        self, coefficients: ArrayLike, *, method: str = "auto", order: int | None = None, tol: float = 1e-8
     ) -> np.ndarray:
         """Add up signals, each filtered by its own filter: the transpose of :meth:`analyze`.
 
@@ -186,7 +191,7 @@ class FilterBank:
         --------
         >>> import numpy as np, nareg
         >>> bank = nareg.spectral.itersine(nareg.graphs.grid((4,)))
-        >>> bank.synthesize(bank.analyze(np.arange(4.0), method="exact"), method="exact").round(3) + 0.0
+        >>> bank.synthesize(bank.analyze(np.arange(4.0))).round(3) + 0.0
         array([0., 1., 2., 3.])
         """
         array = checks.floats("coefficients", coefficients, ndim=(2, 3))
@@ -196,14 +201,15 @@ class FilterBank:
                 f"({self.graph.n_nodes}, T, {len(self)}), nodes first and filters last."
             )
         C = array.reshape(len(array), -1, len(self)).astype(np.float64)
-        if checks.choice("method", method, METHODS) == "exact":
+        polynomials = self._polynomials(method, order, tol)
+        if polynomials is None:
             parts = np.tensordot(self.basis.vectors.T, C, axes=1) * self.evaluate(self.basis.frequencies).T[:, None]
             out = self.basis.vectors @ parts.sum(axis=-1)
         else:
-            out = sum_polynomials(self._matrix, self._coefficients(order, tol), self.largest_frequency, C)
+            out = sum_polynomials(self._matrix, polynomials, self.largest_frequency, C)
         return out.reshape(array.shape[:-1]).astype(array.dtype)
 
-    def localize(self, node: int, *, method: str = "chebyshev", order: int | None = None, tol: float = 1e-8) -> np.ndarray:
+    def localize(self, node: int, *, method: str = "auto", order: int | None = None, tol: float = 1e-8) -> np.ndarray:
         """The atoms of the bank at a node: ``sqrt(N) g_f(L) e_node``, as PyGSP scales them.
 
         Parameters
@@ -282,7 +288,8 @@ class FilterBank:
         >>> bank.approximation_error(5) > bank.approximation_error(10) > bank.approximation_error(20)
         True
         """
-        c = self._coefficients(checks.integer("order", order, low=0), 1.0)
+        order = checks.integer("order", order, low=0)
+        c = chebyshev_coefficients(self.evaluate, self.largest_frequency, order)
         x = np.linspace(0, 1, GRID)
         polynomials = np.polynomial.chebyshev.chebval(2 * x - 1, c.T)
         return float(np.abs(polynomials - self.evaluate(self.largest_frequency * x)).max())
@@ -299,15 +306,19 @@ class FilterBank:
 
         return kernel
 
-    def _coefficients(self, order: int | None, tol: float) -> np.ndarray:
+    def _polynomials(self, method: str, order: int | None, tol: float) -> np.ndarray | None:
+        """Coefficients of the polynomials; None where the basis is taken."""
+        if checks.choice("method", method, METHODS) == "exact":
+            return None
         if order is not None:
             return chebyshev_coefficients(self.evaluate, self.largest_frequency, checks.integer("order", order, low=0))
         tol = checks.number("tol", tol, low=0, strict=True)
         c = converged_coefficients(self.evaluate, self.largest_frequency, tol)
-        if c is None:
+        small = self.graph.n_nodes <= checks.DENSE_LIMIT
+        if c is None and not (small and method == "auto"):
             raise InputError(
-                f"tol is {tol:g} but no order up to {SAMPLES // 2} meets it for these kernels: pass a larger tol, "
-                "an order, or method='exact'."
+                f"tol is {tol:g} but no order up to {SAMPLES // 2} meets it for these kernels: pass a larger tol"
+                + (", an order, or method='exact'." if small else ", or an order.")
             )
         return c
 

@@ -12,6 +12,7 @@ from nareg._core.arrays import briefly_shown
 from nareg._solvers.eigenvalues import smallest_eigenvectors
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io import takes_tables
 from nareg.typing import ArrayLike
 
 #: Laplacians with orthogonal eigenvectors: the symmetric ones.
@@ -138,6 +139,7 @@ def fourier_basis(
     return FourierBasis(np.maximum(values, 0.0), vectors * np.where(largest < 0, -1.0, 1.0), laplacian)
 
 
+@takes_tables("y")
 def gft(graph: Graph, y: ArrayLike, *, laplacian: SymmetricLaplacian = "combinatorial") -> np.ndarray:
     """Graph Fourier transform ``U^T y``.
 

@@ -15,6 +15,7 @@ from nareg._core import checks
 from nareg._core.interrupts import interrupts_deferred
 from nareg._core.process import Noise
 from nareg.errors import SolverError
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning._last_layer import EmbeddingPerceptron, HiddenLayer, LastLayer, Trainer, checked_hidden_nodes, train
@@ -112,6 +113,7 @@ class DeepGPR(Forgetting[Certificate]):
         self._noise_source = Noise(None if rng is None else checks.generator(rng))
 
     @training
+    @takes_tables(rows=("features",))
     def fit(
         self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, *,
         classes: ArrayLike | None = None, hidden_nodes: ArrayLike | None = None, progress: ProgressCallback | None = None,

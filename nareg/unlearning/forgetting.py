@@ -161,7 +161,7 @@ class Forgetting(ABC, Generic[Answer]):
 
     @reading
     def predict(self, nodes: ArrayLike | None = None) -> np.ndarray:
-        """Classes (K,) of these nodes, or all."""
+        """Classes (K,) of these nodes, or all: removed ones, which ``remaining`` lacks, have that of a row of zeros."""
         return self.class_of(self.decision(nodes))
 
     @reading
@@ -226,7 +226,7 @@ def checked_labels(labels: ArrayLike, train: ArrayLike, classes: ArrayLike | Non
     return Labeling(np.where(y < 0, -1, y), nodes, _classes(y[nodes], classes), classes is not None)
 
 
-def warn_of_centered(means: np.ndarray, deviations: np.ndarray, n: int, *, stacklevel: int = 5) -> None:
+def warn_of_centered(means: np.ndarray, deviations: np.ndarray, n: int, *, stacklevel: int = 6) -> None:
     """Warn of columns of mean zero: standardization or PCA over all nodes may have subtracted the mean."""
     varied = deviations > 0
     centered = np.count_nonzero((np.abs(means) * np.sqrt(n) <= CENTERED * deviations) & varied)
@@ -234,7 +234,7 @@ def warn_of_centered(means: np.ndarray, deviations: np.ndarray, n: int, *, stack
         warnings.warn(
             f"{centered} of {means.size} columns of features have mean zero over all nodes: if statistics of all nodes scaled "
             "them, removed data stay in them; scale each node separately, or with constants that do not depend on the data.",
-            stacklevel=stacklevel,  # by default fit, and the wrapper that locks the model
+            stacklevel=stacklevel,  # by default fit, and its wrappers for tables and the lock
         )
 
 

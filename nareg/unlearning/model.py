@@ -15,6 +15,7 @@ from nareg._core.interrupts import interrupts_deferred
 from nareg._core.process import Noise
 from nareg._solvers.threads import product_threads
 from nareg.errors import CertificateError, InputError
+from nareg.io import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, head
@@ -161,6 +162,7 @@ class CertifiedGPR(StoredModel):
         return self._calibration.options()
 
     @training
+    @takes_tables(rows=("features",))
     def fit(
         self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, *,
         classes: ArrayLike | None = None, memory: int | None = None, progress: ProgressCallback | None = None,
@@ -221,7 +223,7 @@ class CertifiedGPR(StoredModel):
             data.close()
             raise
         if costs is not None:
-            warn_of_cost(costs, stacklevel=4)
+            warn_of_cost(costs, stacklevel=5)
         return self
 
     @property

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -35,6 +38,15 @@ def test_every_call_gives_what_denoise_gives(grid, rng, method):
             np.testing.assert_allclose(solution.x, once.x, rtol=0, atol=1e-9)
             assert solution.status is Status.CONVERGED
         np.testing.assert_allclose(solution.x, dense_filter(grid, w, data_weight) @ y, atol=1e-8)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda denoiser: pickle.loads(pickle.dumps(denoiser))])
+@pytest.mark.parametrize("method", ["auto", "multigrid", "cg"])
+def test_it_goes_to_other_processes_after_a_call_too(grid, rng, method, copied):
+    y, w = rng.standard_normal(grid.n_nodes), rng.random(grid.n_nodes) + 0.2
+    denoiser = prepare(grid, w, method=method, tol=1e-10)
+    denoiser.denoise(y)
+    np.testing.assert_allclose(copied(denoiser).denoise(y).x, dense_filter(grid, w) @ y, atol=1e-8)
 
 
 def counted(monkeypatch, owner, name):

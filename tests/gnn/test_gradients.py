@@ -9,6 +9,7 @@ from torch.autograd import gradcheck
 
 import nareg
 from nareg._solvers import cg
+from nareg.errors import InputError
 from nareg.gnn import (
     NGC,
     RNGC,
@@ -21,6 +22,7 @@ from nareg.gnn import (
     propagate,
 )
 from nareg.gnn.networks import dropout
+from nareg.herta import Unfold
 from tests.helpers import at_night
 
 
@@ -123,6 +125,55 @@ def test_backward_of_the_solve_is_a_solve(graph, monkeypatch):
     out.sum().backward()
     assert len(calls) == 2
     assert module.theta.grad.abs().sum() > 0
+
+
+U = torch.randn(10, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+LINEAR = {
+    "series": lambda g, x: propagate(g, x, lam=3.0, solver=Neumann(4)),
+    "random walk": lambda g, x: propagate(Adjacency(g, normalization="rw"), x, lam=3.0, solver=Neumann(4)),
+    "conjugate gradients": lambda g, x: propagate(g, x, lam=3.0, solver=CG),
+    "perturbed by others": lambda g, x: propagate(g, x, lam=3.0, solver=Neumann(4), perturbation=Perturbation(0.3, factor=U)),
+    "powers": lambda g, x: propagate(g, x, weights=[0.2, 0.3, 0.1]),
+    "layer": lambda g, x: NGC(2, 1, lam=3.0, order=4, bias=False).double()(x, g),
+    "fixed node weights": lambda g, x: NodeAdaptiveConv(2, 1, weights=np.ones(10), tol=1e-13).double()(x, g),
+    "unfolded": lambda g, x: Unfold(g, lam=3.0, tol=1e-12)(x),
+    "dropout": lambda g, x: dropout(x, 0.3, True),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_filters_that_are_linear_have_second_derivatives(name):
+    graph = nareg.graphs.erdos_renyi(10, 0.36, rng=np.random.default_rng(0))
+
+    def run(x):
+        torch.manual_seed(1)
+        return LINEAR[name](graph, x)
+
+    x = leaf(10, 2)
+    H = torch.autograd.functional.jacobian(run, x.detach()).reshape(-1, 20)
+    (first,) = torch.autograd.grad(run(x).pow(2).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.pow(2).sum(), x)
+    assert torch.allclose(second.ravel(), 8 * H.T @ H @ H.T @ H @ x.detach().ravel(), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("square", [True, False])
+@pytest.mark.parametrize("name", ["features", "weights of powers", "node weights", "edge weights"])
+def test_filters_that_are_not_refuse_a_second_derivative(name, square, graph):
+    """Also where the incoming gradient has none, and the gradient depends on x all the same."""
+    w = leaf(18, seed=3)
+    edges, values = (torch.tensor(part) for part in graph.to_edge_index())
+    module = NodeAdaptiveConv(3, 3, n_nodes=18).double()
+    run = {
+        "features": lambda x: propagate(graph, x, lam=3.0, perturbation=Perturbation(0.3)),
+        "weights of powers": lambda x: propagate(graph, x, weights=w[:4]),
+        "node weights": lambda x: module(x, graph),
+        "edge weights": lambda x: NGC(3, 3).double()(x, edges, values.requires_grad_()),
+    }[name]
+    x = leaf(18, 3)
+    out = run(x)
+    (first,) = torch.autograd.grad((out**2 if square else out).sum(), x, create_graph=True)
+    with pytest.raises(InputError, match="create_graph=True asks for second derivatives"):
+        torch.autograd.grad(first.pow(2).sum(), x, allow_unused=True)
 
 
 def test_dropout_is_unbiased_reproducible_and_its_own_gradient():

@@ -168,6 +168,34 @@ print("same")
     assert done.stderr == ""
 
 
+DENOISER = nareg.filters.prepare(nareg.graphs.grid((6, 7)), 0.7, method="cg")
+SEEN = np.arange(42) % 5 > 0
+UNFOLD = nareg.herta.Unfold(nareg.graphs.grid((6, 7)), lam=3.0)
+
+
+@needs_current_torch
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch looks at it where its graph breaks
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda g, x: nareg.filters.denoise(g, 0.7, x).x,
+        lambda g, x: nareg.filters.denoise(g, 0.7, x, method="cg").x,
+        lambda g, x: nareg.filters.interpolate(g, 0.7, x, SEEN).x,
+        lambda g, x: DENOISER.denoise(x).x,
+        lambda g, x: nareg.gnn.propagate(g, x, lam=3.0, solver="chebyshev"),
+        lambda g, x: UNFOLD(x),
+    ],
+)
+def test_what_the_compiler_cannot_follow_runs_as_it_is(function):
+    grid, x = nareg.graphs.grid((6, 7)), torch.randn(42, 3, dtype=torch.float64, requires_grad=True)
+    out = torch.compile(lambda x: function(grid, x.sin()) * 2, backend="eager")(x)
+    expected = function(grid, x.sin()) * 2
+    torch.testing.assert_close(out, expected)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2  # what is before it and what is behind it
+    (gradient,), (right,) = torch.autograd.grad(out.sum(), x), torch.autograd.grad(expected.sum(), x)
+    torch.testing.assert_close(gradient, right)
+
+
 @pytest.mark.slow
 def test_values_are_checked_when_compiled_code_runs(traced):
     compiled, x = traced(ngc(3)), features(torch.float32)

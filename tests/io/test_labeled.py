@@ -112,6 +112,96 @@ def test_designs_take_tables(design):
     np.testing.assert_array_equal(design(frame()[list(NAMES[::-1])]).weights, design(X).weights)
 
 
+BASELINES = nareg.baselines
+OTHERS = {
+    "prepared": lambda y: nareg.filters.prepare(GRAPH, 1.3).denoise(y).x,
+    "prepared, gaps": lambda y: nareg.filters.prepare(GRAPH, 1.3).interpolate(y).x,
+    "gft": lambda y: nareg.spectral.gft(GRAPH, y),
+    "filter bank": lambda y: nareg.spectral.heat(GRAPH).analyze(y),
+    "bandlimited": lambda y: BASELINES.bandlimited(GRAPH, y, n_frequencies=3),
+    "kernel_ridge": lambda y: BASELINES.kernel_ridge(GRAPH, y),
+    "lmmse": lambda y: BASELINES.lmmse(GRAPH, y, signals=X, noise=0.5),
+    "tikhonov_regression": lambda y: BASELINES.tikhonov_regression(GRAPH, y, tau=0.5),
+    "total_variation": lambda y: BASELINES.total_variation(GRAPH, y, weight=0.1),
+}
+OF_SERIES = {
+    "kriging": lambda y: BASELINES.kriging(GRAPH, y, parameters=(0.1, 1.0, 0.5)).x,
+    "neighbor_median": lambda y: BASELINES.neighbor_median(GRAPH, y),
+    "graph_trss": lambda y: BASELINES.graph_trss(GRAPH, y, weight=0.1, epsilon=0.1),
+    "a program that is changed": lambda y: (
+        nareg.design.programs.prony(GRAPH, signals=X[:, :3] ** 2, noise=0.5).set(signals=y).task.R
+    ),
+}
+
+
+@pytest.mark.parametrize("times", [N, T])
+@pytest.mark.parametrize("name", [*OTHERS, *OF_SERIES])
+def test_all_that_takes_a_graph_takes_tables_of_any_order(name, times):
+    """Also where there are as many times as stations, and a table could pass for an array."""
+    call = {**OTHERS, **OF_SERIES}[name]
+    expected, out = call(X[:, :times]), call(frame()[:times][list(NAMES[::-1])])
+    out = out[list(NAMES)].to_numpy().T if isinstance(out, pd.DataFrame) else out
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_and_series(name):
+    expected, out = OTHERS[name](X[:, 0]), OTHERS[name](pd.Series(X[::-1, 0], index=NAMES[::-1]))
+    np.testing.assert_allclose(out[list(NAMES)].to_numpy() if isinstance(out, pd.Series) else out, expected, rtol=0, atol=1e-12)
+
+
+def test_a_frame_in_the_place_of_a_graph_names_its_nodes():
+    table, order = frame()[list(NAMES[::-1])], list(NAMES[3:] + NAMES[:3])
+    L = pd.DataFrame(GRAPH.laplacian().toarray(), index=NAMES, columns=NAMES)
+    out = nareg.filters.denoise(L.loc[:, order], 1.3, table).x
+    np.testing.assert_allclose(out[list(NAMES)].to_numpy().T, CLEAN, rtol=0, atol=1e-12)
+    places = pd.DataFrame(GRAPH.coordinates, index=NAMES, columns=["x", "y"])
+    expected = BASELINES.kriging(GRAPH, X, parameters=(0.1, 1.0, 0.5)).x
+    np.testing.assert_allclose(BASELINES.kriging(places, table, parameters=(0.1, 1.0, 0.5)).x, expected, rtol=0, atol=1e-12)
+
+
+def test_features_have_a_row_per_node():
+    features, labels = pd.DataFrame(X[:, :5], index=NAMES), pd.Series(np.arange(N) % 3, index=NAMES)
+    shuffled, classes = features.sample(frac=1, random_state=0), labels.sample(frac=1, random_state=1)
+    weighted = nareg.gnn.similarity_weighted
+    assert weighted(GRAPH, shuffled) == weighted(GRAPH, X[:, :5])
+    expected = nareg.gnn.propagate(GRAPH, X[:, :5], lam=3.0)
+    np.testing.assert_array_equal(nareg.gnn.propagate(GRAPH, shuffled, lam=3.0), expected)
+    np.testing.assert_array_equal(nareg.gnn.propagate(GRAPH, features.reset_index(drop=True), lam=3.0), expected)
+    with pytest.raises(InputError, match="x has no entry for station 'A'"):
+        nareg.gnn.propagate(GRAPH, features.rename({"A": "Z"}), lam=3.0)
+    fit = nareg.herta.fit
+    np.testing.assert_array_equal(fit(GRAPH, shuffled, classes).weights, fit(GRAPH, X[:, :5], labels.to_numpy()).weights)
+    plain = nareg.Graph((GRAPH.adjacency > 0).astype(float), names=NAMES)
+    models = [
+        nareg.unlearning.CertifiedGPR(lam=0.1, alpha=0.1, rng=np.random.default_rng(0)).fit(plain, x, y, np.arange(N))
+        for x, y in ((shuffled, classes), (X[:, :5], labels.to_numpy()))
+    ]
+    np.testing.assert_array_equal(models[0].coefficients, models[1].coefficients)
+
+
+def test_classes_in_any_order():
+    labels, seen = pd.Series(list("aabbccabc"), index=NAMES), pd.Series(np.arange(N) % 4 > 0, index=NAMES)
+    out = BASELINES.tikhonov_classification(GRAPH, labels[::-1], seen.sample(frac=1, random_state=0))
+    expected = BASELINES.tikhonov_classification(GRAPH, np.array(list("aabbccabc")), seen.to_numpy())
+    assert out.labels.tolist() == expected.labels.tolist()
+    np.testing.assert_array_equal(out.scores, expected.scores)
+
+
+def test_a_graph_is_learned_between_the_columns():
+    learned = nareg.graphs.learn(frame(), neighbors=3).graph
+    assert learned == nareg.graphs.learn(X, neighbors=3, names=NAMES).graph
+    assert nareg.graphs.learn(frame().set_axis(range(N), axis=1), neighbors=3).graph.names is None
+
+
+@pytest.mark.parametrize(
+    "call", [BASELINES.pca, BASELINES.network_mean, lambda y: BASELINES.rolling_mean(y, 3), BASELINES.interpolate_in_time]
+)
+def test_what_has_no_graph_refuses_tables(call):
+    with pytest.raises(InputError, match="y is a table, and no graph names its stations"):
+        call(frame())
+
+
 def test_noise_and_risk_take_tables():
     shuffled = frame()[list(NAMES[::-1])]
     np.testing.assert_array_equal(nareg.design.estimate_noise(GRAPH, shuffled), nareg.design.estimate_noise(GRAPH, X))

@@ -210,7 +210,6 @@ class Inverse(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
         b: torch.Tensor,
         w: torch.Tensor | None,
         c: torch.Tensor | None,
@@ -218,10 +217,12 @@ class Inverse(torch.autograd.Function):
         forward_solve: Solve,
         backward_solve: Solve,
     ) -> torch.Tensor:
-        x = forward_solve(b)
-        ctx.save_for_backward(x, w, c)
-        ctx.L, ctx.solve = L, backward_solve
-        return x
+        return forward_solve(b)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        _, w, c, ctx.L, _, ctx.solve = inputs
+        ctx.save_for_backward(output, w, c)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -241,9 +242,12 @@ class Symmetric(torch.autograd.Function):
     """``L v`` for a symmetric sparse matrix L that asks for no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, v: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
-        ctx.L = L
+    def forward(v: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
         return torch.mm(L, v.contiguous())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], output: torch.Tensor) -> None:
+        ctx.L = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:

@@ -98,7 +98,7 @@ def estimate_noise(
         raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
     seen = seen & known[:, None]
     Y = np.where(seen, Y - station_levels(Y, seen)[:, None], 0.0)
-    if not np.abs(Y).max() > (1e-12 * largest if gaps else 0.0):  # the fit of the levels leaves rounding
+    if not np.abs(Y).max() > (1e-12 if gaps else 1e-14) * largest:  # means, and more so the fit of levels, leave rounding
         raise InputError("measurements do not vary over time: their noise cannot be seen.")
     if method is None:
         small = n <= checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK

@@ -21,6 +21,7 @@ from nareg.design._risk.problem import DesignProblem
 from nareg.design.programs._omega import CONES, MatrixInequality, Omega
 from nareg.design.programs._rank_one import Rounded, round_within
 from nareg.errors import InputError
+from nareg.io import in_order
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 
@@ -198,6 +199,8 @@ class Program(ABC):
         for name in data:
             if name not in known:
                 raise InputError(f"{name} is no argument of this program: choose from {', '.join(known)}.")
+        for name, value in data.items():
+            data[name] = in_order(name, value, self.task.base, signals=name in ("signals", "measurements"))
         before = self.data, self._bounds, self.task
         self._bounds = {name: data.get(name, value) for name, value in self._bounds.items()}
         self.data = {name: data.get(name, value) for name, value in self.data.items()}

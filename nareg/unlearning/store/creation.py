@@ -115,7 +115,7 @@ def _fill(folder: StateFolder, X: SignalFile, labels: np.ndarray, train: np.ndar
         squares += (away**2).sum(axis=0)
     assert shift is not None
     away = sums / n
-    warn_of_centered(shift + away, np.sqrt(np.maximum(squares / n - away**2, 0)), n, stacklevel=6)
+    warn_of_centered(shift + away, np.sqrt(np.maximum(squares / n - away**2, 0)), n, stacklevel=7)
     others = np.ones(n, dtype=bool)
     others[train] = False
     node = np.concatenate([train, np.flatnonzero(others)])

@@ -162,6 +162,12 @@ class TestGradients:
         if method == "direct":  # the others differ in the solves alone, and take as many rounds for each
             assert torch.autograd.gradgradcheck(function, (y, w, c))
 
+    def test_of_torch_func(self, grid, rng):
+        y = torch.tensor(rng.standard_normal((grid.n_nodes, 2)))
+        gradient = torch.func.grad(lambda y: (denoise(grid, 0.7, y).x ** 2).sum())(y)
+        H = np.linalg.inv(np.eye(grid.n_nodes) + 0.49 * grid.laplacian().toarray())
+        assert np.abs(gradient.numpy() - 2 * H @ H @ y.numpy()).max() < 1e-12
+
     def test_of_one_weight_and_of_gaps(self, grid, rng):
         seen = rng.random((grid.n_nodes, 2)) < 0.8
         y = torch.tensor(np.where(seen, rng.standard_normal(seen.shape), np.nan))
