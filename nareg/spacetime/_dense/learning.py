@@ -118,7 +118,7 @@ class _Learning(ModelComparison):
             excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
             parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
         usable = np.where(excluded, np.nan, self.seen)
-        iterations = AGAIN if space.n <= MAX_STATIONS else 2
+        iterations = int(__import__('os').environ.get('JOINT','6'))
         fitted = self.maximized([usable[p] for p in parts], space, parameters, task, iterations)
         parameters = fitted.parameters
         if task.robust:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from nareg._core.arrays import robust_std
 from nareg.errors import SolverError
@@ -45,6 +46,10 @@ MEDIAN_SQUARE = 0.4549
 CLIPPED, LEFT, CLIPPING = 6.6, 0.9231, 10
 #: Variance that constant readings are taken to have, in the model's unit.
 SMALLEST = 1e-12
+#: A search adds this to the information, takes no longer steps, and ends where one more would raise the log-likelihood by less.
+DAMPED, LONGEST, ENOUGH = 0.04, 2.0, 0.05
+#: The share of what the gradient promises that a step has to give, and how often it is shortened until it does.
+ARMIJO, HALVINGS = 1e-4, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,28 +195,27 @@ def maximize(
     windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool, iterations: int,
     least: np.ndarray | None = None, tick: Tick | None = None,
 ) -> Fitted:  # fmt: skip
-    """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,)."""
-    from scipy.optimize import minimize  # fits alone need it: imported when first needed
+    """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,).
 
-    n, p = space.n, start.order
+    By Fisher's scoring: the information of a stationary process stands for the curvature, so that a few steps do.
+    """
+    n, shape = space.n, 3 + start.order
     level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
     typical = float(np.log(space.typical_range(start.family)))
-    shape = 3 + p
-    best: list[tuple[float, Parameters, float, float]] = []
-    count = sum(int(np.isfinite(y).sum()) for y in windows)
+    counts = np.sum([np.isfinite(y).sum(axis=0) for y in windows], axis=0)
+    precision = np.zeros(shape)
+    precision[[1, 2]] = REACH_PRIOR**-2, ETA_PRIOR[1] ** -2
+    center = np.zeros(shape)
+    center[[1, 2]] = typical, ETA_PRIOR[0]
 
-    def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def parameters(theta: np.ndarray) -> Parameters:
         now = _unpack(start, theta[:shape])
-        if not fixed_noise:
-            now = replace(now, log_noise=np.array(theta[shape:]))
-        gradient = np.zeros_like(theta)
-        try:
-            dynamics = now.dynamics(space)
-            parts = slopes_each(windows, dynamics, now.noise)
-        except SolverError:
-            if not best:
-                raise
-            return -best[0][0] + abs(best[0][0]), gradient  # a wall: the line search turns back
+        return now if fixed_noise else replace(now, log_noise=np.array(theta[shape:]))
+
+    def evaluated(theta: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """Penalized likelihood, likelihood and gradient."""
+        now, gradient = parameters(theta), np.zeros_like(theta)
+        parts = slopes_each(windows, now.dynamics(space), now.noise)
         gradient[:shape] = slopes(now, space, parts)
         value = log_likelihood = sum(part.log_likelihood for part in parts)
         if not fixed_noise:
@@ -219,18 +223,24 @@ def maximize(
             apart = now.log_noise - now.log_noise.mean()
             value -= 0.5 * float(apart @ apart) / NOISE_SPREAD**2
             gradient[shape:] -= apart / NOISE_SPREAD**2
-        for k, center, width in ((2, *ETA_PRIOR), (1, typical, REACH_PRIOR)):
-            value -= 0.5 * ((theta[k] - center) / width) ** 2
-            gradient[k] -= (theta[k] - center) / width**2
-        if not best or value > best[-1][0]:
-            size = float(np.abs(gradient).max() / max(1, count)) * n
-            best.append((value, now, log_likelihood, size))
+        apart = theta[:shape] - center
+        value -= 0.5 * float(precision @ apart**2)
+        gradient[:shape] -= precision * apart
         if tick is not None:
             tick(value)
-        return -value, -gradient
+        return value, log_likelihood, gradient
 
+    def curvature(theta: np.ndarray) -> np.ndarray:
+        """The information with that of the priors."""
+        result = information(parameters(theta), space, counts)[: theta.size, : theta.size]
+        result.flat[:: theta.size + 1] += DAMPED
+        result[range(shape), range(shape)] += precision
+        if not fixed_noise:
+            result[shape:, shape:] += (np.eye(n) - 1 / n) / NOISE_SPREAD**2
+        return result
+
+    bounds = [(-np.inf, np.inf), (typical - 5, typical + 5), (-14.0, 5.0)] + [(-limit, limit) for limit in STEEPEST[: start.order]]
     theta = _pack(start)
-    bounds = [(-np.inf, np.inf), (typical - 5, typical + 5), (-14.0, 5.0)] + [(-limit, limit) for limit in STEEPEST[:p]]
     if not fixed_noise:
         theta = np.concatenate([theta, start.log_noise])
         bounds += [(float(np.log(level * NOISE_RANGE[0])), float(np.log(level * NOISE_RANGE[1])))] * n
@@ -238,10 +248,75 @@ def maximize(
     if not fixed_noise and least is not None:
         lower[shape:] = np.maximum(lower[shape:], np.log(np.clip(least, 1e-300, level * NOISE_RANGE[1])))
     theta = np.clip(theta, lower, upper)
-    options = {"maxiter": iterations, "ftol": 1e-8, "maxfun": 2 * iterations}
-    minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=np.column_stack([lower, upper]), options=options)
-    value, parameters, log_likelihood, size = best[-1]
-    return Fitted(parameters, value, log_likelihood, size, [entry[0] for entry in best])
+    value, log_likelihood, gradient = evaluated(theta)
+    history = [value]
+    for _ in range(iterations):
+        free = ~(((theta <= lower) & (gradient < 0)) | ((theta >= upper) & (gradient > 0)))
+        step = np.zeros_like(theta)
+        step[free] = cho_solve(cho_factor(curvature(theta)[np.ix_(free, free)]), gradient[free])
+        step *= min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-300))
+        if 0.5 * float(step @ gradient) < ENOUGH:
+            break
+        for _ in range(HALVINGS):
+            there = np.clip(theta + step, lower, upper)
+            expected = float(gradient @ (there - theta))
+            try:
+                new = evaluated(there)
+            except SolverError:  # a wall: back
+                step /= 4
+                continue
+            if new[0] >= value + ARMIJO * expected:
+                break
+            step *= float(np.clip(expected / (2 * (expected + value - new[0])), 0.1, 0.5))
+        else:
+            break
+        theta, (value, log_likelihood, gradient) = there, new
+        history.append(value)
+    size = float(np.abs(gradient).max() / max(1, int(counts.sum()))) * n
+    return Fitted(parameters(theta), value, log_likelihood, size, history)
+
+
+def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
+    """Information (3 + p + N, 3 + p + N) of a stationary process (Whittle 1953) on the coordinates of the optimizer.
+
+    As if the readings were complete, and then by the share of them that there is: ``counts`` (N,) of every station.
+    """
+    n, shape = space.n, 3 + parameters.order
+    waves = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
+    a, _, q = parameters.autoregression()
+    powers = np.array([waves ** (k + 1) for k in range(a.size)])
+    transfer = 1 - a @ powers
+    spectrum = q / np.abs(transfer) ** 2
+    by_partials = [
+        dq / np.abs(transfer) ** 2 + 2 * spectrum * np.real((da @ powers) / transfer)
+        for da, _, dq in parameters.autoregression_slopes()
+    ]
+    whitening = np.exp(-0.5 * parameters.log_noise)
+    whiten = np.multiply.outer(whitening, whitening)
+    values, U = np.linalg.eigh(parameters.covariance(space) * whiten)
+    values = np.maximum(values, 0.0)
+    mixed = [U.T @ (slope * whiten) @ U for slope in parameters.covariance_slopes(space)]
+    result, squares = np.zeros((shape + n, shape + n)), U**2
+    D = 1 / (spectrum[:, None] * values + 1)  # (frequencies, N)
+    # derivatives that are diagonal: of the variance and the autoregression
+    level = [s[:, None] * values for s in (spectrum, *by_partials)]
+    at = [0, *range(3, shape)]
+    for i, one in zip(at, level, strict=True):
+        for j, other in zip(at, level, strict=True):
+            result[i, j] = np.sum(D**2 * one * other)
+        result[i, shape:] = result[shape:, i] = squares @ np.sum(D**2 * one, axis=0)
+        for j, slope in enumerate(mixed, 1):
+            result[i, j] = result[j, i] = np.sum(D**2 * spectrum[:, None] * one @ slope.diagonal())
+    weights = np.einsum("f,fk,fl->kl", spectrum**2, D, D)
+    plain = np.einsum("f,fk,fl->kl", spectrum, D, D)
+    for i, one in enumerate(mixed, 1):
+        for j, other in enumerate(mixed, 1):
+            result[i, j] = np.sum(weights * one * other)
+        result[i, shape:] = result[shape:, i] = np.einsum("ik,kl,il->i", U, plain * one, U)
+    for d in D:
+        result[shape:, shape:] += ((U * d) @ U.T) ** 2
+    shares = np.sqrt(np.append(np.full(shape, counts.mean()), counts))
+    return result * np.multiply.outer(shares, shares) / (2 * FREQUENCIES)
 
 
 def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise: np.ndarray | None) -> Parameters:
