@@ -23,7 +23,6 @@ from nareg.spacetime._dense.cycles import DenseShrinkage
 from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
 from nareg.spacetime._dense.families import (
     AGAIN,
-    MAX_STATIONS,
     PASS_SECONDS,
     STEPS_PER_STATION,
     ModelComparison,
@@ -118,8 +117,7 @@ class _Learning(ModelComparison):
             excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
             parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
         usable = np.where(excluded, np.nan, self.seen)
-        iterations = int(__import__('os').environ.get('JOINT','6'))
-        fitted = self.maximized([usable[p] for p in parts], space, parameters, task, iterations)
+        fitted = self.maximized([usable[p] for p in parts], space, parameters, task, AGAIN)
         parameters = fitted.parameters
         if task.robust:
             excluded |= _outliers(self.seen, space, parameters, excluded)

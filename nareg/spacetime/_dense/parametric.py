@@ -2,8 +2,8 @@
 
 The covariance of the process noise is ``q ((1 - eta) C(reach) + eta I)`` and the field is stationary. The gradient of the
 likelihood is in closed form, by what the smoother's recursion leaves (Koopman and Shephard 1992): rounding, which differences
-would enlarge, moves no step of L-BFGS. How well readings tell noise from field follows from the
-information of a stationary process.
+would enlarge, moves no step. The information of a stationary process says how far a step goes, and how well readings tell
+noise from field.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ CLIPPED, LEFT, CLIPPING = 6.6, 0.9231, 10
 #: Variance that constant readings are taken to have, in the model's unit.
 SMALLEST = 1e-12
 #: A search adds this to the information, takes no longer steps, and ends where one more would raise the log-likelihood by less.
-DAMPED, LONGEST, ENOUGH = 0.04, 2.0, 0.05
-#: The share of what the gradient promises that a step has to give, and how often it is shortened until it does.
-ARMIJO, HALVINGS = 1e-4, 8
+DAMPED, LONGEST, ENOUGH = 0.04, 2.0, 1e-3
+#: The share of what the gradient promises that a step has to give, how often it is shortened until it does, and to what shares.
+ARMIJO, SHORTER, SHORTENED = 1e-4, 8, (0.1, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,17 +169,6 @@ def slopes(parameters: Parameters, space: Space, parts: Sequence[Slopes]) -> np.
     return np.array(gradient)
 
 
-def _pack(parameters: Parameters) -> np.ndarray:
-    return np.array([parameters.log_variance, parameters.log_reach, parameters.logit_eta, *parameters.partials])
-
-
-def _unpack(parameters: Parameters, theta: np.ndarray) -> Parameters:
-    return replace(
-        parameters,
-        log_variance=float(theta[0]), log_reach=float(theta[1]), logit_eta=float(theta[2]), partials=np.array(theta[3:]),
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Fitted:
     """Parameters of the largest penalized likelihood, that likelihood, its scaled gradient, and how it rose."""
@@ -191,89 +180,88 @@ class Fitted:
     history: list[float]
 
 
-def maximize(
-    windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool, iterations: int,
-    least: np.ndarray | None = None, tick: Tick | None = None,
-) -> Fitted:  # fmt: skip
-    """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,).
+class Penalized:
+    """The penalized log-likelihood of windows, as a function of what the optimizer moves: ``theta``, within bounds.
 
-    By Fisher's scoring: the information of a stationary process stands for the curvature, so that a few steps do.
+    ``theta`` is that of a start: variance, reach, share of the stations' own part, autoregression, and unless it is fixed, the
+    noise of every station.
     """
-    n, shape = space.n, 3 + start.order
-    level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
-    typical = float(np.log(space.typical_range(start.family)))
-    counts = np.sum([np.isfinite(y).sum(axis=0) for y in windows], axis=0)
-    precision = np.zeros(shape)
-    precision[[1, 2]] = REACH_PRIOR**-2, ETA_PRIOR[1] ** -2
-    center = np.zeros(shape)
-    center[[1, 2]] = typical, ETA_PRIOR[0]
 
-    def parameters(theta: np.ndarray) -> Parameters:
-        now = _unpack(start, theta[:shape])
-        return now if fixed_noise else replace(now, log_noise=np.array(theta[shape:]))
+    def __init__(
+        self, windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool,
+        least: np.ndarray | None = None, tick: Tick | None = None,
+    ) -> None:  # fmt: skip
+        self.windows, self.space, self.start, self.tick = windows, space, start, tick
+        self.counts = np.sum([np.isfinite(y).sum(axis=0) for y in windows], axis=0)
+        level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
+        typical = float(np.log(space.typical_range(start.family)))
+        p, self.shape, noises = start.order, 3 + start.order, 0 if fixed_noise else space.n
+        theta = np.array([start.log_variance, start.log_reach, start.logit_eta, *start.partials])
+        self.theta = theta if fixed_noise else np.concatenate([theta, start.log_noise])
+        lowest, highest = np.log(level * np.array(NOISE_RANGE))
+        self.lower = np.array([-np.inf, typical - 5, -14.0, *(-limit for limit in STEEPEST[:p]), *[lowest] * noises])
+        self.upper = np.array([np.inf, typical + 5, 5.0, *STEEPEST[:p], *[highest] * noises])
+        if not fixed_noise and least is not None:
+            self.lower[self.shape :] = np.clip(np.log(np.maximum(least, 1e-300)), lowest, highest)
+        self.center = np.array([0.0, typical, ETA_PRIOR[0], *[0.0] * (p + noises)])
+        self.precision = np.diag([0.0, REACH_PRIOR**-2, ETA_PRIOR[1] ** -2, *[0.0] * (p + noises)])
+        self.precision[self.shape :, self.shape :] = (np.eye(noises) - 1 / max(noises, 1)) / NOISE_SPREAD**2
 
-    def evaluated(theta: np.ndarray) -> tuple[float, float, np.ndarray]:
-        """Penalized likelihood, likelihood and gradient."""
-        now, gradient = parameters(theta), np.zeros_like(theta)
-        parts = slopes_each(windows, now.dynamics(space), now.noise)
-        gradient[:shape] = slopes(now, space, parts)
-        value = log_likelihood = sum(part.log_likelihood for part in parts)
-        if not fixed_noise:
-            gradient[shape:] = now.noise * np.sum([part.r for part in parts], axis=0)
-            apart = now.log_noise - now.log_noise.mean()
-            value -= 0.5 * float(apart @ apart) / NOISE_SPREAD**2
-            gradient[shape:] -= apart / NOISE_SPREAD**2
-        apart = theta[:shape] - center
-        value -= 0.5 * float(precision @ apart**2)
-        gradient[:shape] -= precision * apart
-        if tick is not None:
-            tick(value)
-        return value, log_likelihood, gradient
+    def parameters(self, theta: np.ndarray) -> Parameters:
+        """What ``theta`` stands for."""
+        variance, reach, eta = map(float, theta[:3])
+        noise = theta[self.shape :] if theta.size > self.shape else self.start.log_noise
+        return Parameters(self.start.family, variance, reach, eta, theta[3 : self.shape].copy(), noise.copy())
 
-    def curvature(theta: np.ndarray) -> np.ndarray:
-        """The information with that of the priors."""
-        result = information(parameters(theta), space, counts)[: theta.size, : theta.size]
-        result.flat[:: theta.size + 1] += DAMPED
-        result[range(shape), range(shape)] += precision
-        if not fixed_noise:
-            result[shape:, shape:] += (np.eye(n) - 1 / n) / NOISE_SPREAD**2
-        return result
+    def evaluate(self, theta: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """The penalized log-likelihood, what it is without the penalty, and its gradient."""
+        now = self.parameters(theta)
+        parts = slopes_each(self.windows, now.dynamics(self.space), now.noise)
+        log_likelihood, apart = sum(part.log_likelihood for part in parts), self.precision @ (theta - self.center)
+        gradient = np.concatenate([slopes(now, self.space, parts), now.noise * np.sum([part.r for part in parts], axis=0)])
+        value = log_likelihood - 0.5 * float(apart @ (theta - self.center))
+        if self.tick is not None:
+            self.tick(value)
+        return value, log_likelihood, gradient[: theta.size] - apart
 
-    bounds = [(-np.inf, np.inf), (typical - 5, typical + 5), (-14.0, 5.0)] + [(-limit, limit) for limit in STEEPEST[: start.order]]
-    theta = _pack(start)
-    if not fixed_noise:
-        theta = np.concatenate([theta, start.log_noise])
-        bounds += [(float(np.log(level * NOISE_RANGE[0])), float(np.log(level * NOISE_RANGE[1])))] * n
-    lower, upper = np.array(bounds).T
-    if not fixed_noise and least is not None:
-        lower[shape:] = np.maximum(lower[shape:], np.log(np.clip(least, 1e-300, level * NOISE_RANGE[1])))
-    theta = np.clip(theta, lower, upper)
-    value, log_likelihood, gradient = evaluated(theta)
+    def curvature(self, theta: np.ndarray) -> np.ndarray:
+        """The information in the readings and the priors."""
+        of_readings = information(self.parameters(theta), self.space, self.counts)[: theta.size, : theta.size]
+        return of_readings + self.precision + DAMPED * np.eye(theta.size)
+
+
+def maximize(function: Penalized, iterations: int) -> Fitted:
+    """Climb from the start by Fisher's scoring, within the bounds: no step goes down.
+
+    The information of a stationary process stands for the curvature. It knows how variance, memory and noise make up for each
+    other, so that a few steps do for any number of stations.
+    """
+    theta = np.clip(function.theta, function.lower, function.upper)
+    value, log_likelihood, gradient = function.evaluate(theta)
     history = [value]
     for _ in range(iterations):
-        free = ~(((theta <= lower) & (gradient < 0)) | ((theta >= upper) & (gradient > 0)))
+        free = ~(((theta <= function.lower) & (gradient < 0)) | ((theta >= function.upper) & (gradient > 0)))
         step = np.zeros_like(theta)
-        step[free] = cho_solve(cho_factor(curvature(theta)[np.ix_(free, free)]), gradient[free])
-        step *= min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-300))
+        step[free] = cho_solve(cho_factor(function.curvature(theta)[np.ix_(free, free)]), gradient[free])
         if 0.5 * float(step @ gradient) < ENOUGH:
             break
-        for _ in range(HALVINGS):
-            there = np.clip(theta + step, lower, upper)
-            expected = float(gradient @ (there - theta))
+        step *= min(1.0, LONGEST / float(np.abs(step).max()))
+        for _ in range(SHORTER):
+            there = np.clip(theta + step, function.lower, function.upper)
+            promised = float(gradient @ (there - theta))
             try:
-                new = evaluated(there)
-            except SolverError:  # a wall: back
-                step /= 4
-                continue
-            if new[0] >= value + ARMIJO * expected:
+                new = function.evaluate(there)
+            except SolverError:  # a wall: the search turns back
+                new = -np.inf, -np.inf, gradient
+            if new[0] >= value + ARMIJO * promised:
                 break
-            step *= float(np.clip(expected / (2 * (expected + value - new[0])), 0.1, 0.5))
+            step *= np.clip(promised / (2 * (promised + value - new[0])), *SHORTENED)  # the top of a parabola
         else:
             break
         theta, (value, log_likelihood, gradient) = there, new
         history.append(value)
-    size = float(np.abs(gradient).max() / max(1, int(counts.sum()))) * n
-    return Fitted(parameters(theta), value, log_likelihood, size, history)
+    scaled = float(np.abs(gradient).max()) * function.space.n / max(1, int(function.counts.sum()))
+    return Fitted(function.parameters(theta), value, log_likelihood, scaled, history)
 
 
 def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
