@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg._core.arrays import robust_std
+from nareg._solvers.lbfgs import Pair, two_loop
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import Pass, Slopes, slopes_each
@@ -48,6 +49,8 @@ CLIPPED, LEFT, CLIPPING = 6.6, 0.9231, 10
 SMALLEST = 1e-12
 #: A search adds this to the information, takes no longer steps, and ends where one more would raise the log-likelihood by less.
 DAMPED, LONGEST, ENOUGH = 0.04, 2.0, 1e-3
+#: Steps that promise less than this tell, by how the gradient changes, where the curvature is not quite the information.
+NEAR = 10.0
 #: The share of what the gradient promises that a step has to give, how often it is shortened until it does, and to what shares.
 ARMIJO, SHORTER, SHORTENED = 1e-4, 8, (0.1, 0.5)
 
@@ -239,10 +242,14 @@ def maximize(function: Penalized, iterations: int) -> Fitted:
     theta = np.clip(function.theta, function.lower, function.upper)
     value, log_likelihood, gradient = function.evaluate(theta)
     history = [value]
+    pairs: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(iterations):
         free = ~(((theta <= function.lower) & (gradient < 0)) | ((theta >= function.upper) & (gradient > 0)))
         step = np.zeros_like(theta)
-        step[free] = cho_solve(cho_factor(function.curvature(theta)[np.ix_(free, free)]), gradient[free])
+        factor = cho_factor(function.curvature(theta)[np.ix_(free, free)])
+        inside = [Pair(s[free], c[free], float(s[free] @ c[free])) for s, c in pairs]
+        inside = [pair for pair in inside if pair.curvature > 0]
+        step[free] = two_loop(gradient[free], inside, lambda q, factor=factor: cho_solve(factor, q))
         if 0.5 * float(step @ gradient) < ENOUGH:
             break
         step *= min(1.0, LONGEST / float(np.abs(step).max()))
@@ -258,6 +265,8 @@ def maximize(function: Penalized, iterations: int) -> Fitted:
             step *= np.clip(promised / (2 * (promised + value - new[0])), *SHORTENED)  # the top of a parabola
         else:
             break
+        if promised < NEAR:
+            pairs.append((there - theta, gradient - new[2]))
         theta, (value, log_likelihood, gradient) = there, new
         history.append(value)
     scaled = float(np.abs(gradient).max()) * function.space.n / max(1, int(function.counts.sum()))
