@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -247,9 +248,9 @@ def maximize(function: Penalized, iterations: int) -> Fitted:
         free = ~(((theta <= function.lower) & (gradient < 0)) | ((theta >= function.upper) & (gradient > 0)))
         step = np.zeros_like(theta)
         factor = cho_factor(function.curvature(theta)[np.ix_(free, free)])
-        inside = [Pair(s[free], c[free], float(s[free] @ c[free])) for s, c in pairs]
-        inside = [pair for pair in inside if pair.curvature > 0]
-        step[free] = two_loop(gradient[free], inside, lambda q, factor=factor: cho_solve(factor, q))
+        near = [Pair(s[free], c[free], float(s[free] @ c[free])) for s, c in pairs]
+        near = [pair for pair in near if pair.curvature > 0]
+        step[free] = two_loop(gradient[free], near, partial(cho_solve, factor))
         if 0.5 * float(step @ gradient) < ENOUGH:
             break
         step *= min(1.0, LONGEST / float(np.abs(step).max()))
@@ -260,7 +261,7 @@ def maximize(function: Penalized, iterations: int) -> Fitted:
                 new = function.evaluate(there)
             except SolverError:  # a wall: the search turns back
                 new = -np.inf, -np.inf, gradient
-            if new[0] >= value + ARMIJO * promised:
+            if new[0] > value + ARMIJO * max(promised, 0.0):
                 break
             step *= np.clip(promised / (2 * (promised + value - new[0])), *SHORTENED)  # the top of a parabola
         else:
@@ -273,43 +274,44 @@ def maximize(function: Penalized, iterations: int) -> Fitted:
     return Fitted(function.parameters(theta), value, log_likelihood, scaled, history)
 
 
-def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
-    """Information (3 + p + N, 3 + p + N) of a stationary process (Whittle 1953) on the coordinates of the optimizer.
-
-    As if the readings were complete, and then by the share of them that there is: ``counts`` (N,) of every station.
-    """
-    n, shape = space.n, 3 + parameters.order
+def _spectra(parameters: Parameters) -> list[np.ndarray]:
+    """Spectrum (frequencies,) of the autoregression with unit variance, and its derivatives by the ``partials``."""
     waves = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
     a, _, q = parameters.autoregression()
     powers = np.array([waves ** (k + 1) for k in range(a.size)])
     transfer = 1 - a @ powers
-    spectrum = q / np.abs(transfer) ** 2
-    by_partials = [
-        dq / np.abs(transfer) ** 2 + 2 * spectrum * np.real((da @ powers) / transfer)
-        for da, _, dq in parameters.autoregression_slopes()
-    ]
-    whitening = np.exp(-0.5 * parameters.log_noise)
-    whiten = np.multiply.outer(whitening, whitening)
-    values, U = np.linalg.eigh(parameters.covariance(space) * whiten)
+    gain = 1 / np.abs(transfer) ** 2
+    slopes = [(dq + 2 * q * np.real(da @ powers / transfer)) * gain for da, _, dq in parameters.autoregression_slopes()]
+    return [q * gain, *slopes]
+
+
+def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
+    """Information (3 + p + N, 3 + p + N) of a stationary process (Whittle 1953) in what :class:`Penalized` moves.
+
+    As if the readings were complete, and then by the share of them that there is: ``counts`` (N,) of every station.
+    """
+    n, shape = space.n, 3 + parameters.order
+    spectrum, *by_partials = _spectra(parameters)
+    white = np.exp(-0.5 * parameters.log_noise)  # in whose units noise is 1
+    white = np.multiply.outer(white, white)
+    values, U = np.linalg.eigh(parameters.covariance(space) * white)
+    by_reach, by_eta = (U.T @ (slope * white) @ U for slope in parameters.covariance_slopes(space))
     values = np.maximum(values, 0.0)
-    mixed = [U.T @ (slope * whiten) @ U for slope in parameters.covariance_slopes(space)]
-    result, squares = np.zeros((shape + n, shape + n)), U**2
-    D = 1 / (spectrum[:, None] * values + 1)  # (frequencies, N)
-    # derivatives that are diagonal: of the variance and the autoregression
-    level = [s[:, None] * values for s in (spectrum, *by_partials)]
-    at = [0, *range(3, shape)]
-    for i, one in zip(at, level, strict=True):
-        for j, other in zip(at, level, strict=True):
+    D = 1 / (spectrum[:, None] * values + 1)  # (frequencies, N) eigenvalues of the inverse
+    result = np.zeros((shape + n, shape + n))
+    # the variance and the autoregression change eigenvalues alone
+    alone = {i: s[:, None] * values for i, s in zip([0, *range(3, shape)], [spectrum, *by_partials], strict=True)}
+    for i, one in alone.items():
+        for j, other in alone.items():
             result[i, j] = np.sum(D**2 * one * other)
-        result[i, shape:] = result[shape:, i] = squares @ np.sum(D**2 * one, axis=0)
-        for j, slope in enumerate(mixed, 1):
-            result[i, j] = result[j, i] = np.sum(D**2 * spectrum[:, None] * one @ slope.diagonal())
-    weights = np.einsum("f,fk,fl->kl", spectrum**2, D, D)
-    plain = np.einsum("f,fk,fl->kl", spectrum, D, D)
-    for i, one in enumerate(mixed, 1):
-        for j, other in enumerate(mixed, 1):
-            result[i, j] = np.sum(weights * one * other)
-        result[i, shape:] = result[shape:, i] = np.einsum("ik,kl,il->i", U, plain * one, U)
+        for j, slope in ((1, by_reach), (2, by_eta)):
+            result[i, j] = result[j, i] = spectrum @ (D**2 * one) @ slope.diagonal()
+        result[i, shape:] = result[shape:, i] = U**2 @ np.sum(D**2 * one, axis=0)
+    once, twice = (D.T @ (spectrum[:, None] ** k * D) for k in (1, 2))
+    result[1, 1], result[2, 2] = np.sum(twice * by_reach**2), np.sum(twice * by_eta**2)
+    result[1, 2] = result[2, 1] = np.sum(twice * by_reach * by_eta)
+    for j, slope in ((1, by_reach), (2, by_eta)):
+        result[j, shape:] = result[shape:, j] = np.sum(U * (U @ (once * slope)), axis=1)
     for d in D:
         result[shape:, shape:] += ((U * d) @ U.T) ** 2
     shares = np.sqrt(np.append(np.full(shape, counts.mean()), counts))
@@ -408,8 +410,8 @@ def _clipped_mean(squares: np.ndarray) -> np.ndarray:
     return result
 
 
-#: Frequencies that the information is summed over, and the width of a difference.
-FREQUENCIES, WIDTH = 128, 1e-4
+#: Frequencies that the information is summed over.
+FREQUENCIES = 128
 #: Readings per station below which a record is short.
 SHORT = 60
 #: Share of the modes in space and time where the field is least.
@@ -425,36 +427,21 @@ NOTED, HARDLY_KNOWN = 0.3, 0.5
 def noise_errors(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
     """By how much noise variances may be lower and higher, (2, N), from ``counts`` (N,) readings of every station.
 
-    By the information of a stationary process (Whittle 1953) in the variance, the autoregression, the stations' own part and
-    the noise, as if the readings were complete; a station's own deviation from the network's noise has its prior.
+    By the :func:`information` in the variance, the reach, the autoregression, the stations' own part and the noise; a station's
+    own deviation from the network's noise has its prior.
     """
-    covariance = parameters.covariance(space)
-    values, modes = np.linalg.eigh(covariance)
-    theta = np.concatenate([[parameters.log_variance, parameters.logit_eta], parameters.partials])
-
-    def spectra(at: np.ndarray) -> np.ndarray:
-        """(modes, frequencies), with the modes of the parameters."""
-        moved = Parameters(parameters.family, at[0], parameters.log_reach, at[1], at[2:], parameters.log_noise)
-        a, _, q = moved.autoregression()
-        moving = at[1] != theta[1]
-        inside = np.einsum("ij,ij->j", modes, moved.covariance(space) @ modes) if moving else values * np.exp(at[0] - theta[0])
-        waves = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
-        transfer = 1 - sum(a[k] * waves ** (k + 1) for k in range(a.size))
-        return np.maximum(inside, 0.0)[:, None] * q / np.abs(transfer) ** 2
-
-    here, typical = spectra(theta), float(np.exp(parameters.log_noise.mean()))
-    steps = [(spectra(theta + WIDTH * e) - spectra(theta - WIDTH * e)) / (2 * WIDTH) for e in np.eye(theta.size)]
+    n, typical = space.n, float(np.exp(parameters.log_noise.mean()))
+    here = np.outer(np.linalg.eigvalsh(parameters.covariance(space)).clip(0.0), _spectra(parameters)[0])
     # readings show field and noise together: where the field is least, there is no more that may be noise
     most = float(np.quantile(here, LEAST))
-    mass = 0.5 * float(counts.sum()) / here.size
+    together = np.eye(4 + parameters.order)[[*range(3 + parameters.order), *[-1] * n]]  # one noise of all stations
 
     def relative(noise: float) -> np.ndarray:
         """Errors as a share of ``typical``, where the noise variance is this."""
-        slopes = [step / (here + noise) for step in (*steps, np.full(here.shape, noise))]
-        information = mass * np.array([[float(np.sum(one * other)) for other in slopes] for one in slopes])
-        information[1, 1] += ETA_PRIOR[1] ** -2
-        shared = float(np.linalg.pinv(information, hermitian=True)[-1, -1])
-        own = information[-1, -1] * counts / max(float(counts.sum()), 1.0)
+        one = together.T @ information(replace(parameters, log_noise=np.full(n, np.log(noise))), space, counts) @ together
+        one[[1, 2], [1, 2]] += REACH_PRIOR**-2, ETA_PRIOR[1] ** -2
+        shared = float(np.linalg.pinv(one, hermitian=True)[-1, -1])
+        own = one[-1, -1] * counts / max(float(counts.sum()), 1.0)
         return np.sqrt(shared + 1 / (own + NOISE_SPREAD**-2)) * noise / typical
 
     error = relative(typical)
