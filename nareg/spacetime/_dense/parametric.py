@@ -48,6 +48,8 @@ MEDIAN_SQUARE = 0.4549
 CLIPPED, LEFT, CLIPPING = 6.6, 0.9231, 10
 #: Variance that constant readings are taken to have, in the model's unit.
 SMALLEST = 1e-12
+#: Memory that a search starts with, where readings a step apart have less than a share in common.
+MEMORY, TELLS = 0.76, 0.05
 #: A search adds this to the information, takes no longer steps, and ends where one more would raise the log-likelihood by less.
 DAMPED, LONGEST, ENOUGH = 0.04, 2.0, 1e-3
 #: Steps that promise less than this tell, by how the gradient changes, where the curvature is not quite the information.
@@ -319,14 +321,18 @@ def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.
 
 
 def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise: np.ndarray | None) -> Parameters:
-    """Where the search starts, of the first order: noise from the smallest differences in time or between neighbors."""
+    """Where the search starts, of the first order: by what readings one and two steps apart have in common."""
     y = np.concatenate(windows)
     level = max(float(np.nanvar(y)), SMALLEST)
-    jumps = [np.nanvar(np.diff(w, axis=0)) / 2 for w in windows if len(w) > 1 and np.isfinite(np.diff(w, axis=0)).any()]
-    share = float(np.clip(np.mean(jumps) / level if jumps else 0.5, 0.02, 0.9))
-    log_noise = np.full(space.n, np.log(0.8 * share * level)) if noise is None else np.log(noise)
-    variance, reach = float(np.log((1 - 0.8 * share) * level)), float(np.log(space.typical_range(family)))
-    return Parameters(family, variance, reach, ETA_PRIOR[0], np.ones(1), log_noise)
+    once, twice = (np.concatenate([(w[k:] * w[:-k]).ravel() for w in windows if len(w) > k] or [np.zeros(0)]) for k in (1, 2))
+    once, twice = (float(np.mean(part[np.isfinite(part)])) if np.isfinite(part).any() else 0.0 for part in (once, twice))
+    # readings that alternate have a negative memory, which no step leads to from a positive one
+    memory = float(np.clip(twice / once, -0.99, 0.99)) if abs(once) > TELLS * level else MEMORY
+    memory = memory if abs(memory) > TELLS else MEMORY
+    share = float(np.clip(1 - once / memory / level, 0.02, 0.9))
+    log_noise = np.full(space.n, np.log(share * level)) if noise is None else np.log(noise)
+    variance, reach = float(np.log((1 - share) * level)), float(np.log(space.typical_range(family)))
+    return Parameters(family, variance, reach, ETA_PRIOR[0], np.arctanh([memory]), log_noise)
 
 
 def second_order(parameters: Parameters) -> Parameters:
