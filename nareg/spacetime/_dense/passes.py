@@ -20,6 +20,8 @@ from nareg.spacetime._dense.filter import LOG_2PI, STEADY
 BLOCK = 8
 #: Multiplications from which on a product of matrices is BLAS's.
 LARGE = 2**10
+#: Columns of a symmetric product that are computed at once, without their part above the diagonal.
+PANEL = 48
 #: Sums may be taken in any order.
 SUMS = ("reassoc", "contract")
 
@@ -122,6 +124,25 @@ def _times(A, B, out):  # type: ignore[no-untyped-def]
             k += 1
 
 
+@inner(fastmath=SUMS)
+def _symmetric(A, B, out):  # type: ignore[no-untyped-def]
+    """``A B`` where that is symmetric: of large matrices two thirds are computed."""
+    n, K = A.shape
+    if n < 2 * PANEL:
+        _times(A, B, out)
+        return
+    for start in range(0, n, PANEL):
+        width = min(PANEL, n - start)
+        columns, done = np.empty((K, width)), np.empty((n - start, width))
+        for k in range(K):
+            for j in range(width):
+                columns[k, j] = B[k, start + j]
+        np.dot(A[start:], columns, done)
+        for i in range(n - start):
+            for j in range(width):
+                out[start + i, start + j] = out[start + j, start + i] = done[i, j]
+
+
 @inner(once=True)
 def _same(P, other):  # type: ignore[no-untyped-def]
     """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
@@ -176,7 +197,7 @@ def _from_both(system, shared, out):  # type: ignore[no-untyped-def]
     """``(A P) A'`` into the first columns and rows, from ``A P`` (N, pN)."""
     n, p = system.diagonals.shape[1], system.diagonals.shape[0]
     if p == 0:
-        _times(shared, system.turned, out)
+        _symmetric(shared, system.turned, out)
         return
     for i in range(n):
         for j in range(n):
@@ -207,7 +228,10 @@ def _beside(system, V, left, out):  # type: ignore[no-untyped-def]
     """``V [A I]``, (pN, pN), symmetric; ``left`` are the first columns of V."""
     n, p, m = system.diagonals.shape[1], system.diagonals.shape[0], out.shape[0]
     if p == 0:
-        _times(left, system.A, out)
+        if m == n:
+            _symmetric(left, system.A, out)
+        else:
+            _times(left, system.A, out)
     else:
         for i in range(m):
             for k in range(p):
@@ -484,7 +508,10 @@ def _variances(system, P, smoothed, t, top, half):  # type: ignore[no-untyped-de
 def _covariances(P, smoothed, t, top, half, V):  # type: ignore[no-untyped-def]
     """Smoothed covariances (pN, N) at time t of the state with its field, and the variances of points."""
     n = V.shape[1]
-    _times(P, half, V)
+    if V.shape[0] == n:
+        _symmetric(P, half, V)
+    else:
+        _times(P, half, V)
     for i in range(V.shape[0]):
         for j in range(n if i >= n else i + 1):
             V[i, j] = top[i, j] - (V[i, j] if i >= n else 0.5 * (V[i, j] + V[j, i]))
