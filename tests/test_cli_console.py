@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -71,3 +73,11 @@ def test_what_imports_leave_is_seldom_looked_through(monkeypatch):
         assert gc.get_threshold()[0] > 7000
     finally:
         gc.set_threshold(*usual)
+
+
+def test_the_end_of_a_command_looks_through_no_objects():
+    program = (
+        "import atexit, gc; atexit.register(lambda: print('frozen', gc.get_freeze_count())); from nareg.cli import run; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True)
+    assert int(done.stdout.split("frozen ")[-1]) > 10_000

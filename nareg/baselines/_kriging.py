@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import lapack
 
 from nareg._core import checks
 from nareg._core.arrays import briefly_shown
@@ -145,15 +145,19 @@ def kriging(
         if not mask.any():
             silent[times] = True
             continue
-        K = covariance[np.ix_(mask, mask)] + noise * np.eye(int(mask.sum()))
-        factor = cho_factor(K + 1e-12 * np.trace(K) / len(K) * np.eye(len(K)), lower=True)
-        ones = np.ones(int(mask.sum()))
-        solved_ones = cho_solve(factor, ones)
-        total = float(ones @ solved_ones)
-        columns = relative[np.ix_(mask, times)]
+        stations = np.flatnonzero(mask)
+        cross = covariance[:, stations]
+        K = cross[stations]
+        K.flat[:: stations.size + 1] += noise
+        K.flat[:: stations.size + 1] += 1e-12 * np.trace(K) / stations.size
+        factor, failed = lapack.dpotrf(K.T, lower=True, overwrite_a=True)
+        if failed:
+            raise np.linalg.LinAlgError("the covariance of readings is not positive definite")
+        solved = lapack.dpotrs(factor, np.vstack([np.ones(stations.size), cross]).T, lower=True, overwrite_b=True)[0]
+        solved_ones, half = solved[:, 0], solved[:, 1:]
+        total = float(solved_ones.sum())
+        columns = relative[np.ix_(stations, times)]
         mean = solved_ones @ columns / total
-        cross = covariance[:, mask]
-        half = cho_solve(factor, cross.T)
         x[:, times] = mean + half.T @ (columns - mean)
         short = 1 - cross @ solved_ones
         spread = variance - np.einsum("ij,ji->i", cross, half) + short**2 / total

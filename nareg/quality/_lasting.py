@@ -126,6 +126,7 @@ def scans(seen: Others) -> list[Scan]:
     fitted = [np.where(seen.observed, whitener.apply(np.repeat(wave[:, None], N, axis=1)), 0.0) for wave in seen.slow.T]
     crossed = np.array([[(one * other).sum(axis=0) for other in fitted] for one in fitted])  # (K, K, N) information on them
     inverse = np.linalg.pinv(crossed.transpose(2, 0, 1), hermitian=True)  # of zeros at a station without readings
+    inverse = np.ascontiguousarray(inverse.transpose(1, 2, 0))  # sums run along the stations
     total = np.array([(one * seen.white).sum(axis=0) for one in fitted])
     parts = [_Sums.of(part) for part in (whitener.adjoint(seen.white), *map(whitener.adjoint, fitted))]
     readings = _Sums.of(seen.observed.astype(float))
@@ -138,7 +139,7 @@ def scans(seen: Others) -> list[Scan]:
         covered = readings.boxes(width) / width
         for name in ("box", "ramp"):
             score, *cross = (part.boxes(width) if name == "box" else part.ramps(width) for part in parts)
-            weights = np.einsum("nkl,ltn->ktn", inverse, np.array(cross))  # of a place's shape on what the fit took
+            weights = np.einsum("kln,ltn->ktn", inverse, np.array(cross))  # of a place's shape on what the fit took
             response = (steps[0] if name == "box" else steps[1] / width)[1:].copy()
             response[width:] -= response[: T - width] if name == "box" else response[: T - width] + steps[0, 1 : T - width + 1]
             squares = np.cumsum(response**2, axis=0)

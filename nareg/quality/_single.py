@@ -116,6 +116,8 @@ SHORTEST, SHARE, MOST = 48, 0.05, 5.0
 COPIED = 0.8
 #: And so many robust standard deviations of the network's log variances above its median.
 NOISY_SPREADS = 4.0
+#: Its third differences exceed those of the median station by this factor.
+ROUGHER = 1.1
 
 
 def spikes(residuals: Residuals) -> list[Finding]:
@@ -179,6 +181,12 @@ def noisy(residuals: Residuals) -> list[Finding]:
         visible = std * residuals.model.unit > steps(residuals.readings)
         off = MAD_TO_STD * np.nanmedian(np.abs(residuals.gaps[live]), axis=1)
         visible[live] &= std[live] * residuals.model.unit > SHOWN * off
+    # what jumps no more than the others is noisy to a model alone that takes their noise for weather
+    jumps = np.diff(np.where(residuals.usable, residuals.y, np.nan), n=3, axis=0)
+    known = np.isfinite(jumps).sum(axis=0) >= FEWEST
+    jumps = MAD_TO_STD * np.nanmedian(np.abs(np.where(known, jumps, 0.0)), axis=0)
+    if (known & live).any():
+        visible &= ~known | (jumps > ROUGHER * np.median(jumps[known & live]))
     findings = _noisy_parts(residuals, live)
     partly = {finding.station for finding in findings}
     visible &= np.log(shown) - center > np.log(NOISY)

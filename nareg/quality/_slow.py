@@ -303,7 +303,10 @@ def _swapped(residuals: Residuals, e: SwappedPair, equals: list[SwappedPair]) ->
 
 def _drift(residuals: Residuals, seen: Others, error: Lasting) -> Finding:
     columns, _ = _columns(residuals, error.station, error)
-    shift = _shift(residuals, error.station, slice(error.start, error.stop), error.height)
+    # a height in the model's unit is as many in that of the readings as these say: those at the end of a ramp
+    there = columns if error.shape == "box" else columns[-max(columns.size // 4, 1) :]
+    at = float(np.median(residuals.model.to_unit(residuals.readings[[error.station]][:, there])))
+    shift = float(np.diff(residuals.model.to_readings(np.array([at - error.height, at])))[0])
     side = "above" if shift > 0 else "below"
     when = span(*residuals.grid.values[columns[[0, -1]]])
     size = f"{number(abs(shift))} {side} the prediction from the other stations"

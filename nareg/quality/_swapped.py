@@ -104,7 +104,12 @@ class _Pairs:
         self.spectrum, self.basis, self.readings, self.observed, self.offset = spectrum, basis, readings, observed, offset
         self.own = spectrum.own()
         self.weighted = rfft(weighted, spectrum.n, axis=0).T
-        self.T = len(readings)
+        self.T = T = len(readings)
+        cuts = np.unique(np.linspace(0, T - 1, min(TIMES, T)).astype(int))
+        self.start = np.concatenate([[0], cuts, np.zeros(cuts.size - 1, dtype=int)])  # of every span: first none
+        self.stop = np.concatenate([[0], np.full(cuts.size, T), cuts[1:]])
+        steps = np.arange(T)[:, None]
+        self.inside = (steps >= self.start) & (steps < self.stop)
 
     def residuals(self, a: int, b: np.ndarray, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(T, k) residuals of station a and of stations b, both left out; ``cross`` (k, F) are their spectra."""
@@ -155,22 +160,18 @@ class _Pairs:
         cross = self.spectrum.entry(a, b)[None]
         first, second = self.residuals(a, pair, cross)
         aa, _, bb = (part[0] for part in self._covariance(a, pair, cross))
-        steps = np.arange(T)[:, None]
-        cuts = np.unique(np.linspace(0, T - 1, min(TIMES, T)).astype(int))
-        inside = np.hstack([np.zeros((T, 1), dtype=bool), steps >= cuts, steps < cuts[1:]])
-        start = np.concatenate([[0], cuts, np.zeros(cuts.size - 1, dtype=int)])
-        stop = np.concatenate([[0], np.full(cuts.size, T), cuts[1:]])
         both = self.observed[:, a] & self.observed[:, b]
         # exchanged where nobody reads as well: a series that went back there would show a jump, which its filter spreads
         gap = (self.readings + self.offset)[:, [b]] - (self.readings + self.offset)[:, [a]]
-        moved = (first + np.where(inside, gap, 0.0), second - np.where(inside, gap, 0.0))
         whitener = Whitener.of(irfft(np.array([aa, bb]), self.spectrum.n)[:, :T].T)
         whiteners = [whitener.of_series([k]) for k in range(2)]
-        each = list(zip(moved, whiteners, strict=True))
         for spans in (slice(None, None, COARSE), slice(None)):
-            squares = [_squares(part[:, spans], whitener, both, self.basis) for part, whitener in each]
+            inside = self.inside[:, spans]
+            change = np.where(inside, gap, 0.0)
+            each = zip((first + change, second - change), whiteners, strict=True)
+            squares = [_squares(part, whitener, both, self.basis) for part, whitener in each]
             cost = sum(part.sum(axis=0) for part in squares)
-            long_enough = (inside & both[:, None])[:, spans].sum(axis=0) >= max(SHORTEST, SHORTEST_SHARE * T)
+            long_enough = inside[both].sum(axis=0) >= max(SHORTEST, SHORTEST_SHARE * T)
             best = int(np.argmin(np.where(long_enough, cost, np.inf)))
             if not long_enough[best] or cost[best] >= cost[0]:
                 return a, b, 0, 0, 0.0
@@ -184,12 +185,13 @@ class _Pairs:
         free = np.hstack([self.basis * span, self.basis * ~span])
         as_read, exchanged = (
             sum(float(_squares(part, whitener, both, free).sum()) for part, whitener in zip(two, whiteners, strict=True))
-            for two in ((first, second), (moved[0][:, [best]], moved[1][:, [best]]))
+            for two in ((first, second), (first + change[:, [best]], second - change[:, [best]]))
         )
         if total < OWN * (cost[0] - as_read) or exchanged > as_read + AGAINST:
             return a, b, 0, 0, 0.0
-        parts = [float(p.sum()) for p in np.array_split(shares[:, start[best] : stop[best]].sum(axis=0), PARTS)]
-        return a, b, int(start[best]), int(stop[best]), min(total, PARTS * float(np.median(parts))) / max(after, 1.0)
+        start, stop = int(self.start[best]), int(self.stop[best])
+        parts = [float(p.sum()) for p in np.array_split(shares[:, start:stop].sum(axis=0), PARTS)]
+        return a, b, start, stop, min(total, PARTS * float(np.median(parts))) / max(after, 1.0)
 
 
 def _squares(series: np.ndarray, whitener: Whitener, counted: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -6,13 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg.spacetime._dense import parametric as _parametric
-from nareg.spacetime._dense.parametric import ETA_PRIOR, NOISE_SPREAD, REACH_PRIOR, first_guess, maximize, second_order
+from nareg.spacetime._dense.parametric import (
+    ETA_PRIOR,
+    NOISE_SPREAD,
+    REACH_PRIOR,
+    Penalized,
+    first_guess,
+    information,
+    maximize,
+    second_order,
+)
 from nareg.spacetime._dense.smoother import run
 from nareg.spacetime._readings.space import FAMILIES, Space
 from tests.spacetime.reference import dense, parameters, slopes
@@ -52,25 +59,46 @@ def penalized(windows, space, theta, start, *, fixed_noise):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("phi", [(0.8,), (0.8, -0.3)])
 @pytest.mark.parametrize("fixed_noise", [False, True])
-def test_gradient_is_that_of_the_filters_likelihood(family, phi, fixed_noise, monkeypatch):
-    """The function that L-BFGS is given, against central differences of the likelihood that the filter returns."""
+def test_gradient_is_that_of_the_filters_likelihood(family, phi, fixed_noise):
+    """What the search climbs, against central differences of the likelihood that the filter returns."""
     windows, space, truth = problem(phi=phi)
-    given_to = []
-
-    def spy(function, theta, **options):
-        given_to.append(function)
-        return minimize(function, theta, **options)
-
-    minimize = scipy.optimize.minimize
-    monkeypatch.setattr(scipy.optimize, "minimize", spy)
     start = replace(truth, family=family)
-    maximize(windows, space, start, fixed_noise=fixed_noise, iterations=1)
     rng = np.random.default_rng(1)
     theta = np.concatenate([[0.3, 0.5, -1.5], np.arctanh(phi) + 0.1, [] if fixed_noise else rng.normal(-1.3, 0.4, space.n)])
-    value, gradient = given_to[0](theta)
+    value, _, gradient = Penalized(windows, space, start, fixed_noise=fixed_noise).evaluate(theta)
     differences = slopes(lambda t: penalized(windows, space, t, start, fixed_noise=fixed_noise), theta)
-    assert -value == pytest.approx(penalized(windows, space, theta, start, fixed_noise=fixed_noise), rel=1e-10)
-    np.testing.assert_allclose(-gradient, differences, rtol=2e-5, atol=2e-5 * np.abs(differences).max())
+    assert value == pytest.approx(penalized(windows, space, theta, start, fixed_noise=fixed_noise), rel=1e-10)
+    np.testing.assert_allclose(gradient, differences, rtol=2e-5, atol=2e-5 * np.abs(differences).max())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("phi", [(0.8,), (0.8, -0.3)])
+def test_information_is_that_of_the_covariance_of_all_readings(family, phi):
+    """Half the trace of products of the inverse covariance with its derivatives, of a record much longer than its memory."""
+    n, T, rng = 3, 150, np.random.default_rng(2)
+    space = Space.of(nareg.Graph.from_knn(4 * rng.random((n, 2)), 2))
+    here = parameters(n, phi=phi, eta=0.2)
+    theta = np.concatenate([[0.3, 0.5, -1.5], np.arctanh(phi), rng.normal(-1.3, 0.4, n)])
+
+    def covariance(at):
+        now = replace(
+            here, family=family, log_variance=at[0], log_reach=at[1], logit_eta=at[2], partials=at[3:-n], log_noise=at[-n:]
+        )
+        a = now.autoregression()[0]
+        correlation = [1.0, float(np.tanh(now.partials[0]))]
+        while len(correlation) < T:
+            correlation.append(float(a @ correlation[: -a.size - 1 : -1]))
+        apart = np.abs(np.arange(T)[:, None] - np.arange(T))
+        return np.kron(np.array(correlation)[apart], now.covariance(space)) + np.diag(np.tile(now.noise, T))
+
+    inverse = np.linalg.inv(covariance(theta))
+    steps = [(covariance(theta + 1e-5 * e) - covariance(theta - 1e-5 * e)) / 2e-5 for e in np.eye(theta.size)]
+    products = [inverse @ step for step in steps]
+    exact = np.array([[0.5 * np.sum(one * other.T) for other in products] for one in products])
+    now = Penalized([np.zeros((T, n))], space, replace(here, family=family), fixed_noise=False).parameters(theta)
+    given = information(now, space, np.full(n, T))
+    size = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
+    np.testing.assert_allclose(given / size, exact / size, atol=0.03)
 
 
 @pytest.mark.parametrize("fixed_noise", [False, True])
@@ -81,7 +109,7 @@ def test_search_never_goes_down_and_reports_what_it_reached(fixed_noise, order):
     start = first_guess(windows, space, "exponential", known)
     start = start if order == 1 else second_order(start)
     values = []
-    fitted = maximize(windows, space, start, fixed_noise=fixed_noise, iterations=8, tick=values.append)
+    fitted = maximize(Penalized(windows, space, start, fixed_noise=fixed_noise, tick=values.append), 8)
     assert (np.diff(fitted.history) > 0).all()
     assert fitted.history[0] == values[0]
     assert fitted.objective == fitted.history[-1] == max(values)
@@ -96,10 +124,12 @@ def test_search_never_goes_down_and_reports_what_it_reached(fixed_noise, order):
 def test_many_iterations_find_a_point_without_gradient():
     windows, space, _ = problem(T=80)
     start = first_guess(windows, space, "exponential", None)
-    fitted = maximize(windows, space, start, fixed_noise=False, iterations=60)
-    theta = np.concatenate([_parametric._pack(fitted.parameters), fitted.parameters.log_noise])
+    fitted = maximize(Penalized(windows, space, start, fixed_noise=False), 60)
+    reached = Penalized(windows, space, fitted.parameters, fixed_noise=False)
+    theta = reached.theta
     gradient = slopes(lambda t: penalized(windows, space, t, start, fixed_noise=False), theta)
-    assert np.abs(gradient).max() < 0.05  # one unit of log-likelihood is a standard error
+    distance = np.sqrt(gradient @ np.linalg.solve(reached.curvature(theta), gradient))
+    assert distance < 0.05  # standard errors of what is estimated
     assert fitted.parameters.noise.mean() == pytest.approx(0.25, rel=0.15)
 
 

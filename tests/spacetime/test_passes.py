@@ -76,7 +76,7 @@ def test_passes_are_those_in_plain_numpy(case):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [40, 70])
+@pytest.mark.parametrize("n", [40, 70, 110])
 def test_products_and_blocks_of_more_stations(n, kind):
     rng = np.random.default_rng(n)
     dynamics = random_dynamics(rng, n, 1, kind)

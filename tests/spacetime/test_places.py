@@ -83,6 +83,7 @@ def test_a_model_is_saved_with_it_and_without_it_places_follow_the_process(rng, 
     network = nareg.datasets.simulated(12, 150, faults=(), rng=rng)
     model = nareg.spacetime.fit(network.graph(), network.readings, times=network.times, dynamics="scalar")
     assert model.places is not None
+    model = replace(model, places=replace(model.places, reach=0.2 * model.places.reach))
     model.save(tmp_path / "model.npz")
     assert nareg.spacetime.load(tmp_path / "model.npz").places == model.places
     place = network.coordinates[:2].mean(axis=0)[None]

@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 import nareg
 from nareg.spacetime._readings.freezes import freezes, stuck
-from nareg.spacetime._readings.repeats import at_bound, bounds, detectable, intermittent, stuck_runs
+from nareg.spacetime._readings.repeats import at_bound, bounds, detectable, intermittent, remembered, stuck_runs
 
 N, T = 8, 600
 
@@ -322,3 +322,22 @@ def test_a_lone_gauge_rests_and_lone_snow_melts(seed):
     snow = np.maximum(60 - np.abs(np.arange(-60, 240))[:, None], 0) + np.random.default_rng(seed).integers(0, 3, (300, 1))
     assert stuck(np.where(np.arange(300)[:, None] < 120, snow, 0.0)).sum() == 0
     assert stuck(floods(seed)[:, [3]]).sum() == 0
+
+
+def test_the_same_readings_are_looked_through_once(rng):
+    looked = []
+
+    @remembered
+    def runs_of(y: np.ndarray) -> list[int]:
+        looked.append(y.shape)
+        return [len(y)]
+
+    y = field(rng)
+    runs_of(y).append(0)  # an answer is the caller's own
+    assert runs_of(y.copy()) == [T]
+    assert runs_of(y + 1) == [T]
+    assert runs_of(y) == [T]
+    assert len(looked) == 2
+    assert runs_of(y.reshape(N, T)) == [N]  # the same numbers in another shape
+    assert runs_of(y + 2) == runs_of(y + 1) == [T]  # what is long ago is looked through again
+    assert len(looked) == 5

@@ -10,6 +10,7 @@ from nareg.spacetime._dense.parametric import (
     MUCH,
     Fitted,
     Parameters,
+    Penalized,
     calm_noise,
     first_guess,
     maximize,
@@ -33,7 +34,7 @@ ROWS_PER_STATION, LONG_SECONDS = 3, 2.0
 STEPS_PER_STATION = 2
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MAX_STATIONS = 30
-#: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
+#: Iterations for the first family, for the others, which start from its answer, and for the same model again after
 #: readings were left out or added.
 ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: Second order has to lower the error at hidden readings by more than its standard error, or to raise the log-likelihood by
@@ -106,9 +107,11 @@ class ModelComparison:
         """The parametric model of largest likelihood in a space, from a start."""
         rows = sum(len(w) for w in windows)
         return maximize(
-            windows, space, start, fixed_noise=self.fixed_noise, iterations=iterations, least=task.least,
-            tick=lambda _: self.clock.tick(rows),
-        )  # fmt: skip
+            Penalized(
+                windows, space, start, fixed_noise=self.fixed_noise, least=task.least, tick=lambda _: self.clock.tick(rows)
+            ),
+            iterations,
+        )
 
     def best_family(self) -> Fitted:
         """The best family and order, on some of the stations, spread to all.

@@ -23,7 +23,6 @@ from nareg.spacetime._dense.cycles import DenseShrinkage
 from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
 from nareg.spacetime._dense.families import (
     AGAIN,
-    MAX_STATIONS,
     PASS_SECONDS,
     STEPS_PER_STATION,
     ModelComparison,
@@ -118,8 +117,7 @@ class _Learning(ModelComparison):
             excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
             parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
         usable = np.where(excluded, np.nan, self.seen)
-        iterations = AGAIN if space.n <= MAX_STATIONS else 2
-        fitted = self.maximized([usable[p] for p in parts], space, parameters, task, iterations)
+        fitted = self.maximized([usable[p] for p in parts], space, parameters, task, AGAIN)
         parameters = fitted.parameters
         if task.robust:
             excluded |= _outliers(self.seen, space, parameters, excluded)
@@ -198,22 +196,23 @@ class _Learning(ModelComparison):
 
         beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
 
-        def whole_errors(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> Scaled:
-            """Errors at the hidden readings of the whole record, and the variances of its steps."""
+        def whole_means(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> Scaled:
+            """Predictions of the hidden readings of the whole record, and the variances of its steps."""
             scale = tail_variances(self.seen, dynamics, r, refinement.df) if refinement and refinement.df else None
             (x,) = smoothed_means([self.seen], dynamics, r, [scale])
             self.clock.tick(len(self.y))
-            return (self.y - x)[self.hidden][beside], scale
+            return x[self.hidden], scale
 
-        whole = None if rows >= len(self.y) or not beside.any() else whole_errors(None, *model)
+        whole = None if rows >= len(self.y) or not beside.any() else whole_means(None, *model)
 
         def confirmed(refinement: Refinement, challenger: tuple[Dynamics, np.ndarray]) -> bool:
             """Whether it also predicts the hidden readings of the whole record better, where windows are a part."""
             nonlocal whole
             if whole is None:
                 return True
-            new = whole_errors(refinement, *challenger)
-            gain, error = improvement(whole[0], new[0], robust_scale(whole[0]))
+            new = whole_means(refinement, *challenger)
+            before, after = ((self.y[self.hidden] - x)[beside] for x, _ in (whole, new))
+            gain, error = improvement(before, after, robust_scale(before))
             better = gain > error
             whole = new if better else whole
             return better
@@ -238,7 +237,7 @@ class _Learning(ModelComparison):
             k = max(k, 1) if must else k
             better = gains[k].better and confirmed(refinement, models[k])
             if must and not better:
-                whole = None if whole is None else whole_errors(refinement, *models[k])
+                whole = None if whole is None else whole_means(refinement, *models[k])
             if better or must:
                 best, best_iterations, chosen, model = path[k], before + k, refinement, models[k]
 
@@ -250,9 +249,12 @@ class _Learning(ModelComparison):
         if chosen is not None and chosen.df is None and rows >= len(self.y):  # the last model tells how far off they may be
             held_out: HeldOut | None = HeldOut(truth, truth - best, np.full(truth.size, np.nan))
             scale = np.ones(rows)
+        elif chosen is not None and whole is not None:  # which are predicted already
+            x, known = whole
+            held_out = HeldOut(self.y[self.hidden], x, np.full(x.size, np.nan))
+            scale = np.ones(len(self.y)) if known is None else known
         else:
-            known = None if whole is None else whole[1]
-            held_out, scale = self.held_out(chosen, *model, known, spreads=chosen is None)  # the last model tells them
+            held_out, scale = self.held_out(chosen, *model, spreads=chosen is None)  # the last model tells them
         return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
 
     def held_out(

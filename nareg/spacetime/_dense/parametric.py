@@ -2,18 +2,21 @@
 
 The covariance of the process noise is ``q ((1 - eta) C(reach) + eta I)`` and the field is stationary. The gradient of the
 likelihood is in closed form, by what the smoother's recursion leaves (Koopman and Shephard 1992): rounding, which differences
-would enlarge, moves no step of L-BFGS. How well readings tell noise from field follows from the
-information of a stationary process.
+would enlarge, moves no step. The information of a stationary process says how far a step goes, and how well readings tell
+noise from field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from nareg._core.arrays import robust_std
+from nareg._solvers.lbfgs import Pair, two_loop
 from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics
 from nareg.spacetime._dense.smoother import Pass, Slopes, slopes_each
@@ -45,6 +48,14 @@ MEDIAN_SQUARE = 0.4549
 CLIPPED, LEFT, CLIPPING = 6.6, 0.9231, 10
 #: Variance that constant readings are taken to have, in the model's unit.
 SMALLEST = 1e-12
+#: Memory that a search starts with, where readings a step apart have less than a share in common.
+MEMORY, TELLS = 0.76, 0.05
+#: A search adds this to the information, takes no longer steps, and ends where one more would raise the log-likelihood by less.
+DAMPED, LONGEST, ENOUGH = 0.04, 2.0, 1e-3
+#: Steps that promise less than this tell, by how the gradient changes, where the curvature is not quite the information.
+NEAR = 10.0
+#: The share of what the gradient promises that a step has to give, how often it is shortened until it does, and to what shares.
+ARMIJO, SHORTER, SHORTENED = 1e-4, 8, (0.1, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,17 +175,6 @@ def slopes(parameters: Parameters, space: Space, parts: Sequence[Slopes]) -> np.
     return np.array(gradient)
 
 
-def _pack(parameters: Parameters) -> np.ndarray:
-    return np.array([parameters.log_variance, parameters.log_reach, parameters.logit_eta, *parameters.partials])
-
-
-def _unpack(parameters: Parameters, theta: np.ndarray) -> Parameters:
-    return replace(
-        parameters,
-        log_variance=float(theta[0]), log_reach=float(theta[1]), logit_eta=float(theta[2]), partials=np.array(theta[3:]),
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Fitted:
     """Parameters of the largest penalized likelihood, that likelihood, its scaled gradient, and how it rose."""
@@ -186,73 +186,153 @@ class Fitted:
     history: list[float]
 
 
-def maximize(
-    windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool, iterations: int,
-    least: np.ndarray | None = None, tick: Tick | None = None,
-) -> Fitted:  # fmt: skip
-    """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,)."""
-    from scipy.optimize import minimize  # fits alone need it: imported when first needed
+class Penalized:
+    """The penalized log-likelihood of windows, as a function of what the optimizer moves: ``theta``, within bounds.
 
-    n, p = space.n, start.order
-    level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
-    typical = float(np.log(space.typical_range(start.family)))
-    shape = 3 + p
-    best: list[tuple[float, Parameters, float, float]] = []
-    count = sum(int(np.isfinite(y).sum()) for y in windows)
+    ``theta`` is that of a start: variance, reach, share of the stations' own part, autoregression, and unless it is fixed, the
+    noise of every station.
+    """
 
-    def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        now = _unpack(start, theta[:shape])
-        if not fixed_noise:
-            now = replace(now, log_noise=np.array(theta[shape:]))
-        gradient = np.zeros_like(theta)
-        try:
-            dynamics = now.dynamics(space)
-            parts = slopes_each(windows, dynamics, now.noise)
-        except SolverError:
-            if not best:
-                raise
-            return -best[0][0] + abs(best[0][0]), gradient  # a wall: the line search turns back
-        gradient[:shape] = slopes(now, space, parts)
-        value = log_likelihood = sum(part.log_likelihood for part in parts)
-        if not fixed_noise:
-            gradient[shape:] = now.noise * np.sum([part.r for part in parts], axis=0)
-            apart = now.log_noise - now.log_noise.mean()
-            value -= 0.5 * float(apart @ apart) / NOISE_SPREAD**2
-            gradient[shape:] -= apart / NOISE_SPREAD**2
-        for k, center, width in ((2, *ETA_PRIOR), (1, typical, REACH_PRIOR)):
-            value -= 0.5 * ((theta[k] - center) / width) ** 2
-            gradient[k] -= (theta[k] - center) / width**2
-        if not best or value > best[-1][0]:
-            size = float(np.abs(gradient).max() / max(1, count)) * n
-            best.append((value, now, log_likelihood, size))
-        if tick is not None:
-            tick(value)
-        return -value, -gradient
+    def __init__(
+        self, windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool,
+        least: np.ndarray | None = None, tick: Tick | None = None,
+    ) -> None:  # fmt: skip
+        self.windows, self.space, self.start, self.tick = windows, space, start, tick
+        self.counts = np.sum([np.isfinite(y).sum(axis=0) for y in windows], axis=0)
+        level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
+        typical = float(np.log(space.typical_range(start.family)))
+        p, self.shape, noises = start.order, 3 + start.order, 0 if fixed_noise else space.n
+        theta = np.array([start.log_variance, start.log_reach, start.logit_eta, *start.partials])
+        self.theta = theta if fixed_noise else np.concatenate([theta, start.log_noise])
+        lowest, highest = np.log(level * np.array(NOISE_RANGE))
+        self.lower = np.array([-np.inf, typical - 5, -14.0, *(-limit for limit in STEEPEST[:p]), *[lowest] * noises])
+        self.upper = np.array([np.inf, typical + 5, 5.0, *STEEPEST[:p], *[highest] * noises])
+        if not fixed_noise and least is not None:
+            self.lower[self.shape :] = np.clip(np.log(np.maximum(least, 1e-300)), lowest, highest)
+        self.center = np.array([0.0, typical, ETA_PRIOR[0], *[0.0] * (p + noises)])
+        self.precision = np.diag([0.0, REACH_PRIOR**-2, ETA_PRIOR[1] ** -2, *[0.0] * (p + noises)])
+        self.precision[self.shape :, self.shape :] = (np.eye(noises) - 1 / max(noises, 1)) / NOISE_SPREAD**2
 
-    theta = _pack(start)
-    bounds = [(-np.inf, np.inf), (typical - 5, typical + 5), (-14.0, 5.0)] + [(-limit, limit) for limit in STEEPEST[:p]]
-    if not fixed_noise:
-        theta = np.concatenate([theta, start.log_noise])
-        bounds += [(float(np.log(level * NOISE_RANGE[0])), float(np.log(level * NOISE_RANGE[1])))] * n
-    lower, upper = np.array(bounds).T
-    if not fixed_noise and least is not None:
-        lower[shape:] = np.maximum(lower[shape:], np.log(np.clip(least, 1e-300, level * NOISE_RANGE[1])))
-    theta = np.clip(theta, lower, upper)
-    options = {"maxiter": iterations, "ftol": 1e-8, "maxfun": 2 * iterations}
-    minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=np.column_stack([lower, upper]), options=options)
-    value, parameters, log_likelihood, size = best[-1]
-    return Fitted(parameters, value, log_likelihood, size, [entry[0] for entry in best])
+    def parameters(self, theta: np.ndarray) -> Parameters:
+        """What ``theta`` stands for."""
+        variance, reach, eta = map(float, theta[:3])
+        noise = theta[self.shape :] if theta.size > self.shape else self.start.log_noise
+        return Parameters(self.start.family, variance, reach, eta, theta[3 : self.shape].copy(), noise.copy())
+
+    def evaluate(self, theta: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """The penalized log-likelihood, what it is without the penalty, and its gradient."""
+        now = self.parameters(theta)
+        parts = slopes_each(self.windows, now.dynamics(self.space), now.noise)
+        log_likelihood, apart = sum(part.log_likelihood for part in parts), self.precision @ (theta - self.center)
+        gradient = np.concatenate([slopes(now, self.space, parts), now.noise * np.sum([part.r for part in parts], axis=0)])
+        value = log_likelihood - 0.5 * float(apart @ (theta - self.center))
+        if self.tick is not None:
+            self.tick(value)
+        return value, log_likelihood, gradient[: theta.size] - apart
+
+    def curvature(self, theta: np.ndarray) -> np.ndarray:
+        """The information in the readings and the priors."""
+        of_readings = information(self.parameters(theta), self.space, self.counts)[: theta.size, : theta.size]
+        return of_readings + self.precision + DAMPED * np.eye(theta.size)
+
+
+def maximize(function: Penalized, iterations: int) -> Fitted:
+    """Climb from the start by Fisher's scoring, within the bounds: no step goes down.
+
+    The information of a stationary process stands for the curvature. It knows how variance, memory and noise make up for each
+    other, so that a few steps do for any number of stations.
+    """
+    theta = np.clip(function.theta, function.lower, function.upper)
+    value, log_likelihood, gradient = function.evaluate(theta)
+    history = [value]
+    pairs: list[tuple[np.ndarray, np.ndarray]] = []
+    for _ in range(iterations):
+        free = ~(((theta <= function.lower) & (gradient < 0)) | ((theta >= function.upper) & (gradient > 0)))
+        step = np.zeros_like(theta)
+        factor = cho_factor(function.curvature(theta)[np.ix_(free, free)])
+        near = [Pair(s[free], c[free], float(s[free] @ c[free])) for s, c in pairs]
+        near = [pair for pair in near if pair.curvature > 0]
+        step[free] = two_loop(gradient[free], near, partial(cho_solve, factor))
+        if 0.5 * float(step @ gradient) < ENOUGH:
+            break
+        step *= min(1.0, LONGEST / float(np.abs(step).max()))
+        for _ in range(SHORTER):
+            there = np.clip(theta + step, function.lower, function.upper)
+            promised = float(gradient @ (there - theta))
+            try:
+                new = function.evaluate(there)
+            except SolverError:  # a wall: the search turns back
+                new = -np.inf, -np.inf, gradient
+            if new[0] > value + ARMIJO * max(promised, 0.0):
+                break
+            step *= np.clip(promised / (2 * (promised + value - new[0])), *SHORTENED)  # the top of a parabola
+        else:
+            break
+        if promised < NEAR:
+            pairs.append((there - theta, gradient - new[2]))
+        theta, (value, log_likelihood, gradient) = there, new
+        history.append(value)
+    scaled = float(np.abs(gradient).max()) * function.space.n / max(1, int(function.counts.sum()))
+    return Fitted(function.parameters(theta), value, log_likelihood, scaled, history)
+
+
+def _spectra(parameters: Parameters) -> list[np.ndarray]:
+    """Spectrum (frequencies,) of the autoregression with unit variance, and its derivatives by the ``partials``."""
+    waves = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
+    a, _, q = parameters.autoregression()
+    powers = np.array([waves ** (k + 1) for k in range(a.size)])
+    transfer = 1 - a @ powers
+    gain = 1 / np.abs(transfer) ** 2
+    slopes = [(dq + 2 * q * np.real(da @ powers / transfer)) * gain for da, _, dq in parameters.autoregression_slopes()]
+    return [q * gain, *slopes]
+
+
+def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
+    """Information (3 + p + N, 3 + p + N) of a stationary process (Whittle 1953) in what :class:`Penalized` moves.
+
+    As if the readings were complete, and then by the share of them that there is: ``counts`` (N,) of every station.
+    """
+    n, shape = space.n, 3 + parameters.order
+    spectrum, *by_partials = _spectra(parameters)
+    white = np.exp(-0.5 * parameters.log_noise)  # in whose units noise is 1
+    white = np.multiply.outer(white, white)
+    values, U = np.linalg.eigh(parameters.covariance(space) * white)
+    by_reach, by_eta = (U.T @ (slope * white) @ U for slope in parameters.covariance_slopes(space))
+    values = np.maximum(values, 0.0)
+    D = 1 / (spectrum[:, None] * values + 1)  # (frequencies, N) eigenvalues of the inverse
+    result = np.zeros((shape + n, shape + n))
+    # the variance and the autoregression change eigenvalues alone
+    alone = {i: s[:, None] * values for i, s in zip([0, *range(3, shape)], [spectrum, *by_partials], strict=True)}
+    for i, one in alone.items():
+        for j, other in alone.items():
+            result[i, j] = np.sum(D**2 * one * other)
+        for j, slope in ((1, by_reach), (2, by_eta)):
+            result[i, j] = result[j, i] = spectrum @ (D**2 * one) @ slope.diagonal()
+        result[i, shape:] = result[shape:, i] = U**2 @ np.sum(D**2 * one, axis=0)
+    once, twice = (D.T @ (spectrum[:, None] ** k * D) for k in (1, 2))
+    result[1, 1], result[2, 2] = np.sum(twice * by_reach**2), np.sum(twice * by_eta**2)
+    result[1, 2] = result[2, 1] = np.sum(twice * by_reach * by_eta)
+    for j, slope in ((1, by_reach), (2, by_eta)):
+        result[j, shape:] = result[shape:, j] = np.sum(U * (U @ (once * slope)), axis=1)
+    for d in D:
+        result[shape:, shape:] += ((U * d) @ U.T) ** 2
+    shares = np.sqrt(np.append(np.full(shape, counts.mean()), counts))
+    return result * np.multiply.outer(shares, shares) / (2 * FREQUENCIES)
 
 
 def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise: np.ndarray | None) -> Parameters:
-    """Where the search starts, of the first order: noise from the smallest differences in time or between neighbors."""
+    """Where the search starts, of the first order: by what readings one and two steps apart have in common."""
     y = np.concatenate(windows)
     level = max(float(np.nanvar(y)), SMALLEST)
-    jumps = [np.nanvar(np.diff(w, axis=0)) / 2 for w in windows if len(w) > 1 and np.isfinite(np.diff(w, axis=0)).any()]
-    share = float(np.clip(np.mean(jumps) / level if jumps else 0.5, 0.02, 0.9))
-    log_noise = np.full(space.n, np.log(0.8 * share * level)) if noise is None else np.log(noise)
-    variance, reach = float(np.log((1 - 0.8 * share) * level)), float(np.log(space.typical_range(family)))
-    return Parameters(family, variance, reach, ETA_PRIOR[0], np.ones(1), log_noise)
+    once, twice = (np.concatenate([(w[k:] * w[:-k]).ravel() for w in windows if len(w) > k] or [np.zeros(0)]) for k in (1, 2))
+    once, twice = (float(np.mean(part[np.isfinite(part)])) if np.isfinite(part).any() else 0.0 for part in (once, twice))
+    # readings that alternate have a negative memory, which no step leads to from a positive one
+    memory = float(np.clip(twice / once, -0.99, 0.99)) if abs(once) > TELLS * level else MEMORY
+    memory = memory if abs(memory) > TELLS else MEMORY
+    share = float(np.clip(1 - once / memory / level, 0.02, 0.9))
+    log_noise = np.full(space.n, np.log(share * level)) if noise is None else np.log(noise)
+    variance, reach = float(np.log((1 - share) * level)), float(np.log(space.typical_range(family)))
+    return Parameters(family, variance, reach, ETA_PRIOR[0], np.arctanh([memory]), log_noise)
 
 
 def second_order(parameters: Parameters) -> Parameters:
@@ -336,8 +416,8 @@ def _clipped_mean(squares: np.ndarray) -> np.ndarray:
     return result
 
 
-#: Frequencies that the information is summed over, and the width of a difference.
-FREQUENCIES, WIDTH = 128, 1e-4
+#: Frequencies that the information is summed over.
+FREQUENCIES = 128
 #: Readings per station below which a record is short.
 SHORT = 60
 #: Share of the modes in space and time where the field is least.
@@ -353,36 +433,21 @@ NOTED, HARDLY_KNOWN = 0.3, 0.5
 def noise_errors(parameters: Parameters, space: Space, counts: np.ndarray) -> np.ndarray:
     """By how much noise variances may be lower and higher, (2, N), from ``counts`` (N,) readings of every station.
 
-    By the information of a stationary process (Whittle 1953) in the variance, the autoregression, the stations' own part and
-    the noise, as if the readings were complete; a station's own deviation from the network's noise has its prior.
+    By the :func:`information` in the variance, the reach, the autoregression, the stations' own part and the noise; a station's
+    own deviation from the network's noise has its prior.
     """
-    covariance = parameters.covariance(space)
-    values, modes = np.linalg.eigh(covariance)
-    theta = np.concatenate([[parameters.log_variance, parameters.logit_eta], parameters.partials])
-
-    def spectra(at: np.ndarray) -> np.ndarray:
-        """(modes, frequencies), with the modes of the parameters."""
-        moved = Parameters(parameters.family, at[0], parameters.log_reach, at[1], at[2:], parameters.log_noise)
-        a, _, q = moved.autoregression()
-        moving = at[1] != theta[1]
-        inside = np.einsum("ij,ij->j", modes, moved.covariance(space) @ modes) if moving else values * np.exp(at[0] - theta[0])
-        waves = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
-        transfer = 1 - sum(a[k] * waves ** (k + 1) for k in range(a.size))
-        return np.maximum(inside, 0.0)[:, None] * q / np.abs(transfer) ** 2
-
-    here, typical = spectra(theta), float(np.exp(parameters.log_noise.mean()))
-    steps = [(spectra(theta + WIDTH * e) - spectra(theta - WIDTH * e)) / (2 * WIDTH) for e in np.eye(theta.size)]
+    n, typical = space.n, float(np.exp(parameters.log_noise.mean()))
+    here = np.outer(np.linalg.eigvalsh(parameters.covariance(space)).clip(0.0), _spectra(parameters)[0])
     # readings show field and noise together: where the field is least, there is no more that may be noise
     most = float(np.quantile(here, LEAST))
-    mass = 0.5 * float(counts.sum()) / here.size
+    together = np.eye(4 + parameters.order)[[*range(3 + parameters.order), *[-1] * n]]  # one noise of all stations
 
     def relative(noise: float) -> np.ndarray:
         """Errors as a share of ``typical``, where the noise variance is this."""
-        slopes = [step / (here + noise) for step in (*steps, np.full(here.shape, noise))]
-        information = mass * np.array([[float(np.sum(one * other)) for other in slopes] for one in slopes])
-        information[1, 1] += ETA_PRIOR[1] ** -2
-        shared = float(np.linalg.pinv(information, hermitian=True)[-1, -1])
-        own = information[-1, -1] * counts / max(float(counts.sum()), 1.0)
+        one = together.T @ information(replace(parameters, log_noise=np.full(n, np.log(noise))), space, counts) @ together
+        one[[1, 2], [1, 2]] += REACH_PRIOR**-2, ETA_PRIOR[1] ** -2
+        shared = float(np.linalg.pinv(one, hermitian=True)[-1, -1])
+        own = one[-1, -1] * counts / max(float(counts.sum()), 1.0)
         return np.sqrt(shared + 1 / (own + NOISE_SPREAD**-2)) * noise / typical
 
     error = relative(typical)

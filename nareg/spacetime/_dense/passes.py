@@ -20,6 +20,8 @@ from nareg.spacetime._dense.filter import LOG_2PI, STEADY
 BLOCK = 8
 #: Multiplications from which on a product of matrices is BLAS's.
 LARGE = 2**10
+#: Columns of a symmetric product that are computed at once, without their part above the diagonal.
+PANEL = 48
 #: Sums may be taken in any order.
 SUMS = ("reassoc", "contract")
 
@@ -100,6 +102,47 @@ def _product(A, B, out):  # type: ignore[no-untyped-def]
             k += 1
 
 
+@inner(fastmath=SUMS)
+def _times(A, B, out):  # type: ignore[no-untyped-def]
+    """``A B``."""
+    n, K, m = A.shape[0], A.shape[1], B.shape[1]
+    if K * n * m >= LARGE:
+        np.dot(A, B, out)
+        return
+    for i in range(n):
+        for j in range(m):
+            out[i, j] = 0.0
+        k = 0
+        while k + 3 < K:
+            a, b, c, d = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
+            for j in range(m):
+                out[i, j] += a * B[k, j] + b * B[k + 1, j] + c * B[k + 2, j] + d * B[k + 3, j]
+            k += 4
+        while k < K:
+            for j in range(m):
+                out[i, j] += A[i, k] * B[k, j]
+            k += 1
+
+
+@inner(fastmath=SUMS)
+def _symmetric(A, B, out):  # type: ignore[no-untyped-def]
+    """``A B`` where that is symmetric: of large matrices two thirds are computed."""
+    n, K = A.shape
+    if n < 2 * PANEL:
+        _times(A, B, out)
+        return
+    for start in range(0, n, PANEL):
+        width = min(PANEL, n - start)
+        columns, done = np.empty((K, width)), np.empty((n - start, width))
+        for k in range(K):
+            for j in range(width):
+                columns[k, j] = B[k, start + j]
+        np.dot(A[start:], columns, done)
+        for i in range(n - start):
+            for j in range(width):
+                out[start + i, start + j] = out[start + j, start + i] = done[i, j]
+
+
 @inner(once=True)
 def _same(P, other):  # type: ignore[no-untyped-def]
     """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
@@ -134,12 +177,12 @@ def _observed(system, t, stations):  # type: ignore[no-untyped-def]
     return count
 
 
-@inner(fastmath=SUMS)
+@inner(fastmath=SUMS, once=True)
 def _after(system, P, out):  # type: ignore[no-untyped-def]
-    """``A P``, (N, pN), for rows (pN, ...) of a symmetric matrix or of anything else that depends on a state."""
+    """``A P``, (N, pN), for the covariance P (pN, pN) of a state."""
     n, p = system.diagonals.shape[1], system.diagonals.shape[0]
     if p == 0:
-        _product(system.turned, P, out[:n])
+        _times(system.A, P, out)
         return
     for i in range(n):
         for j in range(out.shape[1]):
@@ -149,12 +192,27 @@ def _after(system, P, out):  # type: ignore[no-untyped-def]
                 out[i, j] += system.diagonals[k, i] * P[k * n + i, j]
 
 
+@inner(fastmath=SUMS, once=True)
+def _from_both(system, shared, out):  # type: ignore[no-untyped-def]
+    """``(A P) A'`` into the first columns and rows, from ``A P`` (N, pN)."""
+    n, p = system.diagonals.shape[1], system.diagonals.shape[0]
+    if p == 0:
+        _symmetric(shared, system.turned, out)
+        return
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = system.diagonals[0, j] * shared[i, j]
+        for k in range(1, p):
+            for j in range(n):
+                out[i, j] += system.diagonals[k, j] * shared[i, k * n + j]
+
+
 @inner(fastmath=SUMS)
 def _before(system, V, out):  # type: ignore[no-untyped-def]
     """``[A I]' V``, (pN, ...), for rows (pN, ...): what they mean for the state one time earlier."""
     n, p, m = system.diagonals.shape[1], system.diagonals.shape[0], out.shape[0]
     if p == 0:
-        _product(system.A, V[:n], out)
+        _times(system.turned, V[:n], out)
     else:
         for k in range(p):
             for i in range(n):
@@ -166,15 +224,34 @@ def _before(system, V, out):  # type: ignore[no-untyped-def]
 
 
 @inner(fastmath=SUMS, once=True)
-def _predict(system, P, scale, shared, turned, out):  # type: ignore[no-untyped-def]
+def _beside(system, V, left, out):  # type: ignore[no-untyped-def]
+    """``V [A I]``, (pN, pN), symmetric; ``left`` are the first columns of V."""
+    n, p, m = system.diagonals.shape[1], system.diagonals.shape[0], out.shape[0]
+    if p == 0:
+        if m == n:
+            _symmetric(left, system.A, out)
+        else:
+            _times(left, system.A, out)
+    else:
+        for i in range(m):
+            for k in range(p):
+                for j in range(n):
+                    out[i, k * n + j] = system.diagonals[k, j] * V[i, j]
+    for i in range(m):
+        for j in range(m - n):
+            out[i, j] += V[i, n + j]
+    for i in range(m):
+        for j in range(i):
+            out[i, j] = out[j, i] = 0.5 * (out[i, j] + out[j, i])
+
+
+@inner(fastmath=SUMS, once=True)
+def _predict(system, P, scale, shared, out):  # type: ignore[no-untyped-def]
     """Covariance of the next state."""
     n, m = system.Q.shape[0], P.shape[0]
     _after(system, P, shared)
-    for i in range(m):
-        for j in range(n):
-            turned[i, j] = shared[j, i]
     top = out if m == n else np.empty((n, n))
-    _after(system, turned, top)
+    _from_both(system, shared, top)
     for i in range(n):
         for j in range(i + 1):
             out[i, j] = out[j, i] = 0.5 * (top[i, j] + top[j, i]) + scale * system.Q[i, j]
@@ -288,7 +365,7 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
     """
     (T, C, n), m = system.y.shape, P.shape[0]
     buffer, ahead = np.empty(n, np.int64), np.empty(n)
-    following, shared, turned = np.empty((m, m)), np.empty((n, m)), np.empty((m, n))
+    following, shared = np.empty((m, m)), np.empty((n, m))
     log_likelihood = 0.0
     for t in range(start, stop):
         stations = buffer[: _observed(system, t, buffer)]
@@ -329,9 +406,10 @@ def forward(system, means, stored, z, P, steady, first, start, stop):  # type: i
         again = _repeats(system, t + 1)
         if repeats and again:
             continue
-        _predict(system, after, system.scale[t + 1], shared, turned, following)
+        onto = following if again else P
+        _predict(system, after, system.scale[t + 1], shared, onto)
         steady[0] = again and _same(following, P)
-        if not steady[0]:
+        if again and not steady[0]:
             for i in range(m):
                 for j in range(m):
                     P[i, j] = following[i, j]
@@ -381,20 +459,17 @@ def _score_readings(means, stored, t, place, stations, score, squares):  # type:
 def _inform(gains, inverses, stations, information, variances):  # type: ignore[no-untyped-def]
     """Add the readings of one time to the information; ``variances`` are of what they add to the score, if any."""
     B, m = inverses.shape[1], information.shape[0]
-    columns, rows = np.empty(m * B), np.empty(B * m)
+    rows = np.empty(B * m)
     for start in range((stations.size - 1) // B * B, -1, -B):
         size = min(B, stations.size - start)
-        K, moved = columns[: m * size].reshape((m, size)), rows[: size * m].reshape((size, m))
-        for a in range(size):
-            for j in range(m):
-                K[j, a] = gains[start + a, j]
-        _product(K, information, moved)
+        moved = rows[: size * m].reshape((size, m))
+        _times(gains[start : start + size], information, moved)
         for a in range(size):
             i = stations[start + a]
             for j in range(m):
                 information[i, j] -= moved[a, j]
         for a in range(size):
-            for b in range(size):
+            for b in range(a, size):
                 total = inverses[start + a, b] - moved[b, stations[start + a]]
                 for j in range(m):
                     total += moved[a, j] * gains[start + b, j]
@@ -433,7 +508,10 @@ def _variances(system, P, smoothed, t, top, half):  # type: ignore[no-untyped-de
 def _covariances(P, smoothed, t, top, half, V):  # type: ignore[no-untyped-def]
     """Smoothed covariances (pN, N) at time t of the state with its field, and the variances of points."""
     n = V.shape[1]
-    _product(P, half, V)
+    if V.shape[0] == n:
+        _symmetric(P, half, V)
+    else:
+        _times(P, half, V)
     for i in range(V.shape[0]):
         for j in range(n if i >= n else i + 1):
             V[i, j] = top[i, j] - (V[i, j] if i >= n else 0.5 * (V[i, j] + V[j, i]))
@@ -474,9 +552,9 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
     informed = moments or spreads or smoothed.W.size > 0 or df > 0 or derived
     p = system.diagonals.shape[0]
     crossed, variances, ahead = smoothed.latest[:p], smoothed.latest[p:], np.zeros(n)
-    buffer, turned, behind, earlier = np.empty(n, np.int64), np.empty((m, m)), np.zeros((m, m)), np.zeros((m, m))
+    buffer, behind, spare = np.empty(n, np.int64), np.zeros((m, m)), np.empty((m, m))
     columns, known, half, V = np.empty((m, n)), np.zeros((m, n)), np.zeros((m, n)), np.empty((m, n))
-    left, right, lagging, whole = np.empty((m, n)), np.empty((m, m - n)), np.empty((n, m - n)), np.empty((n, m))
+    left, right, lagging, whole = np.zeros((m, n)), np.empty((m, m - n)), np.empty((n, m - n)), np.empty((n, m))
     weights = smoothed.weights
     for t in range(stop - 1, start - 1, -1):
         stations = buffer[: _observed(system, t, buffer)]
@@ -503,15 +581,16 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
             for k in range(smoothed.W.shape[0]):
                 smoothed.point_variances[t, k] = smoothed.point_variances[t + 1, k]
         else:
+            earlier = spare if shares else information  # in its place, unless the two are compared
             if t + 1 < T:
                 _before(system, information, behind)
-                for i in range(m):
-                    for j in range(m):
-                        turned[i, j] = behind[j, i]
-                _before(system, turned, earlier)
-                for i in range(m):
-                    for j in range(i):
-                        earlier[i, j] = earlier[j, i] = 0.5 * (earlier[i, j] + earlier[j, i])
+                first_columns = behind
+                if m > n:
+                    first_columns = left
+                    for i in range(m):
+                        for j in range(n):
+                            left[i, j] = behind[i, j]
+                _beside(system, behind, first_columns, earlier)
             top = P
             if m > n:
                 top = columns
@@ -529,15 +608,13 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                 _product(behind, top, known)
                 _before(system, known, half)
             elif spreads or smoothed.W.size:
-                _product(earlier, top, half)
+                _times(earlier, top, half)
             if spreads:
                 _variances(system, P, smoothed, t, top, half)
             if moments or smoothed.W.size:
                 _covariances(P, smoothed, t, top, half, V)
             if moments:
                 for i in range(m):
-                    for j in range(n):
-                        left[i, j] = behind[i, j]
                     for j in range(m - n):
                         right[i, j] = P[i, n + j]
                 _product(left, right, lagging)
@@ -546,8 +623,8 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                         whole[i, j] = known[i, j] if j < n else lagging[i, j - n]
                 _add(smoothed, V, whole)
                 if t == 0:
-                    _product(earlier, P, turned)
-                    _product(P, turned, smoothed.first)
+                    _times(earlier, P, behind)
+                    _times(P, behind, smoothed.first)
                     for i in range(m):
                         for j in range(i + 1):
                             change = 0.5 * (smoothed.first[i, j] + smoothed.first[j, i])
@@ -555,9 +632,10 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
             _inform(stored.gains[place], stored.inverses[place], stations, earlier, variances)
             steady[0] = shares and _same(earlier, information)
             if not steady[0]:
-                for i in range(m):
-                    for j in range(m):
-                        information[i, j] = earlier[i, j]
+                if shares:
+                    for i in range(m):
+                        for j in range(m):
+                            information[i, j] = earlier[i, j]
                 weights[4] = 0.0
                 for i in range(n):
                     for j in range(n):

@@ -18,7 +18,7 @@ from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
 from nareg.spacetime._dense.families import windows_of
-from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, calm_noise, first_guess, maximize
+from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, Penalized, calm_noise, first_guess, maximize
 from nareg.spacetime._dense.places import PlaceKernel, best_kernel
 from nareg.spacetime._model.base import checked_readings
 from nareg.spacetime._model.dense import SpaceTimeModel
@@ -300,7 +300,7 @@ def chosen_transform(
         slices = windows_of(rows, 1)
         windows = [rows[p] for p in slices]
         start = first_guess(windows, space, space.families[0], None)
-        fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
+        fitted = maximize(Penalized(windows, space, start, fixed_noise=False), TRIAL)
         inside = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in slices])
         values = part[:, inside]
         values = values[np.isfinite(values)]

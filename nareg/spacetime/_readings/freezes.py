@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.spacetime._readings.repeats import CHANCE, SHORTEST_RUN, RepeatedValue, at_bound, intermittent, repeats, stuck_runs
+from nareg.spacetime._readings.repeats import (
+    CHANCE,
+    SHORTEST_RUN,
+    RepeatedValue,
+    at_bound,
+    intermittent,
+    remembered,
+    repeats,
+    stuck_runs,
+)
 from nareg.spacetime._readings.resolution import steps
 
 #: So many stations at least, and this share of those that read away from a bound, which are at least half of all that read.
@@ -21,6 +30,7 @@ LEAP, CALM = 2.5, 0.25
 RARELY = 0.05
 
 
+@remembered
 def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
     """Runs of the stations (T, N) that repeated their values at the same times, a list for each such span of times.
 

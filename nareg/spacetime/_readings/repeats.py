@@ -7,15 +7,21 @@ readings that repeat in the same state: at a bound with the others as near to it
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import TypeVar
 
 import numpy as np
 
 from nareg._core.arrays import robust_std
 from nareg.spacetime._readings.resolution import steps
 
+Run = TypeVar("Run")
+
+#: Readings whose runs are remembered: those of a file, and those of a fit, which hides some.
+REMEMBERED = 2
 #: Runs are stuck where chance gives such a run anywhere in the file with at most this probability.
 CHANCE = 1e-3
 SHORTEST_RUN = 5
@@ -176,6 +182,24 @@ def intermittent(y: np.ndarray) -> bool:
     return bool(resting > RESTING * max(int(seen.sum()), 1))
 
 
+def remembered(runs_of: Callable[[np.ndarray], list[Run]]) -> Callable[[np.ndarray], list[Run]]:
+    """Remember the runs of the last few readings: one check after the other looks for them in the same ones."""
+    answers: dict[bytes, list[Run]] = {}
+
+    @wraps(runs_of)
+    def call(y: np.ndarray) -> list[Run]:
+        key = hashlib.blake2b(y.tobytes(), key=repr(y.shape).encode()).digest()
+        runs = answers.get(key)
+        if runs is None:
+            runs = answers[key] = runs_of(y)
+            for old in list(answers)[:-REMEMBERED]:
+                answers.pop(old, None)
+        return list(runs)
+
+    return call
+
+
+@remembered
 def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
     """Runs of one value in readings (T, N) that chance does not explain; missing readings do not end a run."""
     seen = np.isfinite(y)

@@ -17,7 +17,7 @@ from nareg._solvers.threads import one_thread
 from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime._dense.families import windows_of
-from nareg.spacetime._dense.parametric import first_guess, maximize
+from nareg.spacetime._dense.parametric import Penalized, first_guess, maximize
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, HeldOut, hide, improvement, robust_scale
@@ -238,7 +238,7 @@ def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily
     noise = None if task.noise is None else task.noise[patch]
     space = Space(graph.subgraph(patch).adjacency, None, "euclidean")
     guess = first_guess(few, space, "graph", noise)
-    fitted = maximize(few, space, guess, fixed_noise=noise is not None, iterations=PATCH_ITERATIONS).parameters
+    fitted = maximize(Penalized(few, space, guess, fixed_noise=noise is not None), PATCH_ITERATIONS).parameters
     typical = float(np.exp(np.median(fitted.log_noise)))
     everywhere = task.bounded(np.full(graph.n_nodes, typical)) if task.noise is None else task.noise
     reach = float(np.clip(np.exp(fitted.log_reach), 0.5, 50.0))
