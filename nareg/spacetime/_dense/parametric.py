@@ -324,8 +324,8 @@ def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise:
     """Where the search starts, of the first order: by what readings one and two steps apart have in common."""
     y = np.concatenate(windows)
     level = max(float(np.nanvar(y)), SMALLEST)
-    once, twice = (np.concatenate([(w[k:] * w[:-k]).ravel() for w in windows if len(w) > k] or [np.zeros(0)]) for k in (1, 2))
-    once, twice = (float(np.mean(part[np.isfinite(part)])) if np.isfinite(part).any() else 0.0 for part in (once, twice))
+    products = [np.concatenate([(w[k:] * w[:-k]).ravel() for w in windows if len(w) > k] or [np.zeros(0)]) for k in (1, 2)]
+    once, twice = (float(np.mean(part[known])) if (known := np.isfinite(part)).any() else 0.0 for part in products)
     # readings that alternate have a negative memory, which no step leads to from a positive one
     memory = float(np.clip(twice / once, -0.99, 0.99)) if abs(once) > TELLS * level else MEMORY
     memory = memory if abs(memory) > TELLS else MEMORY
