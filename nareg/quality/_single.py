@@ -185,7 +185,7 @@ def noisy(residuals: Residuals) -> list[Finding]:
     jumps = np.diff(np.where(residuals.usable, residuals.y, np.nan), n=3, axis=0)
     known = np.isfinite(jumps).sum(axis=0) >= FEWEST
     jumps = MAD_TO_STD * np.nanmedian(np.abs(np.where(known, jumps, 0.0)), axis=0)
-    if (known & live).any():
+    if (known & live).sum() > 1:  # one alone has none to exceed
         visible &= ~known | (jumps > ROUGHER * np.median(jumps[known & live]))
     findings = _noisy_parts(residuals, live)
     partly = {finding.station for finding in findings}

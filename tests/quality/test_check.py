@@ -448,6 +448,15 @@ def test_noise_that_no_residual_shows_makes_no_noisy_station(rng):
     assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == {"noisy"}
 
 
+def test_a_noisy_station_that_alone_reads_at_every_step(rng):
+    """Nobody else has third differences to compare it with."""
+    coordinates, readings = drawn(rng)
+    readings[3] += rng.normal(0, 2.1, T)
+    readings[:, 1::2] = np.where(np.arange(N) == 3, readings[:, 1::2].T, np.nan).T
+    noise = np.where(np.arange(N) == 3, 2.1, 0.3)
+    assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == {"noisy"}
+
+
 def test_noise_far_below_the_error_of_predictions_makes_no_noisy_station(rng):
     """Beside a lasting fault some noise was .0032, that of others .0005, and all predictions were off by .03."""
     coordinates, readings = drawn(rng, noise=0.002)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 import nareg
 from nareg.spacetime._dense.parametric import (
@@ -119,6 +120,20 @@ def test_search_never_goes_down_and_reports_what_it_reached(fixed_noise, order):
     assert fitted.log_likelihood == pytest.approx(again, rel=1e-10)
     if fixed_noise:
         np.testing.assert_allclose(fitted.parameters.noise, 0.25)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_search_climbs_where_stations_copy_another(seed):
+    """No stationary process has such readings, so that its information is far from the curvature."""
+    (first, second), space, _ = problem(seed=seed, n=8, T=150, gaps=0.0)
+    y = np.concatenate([first, second])
+    y[:, [1, 3]] = y[:, [0]]
+    function = Penalized([y], space, first_guess([y], space, "graph", None), fixed_noise=False)
+    reached = minimize(
+        lambda theta: [-part for part in function.evaluate(theta)[::2]], function.theta, jac=True, method="L-BFGS-B",
+        bounds=np.column_stack([function.lower, function.upper]), options={"maxiter": 25},
+    )  # fmt: skip
+    assert maximize(function, 25).objective > -reached.fun - 250  # of 2,000 and more
 
 
 def test_many_iterations_find_a_point_without_gradient():

@@ -52,8 +52,9 @@ SMALLEST = 1e-12
 MEMORY, TELLS = 0.76, 0.05
 #: A search adds this to the information, takes no longer steps, and ends where one more would raise the log-likelihood by less.
 DAMPED, LONGEST, ENOUGH = 0.04, 2.0, 1e-3
-#: Steps that promise less than this tell, by how the gradient changes, where the curvature is not quite the information.
-NEAR = 10.0
+#: Steps that promise less than this, or come after so many, tell by how the gradient changes where the curvature is not the
+#: information: near the top, and where readings are not those of a stationary process at all.
+NEAR, LATE = 10.0, 10
 #: The share of what the gradient promises that a step has to give, how often it is shortened until it does, and to what shares.
 ARMIJO, SHORTER, SHORTENED = 1e-4, 8, (0.1, 0.5)
 
@@ -268,7 +269,7 @@ def maximize(function: Penalized, iterations: int) -> Fitted:
             step *= np.clip(promised / (2 * (promised + value - new[0])), *SHORTENED)  # the top of a parabola
         else:
             break
-        if promised < NEAR:
+        if promised < NEAR or len(history) > LATE:
             pairs.append((there - theta, gradient - new[2]))
         theta, (value, log_likelihood, gradient) = there, new
         history.append(value)
@@ -314,8 +315,10 @@ def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.
     result[1, 2] = result[2, 1] = np.sum(twice * by_reach * by_eta)
     for j, slope in ((1, by_reach), (2, by_eta)):
         result[j, shape:] = result[shape:, j] = np.sum(U * (U @ (once * slope)), axis=1)
-    for d in D:
-        result[shape:, shape:] += ((U * d) @ U.T) ** 2
+    _, sizes, modes = np.linalg.svd(D, full_matrices=False)  # a handful of which sum squares of all frequencies
+    for size, mode in zip(sizes, modes, strict=True):
+        if size > TINY * sizes[0]:
+            result[shape:, shape:] += ((U * (size * mode)) @ U.T) ** 2
     shares = np.sqrt(np.append(np.full(shape, counts.mean()), counts))
     return result * np.multiply.outer(shares, shares) / (2 * FREQUENCIES)
 
@@ -416,8 +419,8 @@ def _clipped_mean(squares: np.ndarray) -> np.ndarray:
     return result
 
 
-#: Frequencies that the information is summed over.
-FREQUENCIES = 128
+#: Frequencies that the information is summed over, and the share of the largest size that modes of them have at least.
+FREQUENCIES, TINY = 128, 1e-7
 #: Readings per station below which a record is short.
 SHORT = 60
 #: Share of the modes in space and time where the field is least.
