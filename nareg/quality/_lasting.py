@@ -18,6 +18,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
 from nareg._core.arrays import MAD_TO_STD
+from nareg.quality._level import inside_is_wrong
 from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
@@ -227,7 +228,7 @@ class LastingErrors:
         shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
         start = int(np.argmax(np.abs(shape.ratio[:, station])))
         stop = start + shape.width
-        error = self._fit(station, shape.name, start, stop)
+        error = self.fit(station, shape.name, start, stop)
         first = max([error, *self._shifts(station)], key=lambda e: e.ratio)
         if first is not error:
             return first
@@ -235,9 +236,9 @@ class LastingErrors:
         if error.lasts:
             T = len(self.seen.white)
             spans = {span for end in (stop, T) if (span := self._at_once(station, start, end)) is not None}
-            errors += [self._fit(station, "box", *span) for span in spans]
+            errors += [self.fit(station, "box", *span) for span in spans]
             ends = sorted({stop, *(end for _, end in spans)})
-            errors += [self._fit(station, "ramp", self._begin(station, end), end) for end in ends]
+            errors += [self.fit(station, "ramp", self._begin(station, end), end) for end in ends]
             sought = 2 * np.log(T)  # the best of so many places for an end inside the record is better by chance
             error = max(errors, key=lambda e: e.ratio**2 - sought * ((e.shape == "box") + (e.stop < T)))
         # places that are sought to fit whole residuals best are no evidence of a fault
@@ -297,10 +298,10 @@ class LastingErrors:
         leaps, seen = np.flatnonzero(self.seen.leapt[:, station]), self.seen.observed[:, station]
         spans = list(pairwise([0, *map(int, leaps), seen.size]))
         long = [int(seen[slice(*span)].sum()) >= NARROWEST for span in spans]
-        shifts = [self._fit(station, "box", *spans[k]) for k in range(1, len(spans)) if long[k - 1] and long[k]]
+        shifts = [self.fit(station, "box", *spans[k]) for k in range(1, len(spans)) if long[k - 1] and long[k]]
         return [shift for shift in shifts if shift.middle / shift.height > STAYS]
 
-    def _fit(self, station: int, name: str, start: int, stop: int) -> Lasting:
+    def fit(self, station: int, name: str, start: int, stop: int) -> Lasting:
         """An error by least squares of whole residuals: the ratio of a shape caps them, and a jump is their largest."""
         error = np.zeros((len(self.seen.white), 1))
         error[start:stop, 0] = _shape(name, stop - start)
@@ -423,7 +424,19 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
         now = LastingErrors(others(residuals, stations))
         # neighbors that are healthy after all tell more of an error
         errors += [max(error, now.clearest(error.station), key=lambda e: e.ratio) for error in first]
-    return [error for error in errors if _stands(residuals, error, stations, K)], badness
+    return [_wrong_part(residuals, now, error) for error in errors if _stands(residuals, error, stations, K)], badness
+
+
+def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Lasting:
+    """All readings after a step, or those before it where they are the fewer and wrong: it is the same step."""
+    there = now.seen.observed[:, error.station]
+    before, after = int(there[: error.start].sum()), int(there[error.start :].sum())
+    if error.shape != "box" or error.stop < there.size or not NARROWEST <= before < after:
+        return error
+    first = Fault(error.station, 0, error.start, error.ratio)
+    if inside_is_wrong(residuals, now.seen, error) or not inside_is_wrong(residuals, now.seen, first):
+        return error
+    return replace(now.fit(error.station, "box", 0, error.start), ratio=error.ratio)
 
 
 def _stands(residuals: Residuals, error: Lasting, stations: list[int], K: np.ndarray) -> bool:

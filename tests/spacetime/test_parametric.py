@@ -19,6 +19,7 @@ from nareg.spacetime._dense.parametric import (
     first_guess,
     information,
     maximize,
+    noise_errors,
     second_order,
 )
 from nareg.spacetime._dense.smoother import run
@@ -100,6 +101,15 @@ def test_information_is_that_of_the_covariance_of_all_readings(family, phi):
     given = information(now, space, np.full(n, T))
     size = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
     np.testing.assert_allclose(given / size, exact / size, atol=0.03)
+
+
+def test_noise_is_not_better_known_where_stations_hardly_read():
+    """A field without memory in space looks like noise, whoever reads it."""
+    n, rng = 6, np.random.default_rng(6)
+    space = Space.of(nareg.Graph.from_knn(2 * rng.random((n, 2)), 5))
+    here = replace(parameters(n, phi=(0.3,)), family="exponential", log_reach=np.log(0.05), log_noise=np.full(n, -1.0))
+    many, few = np.full(n, 400), np.array([0, 1, 400, 400, 400, 400])
+    assert (noise_errors(here, space, few)[1] > noise_errors(here, space, many)[1]).all()
 
 
 @pytest.mark.parametrize("fixed_noise", [False, True])

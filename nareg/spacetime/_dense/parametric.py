@@ -444,10 +444,11 @@ def noise_errors(parameters: Parameters, space: Space, counts: np.ndarray) -> np
     # readings show field and noise together: where the field is least, there is no more that may be noise
     most = float(np.quantile(here, LEAST))
     together = np.eye(4 + parameters.order)[[*range(3 + parameters.order), *[-1] * n]]  # one noise of all stations
+    even = np.full(n, counts.mean())  # shares that differ would part that noise from a field which looks the same
 
     def relative(noise: float) -> np.ndarray:
         """Errors as a share of ``typical``, where the noise variance is this."""
-        one = together.T @ information(replace(parameters, log_noise=np.full(n, np.log(noise))), space, counts) @ together
+        one = together.T @ information(replace(parameters, log_noise=np.full(n, np.log(noise))), space, even) @ together
         one[[1, 2], [1, 2]] += REACH_PRIOR**-2, ETA_PRIOR[1] ** -2
         shared = float(np.linalg.pinv(one, hermitian=True)[-1, -1])
         own = one[-1, -1] * counts / max(float(counts.sum()), 1.0)
