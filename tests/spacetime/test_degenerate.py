@@ -119,3 +119,12 @@ def test_outliers_do_not_stay_in_the_noise_that_they_made():
     np.testing.assert_array_equal(np.delete(calmer.log_noise, 3)[~np.delete(found, 3, 1).any(axis=0)], np.log(0.25))
     given = replace(model.parameters, log_noise=swollen)
     assert _first_outliers(y, model.space, given, fixed=True)[1] is given
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_readings_of_one_value_are_answered(seed):
+    """Where most are missing all of them are stuck, and NumPy said that nothing has no minimum."""
+    y = np.where(RNG(seed).random((3, 120)) < 0.2, 3.0, np.nan)
+    with pytest.warns(DegenerateFitWarning, match="no station has two different readings"):
+        model = fit(nareg.Graph.from_knn(RNG(0).random((3, 2)), 2), y)
+    assert model.smooth().x == pytest.approx(3.0)

@@ -161,6 +161,8 @@ def fit(
     if variances is not None and transform is not None:
         raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
     unusable = (absurd(y.T) | leaps(y.T)[0] | stuck(y.T)).T if robust else np.zeros(y.shape, dtype=bool)
+    if unusable[np.isfinite(y)].all():  # readings that do not vary are answered as they are
+        unusable = np.zeros(y.shape, dtype=bool)
     usable = np.where(unusable, np.nan, y)
     beside = None if not of_stations else Covariates.of(of_stations, np.asarray(np.isfinite(usable).any(axis=1)))
     series = None if not over_time else Series.of(over_time, grid.seconds[grid.rows])
