@@ -179,11 +179,11 @@ UNFOLD = nareg.herta.Unfold(nareg.graphs.grid((6, 7)), lam=3.0)
     "function",
     [
         lambda g, x: nareg.filters.denoise(g, 0.7, x).x,
-        lambda g, x: nareg.filters.denoise(g, 0.7, x, method="cg").x,
-        lambda g, x: nareg.filters.interpolate(g, 0.7, x, SEEN).x,
-        lambda g, x: DENOISER.denoise(x).x,
-        lambda g, x: nareg.gnn.propagate(g, x, lam=3.0, solver="chebyshev"),
-        lambda g, x: UNFOLD(x),
+        pytest.param(lambda g, x: nareg.filters.denoise(g, 0.7, x, method="cg").x, marks=pytest.mark.slow),
+        pytest.param(lambda g, x: nareg.filters.interpolate(g, 0.7, x, SEEN).x, marks=pytest.mark.slow),
+        pytest.param(lambda g, x: DENOISER.denoise(x).x, marks=pytest.mark.slow),
+        pytest.param(lambda g, x: nareg.gnn.propagate(g, x, lam=3.0, solver="chebyshev"), marks=pytest.mark.slow),
+        pytest.param(lambda g, x: UNFOLD(x), marks=pytest.mark.slow),
     ],
 )
 def test_what_the_compiler_cannot_follow_runs_as_it_is(function):

@@ -162,6 +162,7 @@ class TestGradients:
         if method == "direct":  # the others differ in the solves alone, and take as many rounds for each
             assert torch.autograd.gradgradcheck(function, (y, w, c))
 
+    @pytest.mark.slow
     def test_of_torch_func(self, grid, rng):
         y = torch.tensor(rng.standard_normal((grid.n_nodes, 2)))
         gradient = torch.func.grad(lambda y: (denoise(grid, 0.7, y).x ** 2).sum())(y)
