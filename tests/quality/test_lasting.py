@@ -215,17 +215,22 @@ def test_a_flood_that_travels_makes_no_drift():
     assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (4, "drift", 700, 1439)
 
 
-@pytest.mark.parametrize("seed", [18, 20, 25, 31, 40])
-@pytest.mark.slow
-def test_what_is_lower_to_the_end_is_suspect_after_its_leap_alone(seed):
-    """Where the weather of a station lasts, whitened readings show the leap, which a ramp up to it shares."""
-    rng = np.random.default_rng(seed)
+def lasting_weather(rng: np.random.Generator) -> tuple[nareg.Graph, np.ndarray]:
+    """Hourly humidity of eight stations, whose weather lasts a day, with noise of 2."""
     coordinates = np.column_stack([52 + 0.8 * rng.random(8), 9 + 1.2 * rng.random(8)])
     root = np.linalg.cholesky(np.exp(-np.linalg.norm(coordinates[:, None] - coordinates, axis=2)))
     field = lfilter([np.sqrt(1 - 0.96**2)], [1, -0.96], root @ rng.standard_normal((8, 400)))[:, 40:]
     readings = 80 + 11 * field + 2 * rng.standard_normal((8, 360))
+    return nareg.Graph.from_knn(coordinates, 5, metric="haversine"), readings
+
+
+@pytest.mark.parametrize("seed", [18, 20, 25, 31, 40])
+@pytest.mark.slow
+def test_what_is_lower_to_the_end_is_suspect_after_its_leap_alone(seed):
+    """Where the weather of a station lasts, whitened readings show the leap, which a ramp up to it shares."""
+    graph, readings = lasting_weather(np.random.default_rng(seed))
     readings[5, 240:] -= 18
-    (suspect,) = check(fit(nareg.Graph.from_knn(coordinates, 5, metric="haversine"), readings)).suspects
+    (suspect,) = check(fit(graph, readings)).suspects
     assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (5, "drift", 240, 359)
 
 
@@ -233,13 +238,9 @@ def test_what_is_lower_to_the_end_is_suspect_after_its_leap_alone(seed):
 @pytest.mark.slow
 def test_what_is_lower_until_its_repair_is_suspect_before_it_alone(seed):
     """The step is the same as that of an error after it, which most of the readings would then have."""
-    rng = np.random.default_rng(seed)
-    coordinates = np.column_stack([52 + 0.8 * rng.random(8), 9 + 1.2 * rng.random(8)])
-    root = np.linalg.cholesky(np.exp(-np.linalg.norm(coordinates[:, None] - coordinates, axis=2)))
-    field = lfilter([np.sqrt(1 - 0.96**2)], [1, -0.96], root @ rng.standard_normal((8, 400)))[:, 40:]
-    readings = 80 + 11 * field + 2 * rng.standard_normal((8, 360))
+    graph, readings = lasting_weather(np.random.default_rng(seed))
     readings[5, :100] -= 24
-    (suspect,) = check(fit(nareg.Graph.from_knn(coordinates, 5, metric="haversine"), readings)).suspects
+    (suspect,) = check(fit(graph, readings)).suspects
     assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (5, "drift", 0, 99)
     assert "below" in suspect.evidence
     assert suspect.size == pytest.approx(24, rel=0.25)

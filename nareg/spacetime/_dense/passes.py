@@ -81,28 +81,6 @@ class SmoothedTimes(NamedTuple):
 
 
 @inner(fastmath=SUMS)
-def _product(A, B, out):  # type: ignore[no-untyped-def]
-    """``A' B``."""
-    K, n, m = A.shape[0], A.shape[1], B.shape[1]
-    if K * n * m >= LARGE:
-        np.dot(A.T, B, out)
-        return
-    for i in range(n):
-        for j in range(m):
-            out[i, j] = 0.0
-        k = 0
-        while k + 3 < K:
-            a, b, c, d = A[k, i], A[k + 1, i], A[k + 2, i], A[k + 3, i]
-            for j in range(m):
-                out[i, j] += a * B[k, j] + b * B[k + 1, j] + c * B[k + 2, j] + d * B[k + 3, j]
-            k += 4
-        while k < K:
-            for j in range(m):
-                out[i, j] += A[k, i] * B[k, j]
-            k += 1
-
-
-@inner(fastmath=SUMS)
 def _times(A, B, out):  # type: ignore[no-untyped-def]
     """``A B``."""
     n, K, m = A.shape[0], A.shape[1], B.shape[1]
@@ -605,7 +583,7 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                             crossed[k] += behind[j, i] * P[j, k * n + i]
             # information that is shared with this field: by the next state, where it is wanted, and by this one
             if moments:
-                _product(behind, top, known)
+                _times(behind.T, top, known)
                 _before(system, known, half)
             elif spreads or smoothed.W.size:
                 _times(earlier, top, half)
@@ -617,7 +595,7 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                 for i in range(m):
                     for j in range(m - n):
                         right[i, j] = P[i, n + j]
-                _product(left, right, lagging)
+                _times(left.T, right, lagging)
                 for i in range(n):
                     for j in range(m):
                         whole[i, j] = known[i, j] if j < n else lagging[i, j - n]
