@@ -303,18 +303,18 @@ def information(parameters: Parameters, space: Space, counts: np.ndarray) -> np.
     D = 1 / (spectrum[:, None] * values + 1)  # (frequencies, N) eigenvalues of the inverse
     result = np.zeros((shape + n, shape + n))
     # the variance and the autoregression change eigenvalues alone
-    alone = {i: s[:, None] * values for i, s in zip([0, *range(3, shape)], [spectrum, *by_partials], strict=True)}
-    for i, one in alone.items():
-        for j, other in alone.items():
+    diagonal = {i: s[:, None] * values for i, s in zip([0, *range(3, shape)], [spectrum, *by_partials], strict=True)}
+    for i, one in diagonal.items():
+        for j, other in diagonal.items():
             result[i, j] = np.sum(D**2 * one * other)
         for j, slope in ((1, by_reach), (2, by_eta)):
             result[i, j] = result[j, i] = spectrum @ (D**2 * one) @ slope.diagonal()
         result[i, shape:] = result[shape:, i] = U**2 @ np.sum(D**2 * one, axis=0)
-    once, twice = (D.T @ (spectrum[:, None] ** k * D) for k in (1, 2))
-    result[1, 1], result[2, 2] = np.sum(twice * by_reach**2), np.sum(twice * by_eta**2)
-    result[1, 2] = result[2, 1] = np.sum(twice * by_reach * by_eta)
+    of_spectrum, of_square = (D.T @ (spectrum[:, None] ** k * D) for k in (1, 2))
+    result[1, 1], result[2, 2] = np.sum(of_square * by_reach**2), np.sum(of_square * by_eta**2)
+    result[1, 2] = result[2, 1] = np.sum(of_square * by_reach * by_eta)
     for j, slope in ((1, by_reach), (2, by_eta)):
-        result[j, shape:] = result[shape:, j] = np.sum(U * (U @ (once * slope)), axis=1)
+        result[j, shape:] = result[shape:, j] = np.sum(U * (U @ (of_spectrum * slope)), axis=1)
     _, sizes, modes = np.linalg.svd(D, full_matrices=False)  # a handful of which sum squares of all frequencies
     for size, mode in zip(sizes, modes, strict=True):
         if size > TINY * sizes[0]:
@@ -328,11 +328,11 @@ def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, noise:
     y = np.concatenate(windows)
     level = max(float(np.nanvar(y)), SMALLEST)
     products = [np.concatenate([(w[k:] * w[:-k]).ravel() for w in windows if len(w) > k] or [np.zeros(0)]) for k in (1, 2)]
-    once, twice = (float(np.mean(part[known])) if (known := np.isfinite(part)).any() else 0.0 for part in products)
+    lag_one, lag_two = (float(np.mean(part[known])) if (known := np.isfinite(part)).any() else 0.0 for part in products)
     # readings that alternate have a negative memory, which no step leads to from a positive one
-    memory = float(np.clip(twice / once, -0.99, 0.99)) if abs(once) > TELLS * level else MEMORY
+    memory = float(np.clip(lag_two / lag_one, -0.99, 0.99)) if abs(lag_one) > TELLS * level else MEMORY
     memory = memory if abs(memory) > TELLS else MEMORY
-    share = float(np.clip(1 - once / memory / level, 0.02, 0.9))
+    share = float(np.clip(1 - lag_one / memory / level, 0.02, 0.9))
     log_noise = np.full(space.n, np.log(share * level)) if noise is None else np.log(noise)
     variance, reach = float(np.log((1 - share) * level)), float(np.log(space.typical_range(family)))
     return Parameters(family, variance, reach, ETA_PRIOR[0], np.arctanh([memory]), log_noise)
