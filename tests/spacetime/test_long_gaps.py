@@ -10,9 +10,12 @@ from scipy.signal import lfilter
 
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
-from nareg.spacetime._dense.families import windows_of
+from nareg.spacetime._dense import families
+from nareg.spacetime._dense.families import ModelComparison, windows_of
 from nareg.spacetime._dense.parametric import calm_noise
+from nareg.spacetime._readings.engine import LearningTask, StageClock
 from nareg.spacetime._readings.holdout import Judge, gaps_of, hide, hide_times, improvement, silent_times
+from nareg.spacetime._readings.space import Space
 from tests.helpers import hourly_rooms
 from tests.spacetime.reference import dense, model_of, network, parameters
 
@@ -194,18 +197,24 @@ def test_gaps_are_between_readings_that_are_seen():
     assert not {*first} & {*second}
 
 
+def three_with_long_gaps(seed, recursion):
+    """Readings (3, T) of unrelated stations, one of which reads every eighth time, mostly."""
+    rng = RNG(seed)
+    y = lfilter([1], recursion, rng.standard_normal((3, 400)), axis=1) + 0.05 * rng.standard_normal((3, 400))
+    y[2, 8 * rng.permutation(50)[:45]] = np.nan
+    for station in range(3):
+        start = int(rng.integers(0, 260))
+        y[station, start : start + 60] = np.nan
+    return y
+
+
+TRIANGLE = nareg.Graph(np.ones((3, 3)) - np.eye(3))
+
+
 def second_orders(*recursion):
-    """Of twelve networks of three unrelated stations with long gaps, in how many a second order is taken."""
-    count, graph = 0, nareg.Graph(np.ones((3, 3)) - np.eye(3))
-    for seed in range(12):
-        rng = RNG(seed)
-        y = lfilter([1], recursion, rng.standard_normal((3, 400)), axis=1) + 0.05 * rng.standard_normal((3, 400))
-        y[2, 8 * rng.permutation(50)[:45]] = np.nan
-        for station in range(3):
-            start = int(rng.integers(0, 260))
-            y[station, start : start + 60] = np.nan
-        count += "order 2" in fit(graph, y, rng=RNG(0), cycles=None, transform="none").details.chosen
-    return count
+    """Of twelve such networks, in how many a second order is taken."""
+    series = [three_with_long_gaps(seed, recursion) for seed in range(12)]
+    return sum("order 2" in fit(TRIANGLE, y, rng=RNG(0), cycles=None, transform="none").details.chosen for y in series)
 
 
 @pytest.mark.filterwarnings("ignore::nareg.errors.DegenerateFitWarning")  # noise of .05 beside steps of 1 is not told from none
@@ -214,6 +223,22 @@ def test_a_few_long_gaps_do_not_turn_down_a_second_order():
     """Errors in one long gap are alike: they say little against what is far likelier."""
     assert second_orders(1, -1.5, 0.56) >= 10
     assert second_orders(1, -0.9) <= 5
+
+
+def test_where_passes_are_long_a_second_order_has_to_predict_better(monkeypatch):
+    """Speeds of 207 roads: a likelier order that predicted as well as the first took twice the seconds of the whole fit."""
+
+    def chosen(seed):
+        y = three_with_long_gaps(seed, (1, -1.5, 0.56)).T
+        task = LearningTask("auto", None, True, RNG(0))
+        comparison = ModelComparison(y, Space.of(TRIANGLE), task, StageClock(None))
+        order = comparison.best_family().parameters.order
+        [gain, error] = next(choice[1:] for choice in comparison.choices if choice[0] == "second order")
+        return order, gain > error
+
+    assert (chosen(0), chosen(1)) == ((2, True), (2, False))
+    monkeypatch.setattr(families, "COSTLY_SECONDS", 0.0)
+    assert (chosen(0), chosen(1)) == ((2, True), (1, False))
 
 
 def test_noise_of_a_smooth_field_that_works_by_day_is_seen():

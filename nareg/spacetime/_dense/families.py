@@ -42,6 +42,8 @@ ITERATIONS, WARM, AGAIN = 25, 10, 6
 ORDER_GAIN = 5.0
 #: Standard errors by which hidden readings must be predicted worse to turn down a likelier order.
 REFUTED = 2.0
+#: Where one pass over the record would take more seconds by the second order, it has to predict better.
+COSTLY_SECONDS = 10.0
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
 #: Times at which no station reads while models are compared, the file's own gaps among them.
@@ -67,9 +69,12 @@ def enough_for_matrices(y: np.ndarray, order: int) -> bool:
 
 
 def _affordable(N: int, order: int, seconds: float) -> int:
+    return min(MOST_ROWS, max(FEWEST_ROWS, int(seconds / _row_seconds(order * N))))
+
+
+def _row_seconds(size: int) -> float:
     constant, square, cube = ROW_SECONDS
-    size = order * N
-    return min(MOST_ROWS, max(FEWEST_ROWS, int(seconds / (constant + square * size**2 + cube * size**3))))
+    return constant + square * size**2 + cube * size**3
 
 
 def _spread(y: np.ndarray, rows: int) -> list[slice]:
@@ -167,7 +172,8 @@ class ModelComparison:
                 second = gain("second order", best, richer)
                 # what is equally likely is one process in two forms: the one with fewer parameters is taken
                 apart = abs(richer.objective - best.objective) > ORDER_GAIN
-                likelier = (apart and second.better) or (likelier and not refuted(best, richer))
+                costly = len(self.y) * _row_seconds(2 * space.n) > COSTLY_SECONDS
+                likelier = (apart and second.better) or (likelier and not costly and not refuted(best, richer))
             best = richer if likelier else best
         for family in part.families[1:]:
             other = attempt(best.parameters.moved_to(family, part), WARM)
