@@ -441,6 +441,7 @@ def test_kinds_of_several_quantities_and_of_one(tmp_path):
     assert "kind: directions" in one.output
 
 
+@pytest.mark.slow
 def test_a_quantity_without_a_reading_is_left_out_with_a_note(tmp_path):
     rows = [f"2024-01-{1 + t // 24:02} {t % 24:02}:00,{s},{t % 7}.5,,{t}" for t in range(48) for s in "ABC"]
     (tmp_path / "r.csv").write_text("\n".join(["time,station,temperature,humidity,level", *rows]))

@@ -117,6 +117,7 @@ def test_blind_objective_is_sure_on_all_readings(split):
     assert d.objective == pytest.approx(sure, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_blind_without_noise_level_estimates_it(split):
     g, train, test, power, rng = split
     Y = train + np.sqrt(power) * rng.standard_normal(train.shape)

@@ -178,7 +178,7 @@ UNFOLD = nareg.herta.Unfold(nareg.graphs.grid((6, 7)), lam=3.0)
 @pytest.mark.parametrize(
     "function",
     [
-        lambda g, x: nareg.filters.denoise(g, 0.7, x).x,
+        pytest.param(lambda g, x: nareg.filters.denoise(g, 0.7, x).x, marks=pytest.mark.slow),
         pytest.param(lambda g, x: nareg.filters.denoise(g, 0.7, x, method="cg").x, marks=pytest.mark.slow),
         pytest.param(lambda g, x: nareg.filters.interpolate(g, 0.7, x, SEEN).x, marks=pytest.mark.slow),
         pytest.param(lambda g, x: DENOISER.denoise(x).x, marks=pytest.mark.slow),

@@ -20,7 +20,10 @@ ROW = re.compile(
     r"^\| [^|]+ \| `nareg clean (?P<words>[^`]+)` \| (?P<stations>[\d,]+) \| (?P<times>[\d,]+) \| (?P<quantity>.*) \|$"
 )
 ROWS = {match["words"].split("/")[0].split()[0]: match for match in map(ROW.match, PAGE.read_text().split("\n")) if match}
-LARGE = ("ismn", "isd", "noaa-cdo", "dino-groundwater", "ghcn-dly", "beijing-multisite")
+LARGE = (
+    "beijing-multisite", "dino-groundwater", "england-covid", "ghcn-dly", "isd", "ismn", "logan-river-2019", "metrla-week",
+    "noaa-cdo",
+)  # fmt: skip
 LISTS = ("station_column", "time_column", "value", "missing")
 MIDC = "Temperature @ 2m [deg C]"
 AMERIFLUX, PECOS = "ameriflux-us-crt/AMF_US-CRT_BASE-BADM_2-5.zip", "pecos-pv/Baseline6kW_2015_11_11.dat"

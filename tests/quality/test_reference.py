@@ -59,6 +59,7 @@ def error(values, truth):
     return float(np.sqrt(np.nanmean((values - truth) ** 2)))
 
 
+@pytest.mark.slow
 def test_sensors_are_corrected_by_the_reference(table, places, truth):
     cleaned = nareg.clean(table, places, quality={"reference": "MONITOR", "correct": True})
     assert set(gains(cleaned.quality)) == {"A", "C"}  # B is right, and D is too far away to tell

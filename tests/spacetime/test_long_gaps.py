@@ -241,6 +241,7 @@ def test_where_passes_are_long_a_second_order_has_to_predict_better(monkeypatch)
     assert (chosen(0), chosen(1)) == ((2, True), (1, False))
 
 
+@pytest.mark.slow
 def test_noise_of_a_smooth_field_that_works_by_day_is_seen():
     """Rooms fill and empty: a rough field without noise is likely, too, and the way from there is over a ridge."""
     rng = RNG(0)

@@ -52,6 +52,7 @@ def test_the_sparse_engine_follows_a_series_too(case):
     assert 0.8 < np.mean(np.abs(errors) < 1.645 * smoothed.std[:, silent]) < 0.99
 
 
+@pytest.mark.slow
 def test_slopes_are_those_of_the_truth_and_a_series_without_use_is_left_out(case, rng):
     graph, shared, _, y = case
     junk = autoregressions(rng, 0.9, 1, T)
@@ -63,6 +64,7 @@ def test_slopes_are_those_of_the_truth_and_a_series_without_use_is_left_out(case
     assert all(line in model.summary() for line in model.covariate_lines)
 
 
+@pytest.mark.slow
 def test_series_drawn_at_random_are_hardly_ever_followed(rng):
     used = 0
     for _ in range(60):

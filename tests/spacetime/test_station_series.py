@@ -84,6 +84,7 @@ def test_neither_a_useless_series_nor_noise_at_the_stations_is_followed(case):
     assert "beside it" not in noisy.covariate_lines[0]
 
 
+@pytest.mark.slow
 def test_series_drawn_at_random_are_hardly_ever_followed():
     rng, used = np.random.default_rng(2), 0
     for _ in range(60):
@@ -95,6 +96,7 @@ def test_series_drawn_at_random_are_hardly_ever_followed():
     assert used <= 3
 
 
+@pytest.mark.slow
 def test_readings_at_uneven_times_follow_it_too(case):
     graph, era, truth, y = case
     times = np.sort(np.random.default_rng(0).choice(4 * T, T, replace=False)).astype(float)

@@ -56,6 +56,7 @@ def test_a_budget_on_the_weights_is_kept(small, rng):
     assert d.certificate.relaxed_objective <= best * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_equal_weights_in_groups(small, rng):
     g, X, _ = small
     lower = np.array([0.1, 0.5, 0.2, 0.3, 0.4])
