@@ -28,8 +28,8 @@ FEW_SECONDS, PASS_SECONDS = 0.03, 0.6
 #: Seconds of a row on one core: a constant, and coefficients of the square and the cube of the state's size.
 ROW_SECONDS = 5e-6, 2e-8, 6e-10
 FEWEST_ROWS, MOST_ROWS = 60, 4000
-#: Matrices are learned from so many rows per station, where a pass then takes no longer than so many seconds.
-ROWS_PER_STATION, LONG_SECONDS = 3, 2.0
+#: Matrices of order p are learned from so many rows per station, where a pass takes no longer than so many seconds over p.
+ROWS_PER_STATION, LONG_SECONDS = 3, 4.0
 #: Forms of the dynamics are compared from so many steps per station on.
 STEPS_PER_STATION = 2
 #: Stations that families and orders are compared on at most; all stations then share the winner.
@@ -58,7 +58,7 @@ def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS, stations
 def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
     """Parts of the record that matrices are learned from: as of few parameters, or longer where that is not enough."""
     T, N = y.shape
-    rows, longer = _affordable(N, order, PASS_SECONDS), _affordable(N, order, LONG_SECONDS)
+    rows, longer = _affordable(N, order, PASS_SECONDS), _affordable(N, order, LONG_SECONDS / order)
     enough = min(T, ROWS_PER_STATION * N)
     return _spread(y, enough if rows < enough <= longer else rows)
 

@@ -23,7 +23,7 @@ from nareg.spacetime._dense.cycles import DenseShrinkage
 from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
 from nareg.spacetime._dense.families import (
     AGAIN,
-    PASS_SECONDS,
+    LONG_SECONDS,
     STEPS_PER_STATION,
     ModelComparison,
     windows_of,
@@ -111,7 +111,7 @@ class _Learning(ModelComparison):
         """All stages."""
         y, space, task = self.y, self.space, self.task
         parameters = self.best_family().parameters
-        parts = windows_of(y, parameters.order, PASS_SECONDS)
+        parts = windows_of(y, parameters.order, LONG_SECONDS)
         excluded = np.zeros(y.shape, dtype=bool)
         if task.robust:
             excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
