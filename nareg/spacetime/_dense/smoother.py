@@ -384,15 +384,15 @@ def tail_variances(
 
 
 def robust_pass(
-    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, W: np.ndarray | None = None,
-    tick: Callable[[float], None] | None = None, errors: np.ndarray | None = None,
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, scale: np.ndarray | None = None,
+    W: np.ndarray | None = None, tick: Callable[[float], None] | None = None, errors: np.ndarray | None = None,
 ) -> tuple[Pass, np.ndarray]:  # fmt: skip
     """Smooth without the readings that the others contradict; and every reading's deletion score."""
     done: Pass | None = None
 
     def estimate(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        nonlocal done
-        scale = done.scale if done is not None and df else None
+        nonlocal done, scale
+        scale = done.scale if done is not None and df else scale
         done = heavy_tailed_pass(y, dynamics, r, df, scale=scale, W=W, tick=tick, errors=errors)
         return done.x, done.var
 
