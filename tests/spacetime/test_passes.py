@@ -106,6 +106,18 @@ def test_parts_between_ticks_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("p", [1, 2])
+def test_variances_are_the_same_beside_covariances_whatever_the_noise(p):
+    """Alone they are told by the readings, unless noise or a gap leaves these silent."""
+    rng = np.random.default_rng(8)
+    dynamics, y = random_dynamics(rng, 6, p, "full"), rng.standard_normal((50, 6))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    y[:, 5], r = np.nan, np.array([1e-4, 0.3, 30.0, 1e6, 1e300, 1.0])
+    beside = run(y, dynamics, r, W=np.eye(6))
+    np.testing.assert_allclose(run(y, dynamics, r).var, beside.var, rtol=1e-11)
+    np.testing.assert_allclose(beside.var, beside.point_variances, rtol=1e-11)
+
+
+@pytest.mark.parametrize("p", [1, 2])
 def test_steps_alone_have_the_same_variances(p):
     rng = np.random.default_rng(7)
     dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((40, 3))

@@ -294,7 +294,7 @@ class Record:
         W = np.empty((0, n)) if W is None else _array(W)
         sizes: tuple[tuple[int, ...], ...] = (k, k), (k, k), (size, k), (k, size), (size, k), (k, size), (size, size), (5,)
         p = len(self.system.diagonals)
-        sizes += (wanted, wanted), (p,), (wanted,), (p + wanted,)
+        sizes += (wanted, wanted), (p,), (wanted,), (p + n,)
         done = self.loops.SmoothedTimes(
             np.empty((T, C, m)), np.empty((T if spreads else 0, n)), self.system.scale.copy(), W, np.empty((T, len(W))),
             *(np.zeros(shape) for shape in sizes),
