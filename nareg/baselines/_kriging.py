@@ -22,8 +22,9 @@ LIMIT = 1000
 #: How many different patterns of gaps a likelihood pools: at most this many, and at most so many operations.
 _PATTERNS = 100
 _BUDGET = 4e9
-#: Of so many patterns or more, one of four shows which start leads to the best maximum, near which all are pooled.
-FEWEST_GROUPS, SHARE = 40, 4
+#: Of so many patterns or more, one of four shows which start leads to the best maximum, near which all are pooled. The searches
+#: from there end where a step gains less than this share.
+FEWEST_GROUPS, SHARE, NEAR = 40, 4, 1e-4
 
 KERNELS = ("exponential", "matern32")
 
@@ -279,12 +280,14 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
         (np.log(short / 10), np.log(100 * long)),
     ]
 
-    def fitted(start: np.ndarray, groups: list[_Group]) -> Any:
-        return minimize(_negative_log_likelihood, start, (groups, distance, kernel), jac=True, bounds=bounds, method="L-BFGS-B")
+    def fitted(start: np.ndarray, groups: list[_Group], **options: float) -> Any:
+        given = groups, distance, kernel
+        return minimize(_negative_log_likelihood, start, given, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
 
     starts = [np.log([0.3 * power, power, max(share * float(np.median(positive)), short)]) for share in (0.1, 0.4, 1.0)]
     some = whole[::SHARE] if len(whole) >= FEWEST_GROUPS else whole
-    best = min((fitted(start, some) for start in starts), key=lambda fit: float(fit.fun))
+    near = {} if some is whole else {"ftol": NEAR}
+    best = min((fitted(start, some, **near) for start in starts), key=lambda fit: float(fit.fun))
     if some is not whole:
         best = fitted(best.x, whole)
     noise, variance, length = np.exp(best.x)

@@ -225,6 +225,10 @@ def _noisy_parts(residuals: Residuals, live: np.ndarray) -> list[Finding]:
         parts = columns[: cuts[best]], columns[cuts[best] :]
         part, rest = parts if first[best] > second[best] else parts[::-1]
         known = live & (np.isfinite(off[:, part]).sum(axis=1) >= FEWEST) & (np.isfinite(off[:, rest]).sum(axis=1) >= FEWEST)
+        there = off[known][:, part]
+        below = 2 * (there < np.nanmedian(off[i, part]) / NOISY).sum(axis=1) >= np.isfinite(there).sum(axis=1)
+        if 2 * below.sum() < below.size:  # its noise is not that far above the median, which takes longer to look for
+            continue
         noise, usual = (MAD_TO_STD * np.nanmedian(off[known][:, columns], axis=1) for columns in (part, rest))
         own = int(known[:i].sum())
         if known.sum() < 3 or min(noise.min(), usual.min()) <= 0:

@@ -361,3 +361,4 @@ def test_a_path_of_em_ends_where_two_steps_gain_next_to_nothing():
     assert not path_ends(losses[:3], best=1.0)
     assert path_ends(losses[:3], best=0.8)  # behind another form one is enough
     assert not path_ends([1.0, 0.9, 0.895, 0.89], best=1.0)
+    assert path_ends([1.0, 0.9, 0.904], best=1.0)  # it rises clearly

@@ -21,6 +21,11 @@ def test_nothing_leaps_in_calm_and_rough_weather(river):
     assert back.sum() + stays.sum() <= 2
 
 
+def test_what_is_remembered_is_not_what_a_caller_changes(river):
+    leaps(river[0])[0][:] = True
+    assert not leaps(river[0])[0].all()
+
+
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_a_leap_that_returns_is_found_where_the_quantity_is_calm(river, length):
     y, rough = river

@@ -17,6 +17,7 @@ from nareg.spacetime._dense.smoother import (
     filter_each,
     heavy_tailed_pass,
     moments_each,
+    robust_pass,
     run,
     slopes_each,
     smoothed_means,
@@ -105,6 +106,18 @@ def test_parts_between_ticks_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("p", [1, 2])
+def test_variances_are_the_same_beside_covariances_whatever_the_noise(p):
+    """Alone they are told by the readings, unless noise or a gap leaves these silent."""
+    rng = np.random.default_rng(8)
+    dynamics, y = random_dynamics(rng, 6, p, "full"), rng.standard_normal((50, 6))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    y[:, 5], r = np.nan, np.array([1e-4, 0.3, 30.0, 1e6, 1e300, 1.0])
+    beside = run(y, dynamics, r, W=np.eye(6))
+    np.testing.assert_allclose(run(y, dynamics, r).var, beside.var, rtol=1e-11)
+    np.testing.assert_allclose(beside.var, beside.point_variances, rtol=1e-11)
+
+
+@pytest.mark.parametrize("p", [1, 2])
 def test_steps_alone_have_the_same_variances(p):
     rng = np.random.default_rng(7)
     dynamics, y = random_dynamics(rng, 3, p, "full"), rng.standard_normal((40, 3))
@@ -126,6 +139,20 @@ def test_three_passes_come_as_far_as_four_where_readings_tell_little_of_steps():
     off = [float(np.sqrt(np.mean((other - mode) ** 2))) for other in (three, four, result)]
     assert off[0] > 1.1 * off[1]
     assert off[2] < off[1] + 0.3 * (off[0] - off[1])
+
+
+def test_a_robust_pass_goes_on_from_variances_that_are_known():
+    rng = np.random.default_rng(5)
+    dynamics, r = Dynamics((np.asarray(0.95),), 0.1 * np.eye(4), np.eye(4)), np.full(4, 2.0)
+    x = dynamics.draw(300, rng)
+    x[100:], x[200:] = x[100:] + 3.0, x[200:] - 6.0
+    y, scale = x + np.sqrt(2.0) * rng.standard_normal(x.shape), np.ones(300)
+    for _ in range(100):
+        scale = step_variances(y, dynamics, r, 4.0, scale=scale)
+    mode, (anew, scores) = run(y, dynamics, r, scale=scale).x, robust_pass(y, dynamics, r, 4.0)
+    assert np.nanmax(np.abs(scores)) < 4.5  # no reading is left out
+    ended = robust_pass(y, dynamics, r, 4.0, scale=anew.scale)[0]
+    assert np.linalg.norm(ended.x - mode) < np.linalg.norm(anew.x - mode)
 
 
 def test_windows_at_once_have_the_numbers_of_one_after_the_other():

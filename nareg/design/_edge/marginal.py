@@ -173,9 +173,9 @@ class MarginalObjective:
 
     def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> DescentResult:
         """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``."""
-        point = self.at(u)
-        assert point is not None
-        objective = replace(self, R=point.P, a=a)
+        prior = inverse(self.support.matrix(u))
+        assert prior is not None
+        objective = replace(self, R=prior[0], a=a)
         return newton(objective, u, Limits(cone_floor(nonnegative), tolerance=tolerance, max_iterations=MAX_ITERATIONS))
 
     def _full(self, Theta: np.ndarray) -> tuple[np.ndarray, float] | None:

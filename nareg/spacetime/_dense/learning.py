@@ -60,8 +60,8 @@ EM_ITERATIONS = 7
 #: Of more iterations than this, the last fit takes so many, from the estimate that they led to before it.
 LAST_ITERATIONS = 3
 #: A path of EM ends when its last steps so many lower the best loss by less than a share of it; one does where that is behind
-#: another form.
-PATIENCE, LOWERED = 2, 5e-4
+#: another form, or where it raises the loss by more than the last share: no path was seen to come back from there.
+PATIENCE, LOWERED, RAISED = 2, 5e-4, 3e-3
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
 WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
 #: What "auto" tries, in this order.
@@ -299,7 +299,7 @@ class _Learning(ModelComparison):
 
 def path_ends(losses: list[float], best: float) -> bool:
     """Whether a path of EM with these losses goes no further, beside the form with the ``best`` loss so far."""
-    patience = PATIENCE if min(losses) <= best else 1
+    patience = PATIENCE if min(losses) <= best and losses[-1] <= (1 + RAISED) * min(losses) else 1
     return len(losses) > patience and min(losses[-patience:]) > (1 - LOWERED) * min(losses[:-patience])
 
 

@@ -22,6 +22,8 @@ BLOCK = 8
 LARGE = 2**10
 #: Columns of a symmetric product that are computed at once, without their part above the diagonal.
 PANEL = 48
+#: A reading shows the smoothed variance of its station, unless its noise is so many times the variance before.
+MUCH_NOISE = 100.0
 #: Sums may be taken in any order.
 SUMS = ("reassoc", "contract")
 
@@ -435,7 +437,7 @@ def _score_readings(means, stored, t, place, stations, score, squares):  # type:
 
 @inner(fastmath=SUMS, once=True)
 def _inform(gains, inverses, stations, information, variances):  # type: ignore[no-untyped-def]
-    """Add the readings of one time to the information; ``variances`` are of what they add to the score, if any."""
+    """Add the readings of one time to the information; ``variances`` are of what they add to the score."""
     B, m = inverses.shape[1], information.shape[0]
     rows = np.empty(B * m)
     for start in range((stations.size - 1) // B * B, -1, -B):
@@ -452,7 +454,7 @@ def _inform(gains, inverses, stations, information, variances):  # type: ignore[
                 for j in range(m):
                     total += moved[a, j] * gains[start + b, j]
                 information[stations[start + a], stations[start + b]] += total
-                if a == b and variances.size:
+                if a == b:
                     variances[stations[start + a]] = total + moved[a, stations[start + a]]
         for a in range(size):  # columns are rows: an error that is not symmetric would grow from reading to reading
             i = stations[start + a]
@@ -473,18 +475,28 @@ def _quadratic(Q, v):  # type: ignore[no-untyped-def]
 
 
 @inner(fastmath=SUMS, once=True)
-def _variances(system, P, smoothed, t, top, half):  # type: ignore[no-untyped-def]
-    """Smoothed variances at time t, from the first columns ``top`` of P and the information ``half`` shared with them."""
-    for i in range(system.Q.shape[0]):
-        smoothed.var[t, i] = P[i, i]
-    for k in range(P.shape[0]):
-        for i in range(system.Q.shape[0]):
-            smoothed.var[t, i] -= top[k, i] * half[k, i]
+def _other_variances(system, P, information, smoothed, t):  # type: ignore[no-untyped-def]
+    """Smoothed variances at time t of the stations whose readings do not show them; the information is before these."""
+    m, count, others = P.shape[0], 0, np.empty(system.Q.shape[0], np.int64)
+    for i in range(others.size):
+        if np.isnan(system.y[t, 0, i]) or system.r[t, i] > MUCH_NOISE * P[i, i]:
+            others[count] = i
+            count += 1
+    columns, half = np.empty((m, count)), np.empty((m, count))
+    for j in range(m):
+        for k in range(count):
+            columns[j, k] = P[j, others[k]]
+    _times(information, columns, half)
+    for k in range(count):
+        smoothed.var[t, others[k]] = P[others[k], others[k]]
+    for j in range(m):
+        for k in range(count):
+            smoothed.var[t, others[k]] -= columns[j, k] * half[j, k]
 
 
 @inner(fastmath=SUMS, once=True)
 def _covariances(P, smoothed, t, top, half, V):  # type: ignore[no-untyped-def]
-    """Smoothed covariances (pN, N) at time t of the state with its field, and the variances of points."""
+    """Smoothed covariances (pN, N) at time t of the state with its field, and the variances of stations and points."""
     n = V.shape[1]
     if V.shape[0] == n:
         _symmetric(P, half, V)
@@ -495,6 +507,8 @@ def _covariances(P, smoothed, t, top, half, V):  # type: ignore[no-untyped-def]
             V[i, j] = top[i, j] - (V[i, j] if i >= n else 0.5 * (V[i, j] + V[j, i]))
             if i < n:
                 V[j, i] = V[i, j]
+    for i in range(n if smoothed.var.size else 0):
+        smoothed.var[t, i] = V[i, i]
     for k in range(smoothed.W.shape[0]):
         smoothed.point_variances[t, k] = _quadratic(V[:n], smoothed.W[k])
 
@@ -527,7 +541,8 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
     (T, C, n), m = system.y.shape, information.shape[0]
     moments, spreads = smoothed.present.size > 0, smoothed.var.size > 0
     derived = smoothed.by_Q.size > 0
-    informed = moments or spreads or smoothed.W.size > 0 or df > 0 or derived
+    joint = moments or smoothed.W.size > 0
+    informed = joint or spreads or df > 0 or derived
     p = system.diagonals.shape[0]
     crossed, variances, ahead = smoothed.latest[:p], smoothed.latest[p:], np.zeros(n)
     buffer, behind, spare = np.empty(n, np.int64), np.zeros((m, m)), np.empty((m, m))
@@ -585,12 +600,12 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
             if moments:
                 _times(behind.T, top, known)
                 _before(system, known, half)
-            elif spreads or smoothed.W.size:
+            elif joint:
                 _times(earlier, top, half)
-            if spreads:
-                _variances(system, P, smoothed, t, top, half)
-            if moments or smoothed.W.size:
+            if joint:
                 _covariances(P, smoothed, t, top, half, V)
+            elif spreads:
+                _other_variances(system, P, earlier, smoothed, t)
             if moments:
                 for i in range(m):
                     for j in range(m - n):
@@ -608,6 +623,9 @@ def backward(system, means, stored, smoothed, score, information, steady, first,
                             change = 0.5 * (smoothed.first[i, j] + smoothed.first[j, i])
                             smoothed.first[i, j] = smoothed.first[j, i] = P[i, j] - change
             _inform(stored.gains[place], stored.inverses[place], stations, earlier, variances)
+            for i in stations if spreads and not joint else stations[:0]:
+                if system.r[t, i] <= MUCH_NOISE * P[i, i]:
+                    smoothed.var[t, i] = system.r[t, i] - system.r[t, i] ** 2 * variances[i]
             steady[0] = shares and _same(earlier, information)
             if not steady[0]:
                 if shares:

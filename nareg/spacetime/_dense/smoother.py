@@ -294,7 +294,7 @@ class Record:
         W = np.empty((0, n)) if W is None else _array(W)
         sizes: tuple[tuple[int, ...], ...] = (k, k), (k, k), (size, k), (k, size), (size, k), (k, size), (size, size), (5,)
         p = len(self.system.diagonals)
-        sizes += (wanted, wanted), (p,), (wanted,), (p + wanted,)
+        sizes += (wanted, wanted), (p,), (wanted,), (p + n,)
         done = self.loops.SmoothedTimes(
             np.empty((T, C, m)), np.empty((T if spreads else 0, n)), self.system.scale.copy(), W, np.empty((T, len(W))),
             *(np.zeros(shape) for shape in sizes),
@@ -384,15 +384,15 @@ def tail_variances(
 
 
 def robust_pass(
-    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, W: np.ndarray | None = None,
-    tick: Callable[[float], None] | None = None, errors: np.ndarray | None = None,
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, scale: np.ndarray | None = None,
+    W: np.ndarray | None = None, tick: Callable[[float], None] | None = None, errors: np.ndarray | None = None,
 ) -> tuple[Pass, np.ndarray]:  # fmt: skip
     """Smooth without the readings that the others contradict; and every reading's deletion score."""
     done: Pass | None = None
 
     def estimate(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        nonlocal done
-        scale = done.scale if done is not None and df else None
+        nonlocal done, scale
+        scale = done.scale if done is not None and df else scale
         done = heavy_tailed_pass(y, dynamics, r, df, scale=scale, W=W, tick=tick, errors=errors)
         return done.x, done.var
 

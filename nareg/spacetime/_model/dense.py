@@ -259,15 +259,15 @@ class SpaceTimeModel(BaseModel[Stream]):
     def _smoothed(self, given: GridReadings, solver: None, *, search: bool, progress: ProgressCallback | None) -> FieldEstimate:
         errors = self.cycles.errors_at(given.grid.seconds)
         resting = intermittent(self.readings.T)  # a part of them may not rest as often
-        robust, given = search and not resting, given if resting else self._beyond_bounds(given)
-        done = self._pass(given, robust=robust, progress=progress, errors=errors)
+        given, scale = (given, None) if resting else self._beyond_bounds(given)
+        done = self._pass(given, robust=search and not resting, progress=progress, errors=errors, scale=scale)
         return FieldEstimate(done.x, done.var, errors.left(done.taken), np.isfinite(done.innovations), done.log_likelihood)
 
-    def _beyond_bounds(self, given: GridReadings) -> GridReadings:
+    def _beyond_bounds(self, given: GridReadings) -> tuple[GridReadings, np.ndarray | None]:
         """Readings at a bound as what they say: that field and noise are at least there, as the field is clipped, too.
 
         That moves the mean that the others say, and lowers its variance, as a reading of the right value and noise would
-        (expectation propagation).
+        (expectation propagation). With them come the variances of heavy-tailed steps, where these were looked for.
         """
         side = given.grid.on_rows(self.bounds.at(given.values).T)
         if self.transform.functions is not None:  # of the user, which may fall
@@ -275,7 +275,7 @@ class SpaceTimeModel(BaseModel[Stream]):
             side = side * np.sign(np.diff(self.transform.forward(ends)))
         at = np.isfinite(given.rows) & (np.nan_to_num(side) != 0)
         if not at.any():
-            return given
+            return given, None
         own = np.broadcast_to(given.noise, at.shape)
         rows, noise, side, bound = np.where(at, np.nan, given.rows), own.copy(), side[at], given.rows[at]
         precision = weighted = np.zeros(bound.size)
@@ -295,7 +295,7 @@ class SpaceTimeModel(BaseModel[Stream]):
             rows[at] = x + side * spread / (ratio + z)
             noise[at] = spread**2 / np.maximum(ratio * (ratio + z), SAYS_NOTHING) - var
             precision, weighted = 1 / noise[at], rows[at] / noise[at]
-        return replace(given, rows=rows, noise=noise)
+        return replace(given, rows=rows, noise=noise), done.scale if self.df else None
 
     def _ahead(self, given: GridReadings, seconds: np.ndarray) -> FieldEstimate:
         last = len(given.rows)
@@ -320,17 +320,17 @@ class SpaceTimeModel(BaseModel[Stream]):
 
     def _pass(
         self, given: GridReadings, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
-        W: np.ndarray | None = None, errors: OffsetErrors | None = None,
+        W: np.ndarray | None = None, errors: OffsetErrors | None = None, scale: np.ndarray | None = None,
     ) -> Pass:  # fmt: skip
-        """One pass over readings on a grid, and over draws of the errors of mean and cycles."""
+        """One pass over readings on a grid, from steps' variances on, and over draws of the errors of mean and cycles."""
         rows, r, tick, draws = given.rows, given.noise, None, None if errors is None else errors.draws
         if progress is not None:
             total = len(rows) * (PASSES if self.df and smooth else 1) * (ROUNDS if robust else 1)
             counter = itertools.count(1)
             tick = lambda _: progress(Progress("smoothing", fraction=next(counter) / total))  # noqa: E731
         if robust:
-            return robust_pass(rows, self.dynamics, r, self.df, W=W, tick=tick, errors=draws)[0]
-        return heavy_tailed_pass(rows, self.dynamics, r, self.df, smooth=smooth, W=W, tick=tick, errors=draws)
+            return robust_pass(rows, self.dynamics, r, self.df, scale=scale, W=W, tick=tick, errors=draws)[0]
+        return heavy_tailed_pass(rows, self.dynamics, r, self.df, scale=scale, smooth=smooth, W=W, tick=tick, errors=draws)
 
     def _weights(self, points: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles.

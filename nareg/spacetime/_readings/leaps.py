@@ -11,7 +11,7 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from nareg.spacetime._readings.outliers import ABRUPT, limit_of, shared
-from nareg.spacetime._readings.repeats import intermittent
+from nareg.spacetime._readings.repeats import intermittent, remembered
 
 #: Steps on each side that a leap is measured by.
 AROUND = 12
@@ -25,6 +25,7 @@ LONG = 500
 STAYS = 2.0
 
 
+@remembered
 def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(T, N) True for readings of leaps that return, and for the first reading after a leap that stays; never at rest."""
     returns, stays = np.zeros((2, *y.shape))

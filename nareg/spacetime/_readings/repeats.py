@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import TypeVar
@@ -18,9 +19,9 @@ import numpy as np
 from nareg._core.arrays import robust_std
 from nareg.spacetime._readings.resolution import steps
 
-Run = TypeVar("Run")
+Answer = TypeVar("Answer")
 
-#: Readings whose runs are remembered: those of a file, and those of a fit, which hides some.
+#: Readings of which answers are remembered: those of a file, and those of a fit, which hides some.
 REMEMBERED = 2
 #: Runs are stuck where chance gives such a run anywhere in the file with at most this probability.
 CHANCE = 1e-3
@@ -182,19 +183,19 @@ def intermittent(y: np.ndarray) -> bool:
     return bool(resting > RESTING * max(int(seen.sum()), 1))
 
 
-def remembered(runs_of: Callable[[np.ndarray], list[Run]]) -> Callable[[np.ndarray], list[Run]]:
-    """Remember the runs of the last few readings: one check after the other looks for them in the same ones."""
-    answers: dict[bytes, list[Run]] = {}
+def remembered(answer_of: Callable[[np.ndarray], Answer]) -> Callable[[np.ndarray], Answer]:
+    """Remember what was said of the last few readings: one check after the other asks it of the same ones."""
+    answers: dict[bytes, Answer] = {}
 
-    @wraps(runs_of)
-    def call(y: np.ndarray) -> list[Run]:
+    @wraps(answer_of)
+    def call(y: np.ndarray) -> Answer:
         key = hashlib.blake2b(y.tobytes(), key=repr(y.shape).encode()).digest()
-        runs = answers.get(key)
-        if runs is None:
-            runs = answers[key] = runs_of(y)
+        answer = answers.get(key)
+        if answer is None:
+            answer = answers[key] = answer_of(y)
             for old in list(answers)[:-REMEMBERED]:
                 answers.pop(old, None)
-        return list(runs)
+        return deepcopy(answer)
 
     return call
 
