@@ -31,6 +31,8 @@ from nareg.spacetime import (
 FEWEST = 10
 #: Scores of neighbors count up to this size when their spread is measured, which is drawn to 1 as if by so many.
 CAP, PRIOR_NEIGHBORS = 5.0, 0.3
+#: Scores up to this size need no holiday to explain them.
+USUAL = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,7 @@ def compute_residuals(
     for _ in range(ROUNDS):
         done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, model.df, scale=scale)
         scale = done.scale if model.df else None
-        scores = scores_without(bad, rows, done.x, done.var, given.noise)
+        scores = _unless_holiday(scores_without(bad, rows, done.x, done.var, given.noise), model, grid, bad, done)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)
@@ -162,6 +164,15 @@ def compute_residuals(
     return Residuals(
         model, grid, given.values, rows, given.offset, frozen, extreme, leapt, bad, done, scores, spread, limit, outside
     )
+
+
+def _unless_holiday(scores: np.ndarray, model: SpaceTimeModel, grid: TimeGrid, bad: np.ndarray, done: Pass) -> np.ndarray:
+    """Scores (rows, N), where those beyond :data:`USUAL` are smaller that another day of the week explains."""
+    less, more = model.cycles.other_days(grid.seconds)
+    noise = model.noise_at(grid)
+    std = np.sqrt(np.where(bad, done.var + noise, noise / (1 - np.clip(done.var / noise, 0.0, 1 - 1e-6))))
+    explained = np.clip(np.abs(scores - np.clip(scores, less / std, more / std)), USUAL, None)
+    return np.where(np.abs(scores) > USUAL, np.sign(scores) * explained, scores)
 
 
 def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:

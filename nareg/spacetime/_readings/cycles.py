@@ -94,6 +94,19 @@ class Cycles:
             columns += list(self.series.at(seconds).T)
         return np.column_stack(columns)
 
+    def other_days(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest change (T, N) of mean and cycles if a day were another one of the week, as a holiday is."""
+        if WEEK not in self.names:
+            none_changes = np.zeros((seconds.size, self.level.shape[1]))
+            return none_changes, none_changes
+        at = self.names.index(WEEK)
+        first, count = 1 + 2 * sum(self.harmonics[:at]), self.harmonics[at]
+        days = [
+            np.column_stack(_waves_of(WEEK, count, seconds + day * DAY)) @ self.level[first : first + 2 * count]
+            for day in range(7)
+        ]
+        return np.min(days, axis=0) - days[0], np.max(days, axis=0) - days[0]
+
     def at(self, seconds: np.ndarray) -> np.ndarray:
         """Mean and cycles of every station, with what it follows over time, (T, N)."""
         fixed = self.basis(seconds) @ self.level
