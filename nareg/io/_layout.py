@@ -113,7 +113,8 @@ def _recognized(
     if shared and not _times_repeat(table, time):
         rest = _without_words(table, rest, notes)
     # the column named may be that of the table of stations alone, where a column per station needs none
-    wide = not {*recipe.station} & {*table.header} and bool({*map(loose, stations or ())} & {*map(loose, table.header)})
+    names = {loose(form) for name in table.header for form in (name, BRACKETS.sub("", name))}
+    wide = not {*recipe.station} & {*table.header} and bool({*map(loose, stations or ())} & names)
     unnamed = shared and not ({*recipe.station} & {*table.header} and _times_repeat(table, time))
     station = None if wide or unnamed else recipe.station_column(table)
     kind = _kind(table, rest, recipe)

@@ -43,6 +43,18 @@ def test_a_sensor_indoors(case, rng, start):
     assert next(s for s in quality.suspects if s.kind == "level").size == pytest.approx(15, abs=2)
 
 
+def test_a_river_below_a_dam_is_not_bad(case, rng):
+    """The water that a dam lets out is as unlike the other rivers as a room is unlike the weather."""
+    coordinates, readings = case
+    readings[7] = 30 + 0.2 * rng.standard_normal(T)
+    model = known_model(readings, coordinates, level=np.nanmean(readings, axis=1))
+    for quantity, flag in ((("°C", "Water Temp (°C)"), Flag.SUSPECT), (("°C", "air temperature"), Flag.BAD)):
+        quality = check(model, quantity=quantity)
+        assert (quality.flags[7] == flag).mean() > 0.9
+        (level,) = (s for s in quality.suspects if s.kind == "level")
+        assert ("a dam" in level.evidence.lower()) == (flag == Flag.SUSPECT)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 100])
 def test_a_broken_law(case, start):
