@@ -161,6 +161,8 @@ def compute_residuals(
         if (flagged == bad).all():
             break
         bad = flagged
+    # what all others expect as well, such as a thaw, is no fault, however it leaps
+    extreme &= ~_on_grid(_expected(given.values.T, still, scores[grid.rows]) & ~outside.T, grid)
     return Residuals(
         model, grid, given.values, rows, given.offset, frozen, extreme, leapt, bad, done, scores, spread, limit, outside
     )
@@ -180,9 +182,20 @@ def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:
 
     Where a station is ``still`` (stuck) for most of its readings, its others are judged.
     """
-    mostly = 2 * still.sum(axis=0) > np.isfinite(y).sum(axis=0)
-    judged = np.where(still & mostly, np.nan, y)
+    judged = _without_rest(y, still)
     result: np.ndarray = absurd(judged) | leaps(judged)[0]
+    return result
+
+
+def _without_rest(y: np.ndarray, still: np.ndarray) -> np.ndarray:
+    mostly = 2 * still.sum(axis=0) > np.isfinite(y).sum(axis=0)
+    return np.where(still & mostly, np.nan, y)
+
+
+def _expected(y: np.ndarray, still: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(T, N) True for readings that leap and return, but not beyond what the model expects without them."""
+    judged = _without_rest(y, still)
+    result: np.ndarray = leaps(judged)[0] & ~absurd(judged) & (np.abs(scores) < USUAL)
     return result
 
 

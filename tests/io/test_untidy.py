@@ -487,3 +487,17 @@ def test_a_quantity_is_named_without_its_unit(tmp_path):
     twice = write(tmp_path, "r.csv", "\n".join(["time,station,t (°C),t (K)", *rows]))
     with pytest.raises(InputError, match="value is 't', but there is no such column"):
         io.read_readings(twice, recipe=Recipe(value="t"))
+
+
+@pytest.mark.parametrize("remark", ["Ausfall", ""])
+def test_remarks_that_begin_late_are_no_quantity(tmp_path, remark):
+    """A column without a cell in the first rows was taken for a second quantity, whose first word was then refused."""
+    rows = [
+        f"{name};0{day % 9 + 1}.0{day // 9 + 1}.2024;{day},5;{remark if day == 50 else ''}"
+        for day in range(60)
+        for name in "AB"
+    ]
+    path = write(tmp_path, "r.csv", "\n".join(["Messstelle;Datum;Stand;Bemerkung", *rows]))
+    read = io.read_readings(path)
+    assert (read.quantity, read.values.shape) == ("Stand", (2, 60))
+    assert any("left out: 'Bemerkung'" in note for note in read.notes)
