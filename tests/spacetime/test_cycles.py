@@ -231,6 +231,8 @@ def test_only_what_follows_the_week_is_weekly():
     well = walk.copy()
     well[:, 2] -= 6.0 * (days % 7 < 5)  # one pumped well of six
     assert _cycles.weekly(well, grid)
+    assert _cycles.weekly(well[:120], regular(_cycles.DAY * days[:120], _cycles.DAY, True))
+    assert not _cycles.weekly(walk[:120], regular(_cycles.DAY * days[:120], _cycles.DAY, True))
     assert not _cycles.weekly(well, regular(_cycles.DAY * days, _cycles.DAY, False))
     assert not _cycles.weekly(well[:20], regular(_cycles.DAY * days[:20], _cycles.DAY, True))
     hours = np.arange(24.0 * 60)

@@ -297,14 +297,15 @@ def weekly(y: np.ndarray, grid: TimeGrid) -> bool:
     both = np.column_stack([B, *waves(seconds - seconds[0], span, tuple(map(float, free)))])
     for values in y.T:
         seen = np.isfinite(values)
-        if seen.sum() < PLENTY * both.shape[1]:
+        if seen.sum() < 2 * both.shape[1]:
             continue
         z, basis = values[seen] - values[seen].mean(), both[seen]
         rest = np.var(z - basis[:, :usual] @ np.linalg.lstsq(basis[:, :usual], z)[0])
         power = (np.linalg.lstsq(basis, z)[0][usual:] ** 2).reshape(-1, 2).sum(axis=1)
         others = dict(zip(free, power[len(own) :], strict=True))
         ratios = [mine / np.mean([others[k] for k in near]) for mine, near in zip(power, beside, strict=False) if near]
-        if rest > FLAT * z.var() and np.mean(ratios) > WEEKLY and power[: len(own)].sum() / 2 > WEEKLY_SHARE * rest:
+        clear = max(np.mean(part) for part in (ratios[:3], ratios[3:]) if part)  # days may differ by their means or their hours
+        if rest > FLAT * z.var() and clear > WEEKLY and power[: len(own)].sum() / 2 > WEEKLY_SHARE * rest:
             return True
     return False
 
