@@ -163,7 +163,7 @@ ROW = ",".join("1.5" for _ in range(10))
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"stations": "place,latitude,longitude\nA,1,2\n"}, "no column 'station'"),
+        ({"stations": "place,latitude,longitude\n1,1,2\n"}, "no column 'station'"),
         ({"stations": STATIONS.replace("s3,40.429", "s3,north")}, "line 5, column 'latitude': 'north' is not a number"),
         (
             {"stations": STATIONS.replace("s3,40.429", "s3,140.0")},

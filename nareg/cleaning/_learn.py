@@ -263,7 +263,10 @@ def _learn(job: Job, hidden: np.ndarray, until: float) -> LearnedNetwork:
     corrected = _correctable(job, quality)
     y, _ = corrections(corrected, y)
     right = {suspect.station for suspect in corrected}
-    misled = sorted({suspect.station for suspect in quality.suspects if suspect.kind in LASTING} - right)
+    lasting = [suspect for suspect in quality.suspects if suspect.kind in LASTING and suspect.station not in right]
+    # of a level that may be right, and is no more than suspect, nothing is left out
+    wrong = [s for s in lasting if (quality.flags[s.station, s.columns] == Flag.BAD).mean() > 0.5]
+    misled = sorted({suspect.station for suspect in wrong})
     without[misled] = quality.flags[misled] == Flag.BAD
     if not without.any() and not corrected:
         return LearnedNetwork(model, quality, without)

@@ -18,9 +18,10 @@ import numpy as np
 from nareg import __version__
 from nareg.cleaning._results import CleanedTables, decimals
 from nareg.cleaning._station_table import silence, station_table
-from nareg.cleaning._words import number, plural
+from nareg.cleaning._words import number, plural, readable
 from nareg.io import Readings, write_bytes, write_rows
 from nareg.quality import Flag, events
+from nareg.quality import time as written
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
 
     table = cleaned.network.readings
     stations, times = table.values.shape
+    ends = table.timestamps
     suspects = events(cleaned.quality.suspects) if cleaned.quality is not None else ()
     table_of = station_table(cleaned)
     table_of = table_of.iloc[np.argsort(table_of["faults"] == "", kind="stable")]  # suspects first
@@ -83,7 +85,7 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
         "stations": plural(stations, "station"),
         "times": plural(times, "time"),
         "missing": 100 * float(np.isnan(table.values).mean()),
-        "span": f"{table.times[0]} to {table.times[-1]}",
+        "span": " to ".join(table.times[t] if ends is None else _label(cleaned, ends[t]) for t in (0, -1)),
         "counts": _flag_counts(cleaned),
         "suspects": [
             {
@@ -105,12 +107,12 @@ def _facts(cleaned: CleanedTables) -> dict[str, Any]:
 
 
 def _label(cleaned: CleanedTables, time: np.datetime64 | float) -> str:
-    """A time as the table writes it."""
+    """A time as the table writes it, if that can be read."""
     stamps = cleaned.network.readings.timestamps
     if stamps is None:
         return str(time)
     place = np.flatnonzero(stamps == time)
-    return cleaned.network.readings.times[int(place[0])] if place.size else str(time)
+    return readable(cleaned.network.readings.times[int(place[0])], written(time)) if place.size else str(time)
 
 
 def _flag_counts(cleaned: CleanedTables) -> list[tuple[str, int]]:

@@ -25,7 +25,7 @@ from nareg.cleaning._methods import (
     SpaceTimeMethod,
     simple_methods,
 )
-from nareg.cleaning._words import number, plural
+from nareg.cleaning._words import number, plural, readable
 from nareg.errors import NaregError
 from nareg.io import Readings, readings_to_frame
 from nareg.quality import Flag, Quality, Suspect, dismissals, far_out, time
@@ -204,7 +204,8 @@ def in_own_times(quality: Quality, readings: Readings) -> Quality:
     """The quality with evidence in the table's own times, where these have a zone: all is computed in UTC."""
     if readings.zone is None or readings.timestamps is None:
         return quality
-    labels = dict(zip(map(time, readings.timestamps), readings.times, strict=True))
+    dates = list(map(time, readings.timestamps))
+    labels = {date: readable(label, date) for date, label in zip(dates, readings.times, strict=True)}
 
     def own(evidence: str) -> str:
         return DATE.sub(lambda date: labels.get(date[0], date[0]), evidence)

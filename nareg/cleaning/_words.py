@@ -27,6 +27,18 @@ def number(value: float, digits: int = 2) -> str:
     return f"{rounded:.{max(digits - 1 - math.floor(math.log10(abs(rounded))), 0)}f}"
 
 
+def readable(label: str, date: str) -> str:
+    """A time as its table writes it, or its date in UTC where the table has numbers that nobody reads as one.
+
+    Examples
+    --------
+    >>> readable("1706745600", "2024-02-01"), readable("202402010000", "2024-02-01"), readable("1.2.24", "2024-02-01")
+    ('2024-02-01 UTC', '202402010000', '1.2.24')
+    """
+    counted = re.fullmatch(r"\d{9,}(\.\d+)?", label) is not None and not label.startswith(date[:4])
+    return f"{date} UTC" if counted else label
+
+
 def plural(count: int, noun: str) -> str:
     """``no suspects``, ``1 suspect``, ``2 suspects``.
 

@@ -30,6 +30,9 @@ SHORT, NORTH = 45.0, 45.0
 DIFFERENT, PARTS = 4, 5
 #: The readings reach within this many degrees of either end.
 REACH = 15.0
+#: Readings that show whether a station only counts, and share of their steps that rises. A meter that begins anew falls to this
+#: share of its largest reading. So large a share of the stations count.
+COUNTED, RISING, ANEW, COUNTERS = 200, 0.2, 0.1, 0.9
 #: A mean vector of at most this length points nowhere.
 CANCEL = 1e-9
 
@@ -106,6 +109,29 @@ def kind_of(values: np.ndarray, unit: str | None, names: Sequence[str]) -> tuple
             possible = low >= 0 and (nonnegative or shares)
             return ("bounded" if bounded else "nonnegative", shown) if possible else ("number", "values")
     return "number", "name" if own else "unit" if spelled else "values"
+
+
+def counter_of(values: np.ndarray) -> tuple[bool, int]:
+    """Whether readings (N, T) only rise, as meters do, and at how many stations they begin anew.
+
+    Examples
+    --------
+    >>> meters = np.cumsum(np.ones((3, 300)), axis=1)
+    >>> counter_of(meters), counter_of(meters % 200), counter_of(-meters)
+    ((True, 0), (True, 3), (False, 0))
+    """
+    counts = seen = anew = 0
+    for row in values:
+        own = row[np.isfinite(row)]
+        if own.size < COUNTED:
+            continue
+        steps, largest = np.diff(own), np.maximum.accumulate(own)[:-1]
+        falls = steps < 0
+        again = falls & (own[1:] >= 0) & (own[1:] <= ANEW * largest)
+        rises = bool((falls == again).all()) and (steps > 0).mean() > RISING and again.mean() < 1 / COUNTED
+        seen, counts, anew = seen + 1, counts + rises, anew + (rises and bool(again.any()))
+    only = bool(seen and counts >= COUNTERS * seen)
+    return only, anew if only else 0
 
 
 def _named(name: str) -> bool:

@@ -224,7 +224,7 @@ class FileTable:
             self.notes.guess(f"the cells are separated by {declared!r}, as the first line says", "separate them by commas")
             return declared
         first = self._lines[self._start]
-        widths = {}
+        widths: dict[str, tuple[bool, int]] = {}
         for separator in SEPARATORS:
             if separator not in first:
                 continue
@@ -234,7 +234,8 @@ class FileTable:
                 continue
             width = len(sample[0])
             if width > 1 and all(len(row) == width or not any(row[width:]) for row in sample):
-                widths[separator] = width
+                # "Date Time, GMT+01:00;Temp" has two cells by commas as well, but its rows have not
+                widths[separator] = all(len(row) >= width for row in sample), width
         # where none fits, the commas or the only other one, so that the sentence about the first ragged row is right
         present = [s for s in SEPARATORS if s in first]
         if not present:

@@ -33,6 +33,8 @@ from nareg.io._vocabulary import (
 
 #: A time of day, and what is one in a column of that name.
 CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp](?:\.?[Mm]\.?)?)?", re.ASCII)
+#: Words of names of columns of seconds since 1970, or parts of them.
+STAMPED, SINCE_1970 = frozenset(("ts", "epoch", "unix", "timestamp")), re.compile(r"1\d{9}(?:\d{3}){0,3}(?:\.\d+)?", re.ASCII)
 HOUR = re.compile(r"\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern, re.ASCII)
 
 
@@ -82,6 +84,9 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
             "'time', then the names of the columns."
         )
+    if dated is None:  # numbers are times where the name of their column says so
+        stamps = [i for i in others if STAMPED & {*re.split(r"[\s_\-.]+", table.header[i].casefold())}]
+        dated = next((i for i in stamps if all(map(SINCE_1970.fullmatch, table.head(i)))), None)
     if dated is not None:
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
         return _with_clock(table, words, dated, known, notes)

@@ -113,7 +113,8 @@ def _recognized(
     if shared and not _times_repeat(table, time):
         rest = _without_words(table, rest, notes)
     # the column named may be that of the table of stations alone, where a column per station needs none
-    wide = not {*recipe.station} & {*table.header} and bool({*map(loose, stations or ())} & {*map(loose, table.header)})
+    names = {loose(form) for name in table.header for form in (name, BRACKETS.sub("", name))}
+    wide = not {*recipe.station} & {*table.header} and bool({*map(loose, stations or ())} & names)
     unnamed = shared and not ({*recipe.station} & {*table.header} and _times_repeat(table, time))
     station = None if wide or unnamed else recipe.station_column(table)
     kind = _kind(table, rest, recipe)
@@ -290,9 +291,7 @@ def _times_repeat(table: Table, time: Sequence[int]) -> bool:
 def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | None = None) -> list[int]:
     """Columns of a long table that are numbers in its first rows, and can be readings; with a note on those that half are."""
     possible = _possible(table, words, rest)
-    empty = [i for i in possible if not any(table.head(i))]  # some begin later
-    later = dict(zip(empty, table.load(empty, [])[0], strict=True)) if empty else {}
-    cells = {i: [cell for cell in later[i] if cell][:SAMPLE] if i in later else table.head(i) for i in possible}
+    cells = _first_cells(table, possible)
     numeric = [i for i in possible if any(cells[i]) and looks_read(cells[i], comma=table.comma)]
     for i in (i for i in possible if i not in numeric):
         odd = [cell for cell in cells[i] if cell and not looks_read([cell, "0"], comma=table.comma)]
@@ -301,6 +300,13 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
                 f"{table.column(i)} is left out: it holds {odd[0]!r} among numbers; if that is no reading, pass --missing"
             )
     return [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
+
+
+def _first_cells(table: Table, columns: list[int]) -> dict[int, list[str]]:
+    """The first cells of each column with content: some begin later than the table."""
+    empty = [i for i in columns if not any(table.head(i))]
+    later = dict(zip(empty, table.load(empty, [])[0], strict=True)) if empty else {}
+    return {i: [cell for cell in later[i] if cell][:SAMPLE] if i in later else table.head(i) for i in columns}
 
 
 def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
@@ -316,7 +322,8 @@ def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
     """The column of readings in a long table."""
     possible = _possible(table, words, rest)
-    numeric = [i for i in possible if looks_read(table.head(i), comma=table.comma)]
+    cells = _first_cells(table, possible)
+    numeric = [i for i in possible if looks_read(cells[i], comma=table.comma)]
     if len(numeric) > 1:
         numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
     named = [i for i in rest if words[i] in VALUE]

@@ -56,7 +56,7 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
 
 
 def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two files are of one kind: of a named format, or with the same first line."""
+    """Whether two files are of one kind: of a named format, or with the same first line, below comments too."""
     try:
         heads = [_head(path) for path in (one, other)]
     except OSError:
@@ -65,6 +65,8 @@ def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     if first is not None or second is not None:
         return first is not None and second is not None and first.name == second.name
     lines = [head.partition("\n")[0] for head in heads]
+    if all(line.startswith("#") for line in lines) and lines[0] != lines[1]:  # such as the name of each one's station
+        lines = [next((line for line in head.split("\n") if line.strip() and line[0] != "#"), "") for head in heads]
     return lines[0] == lines[1] and bool(lines[0].strip(" ,;"))
 
 

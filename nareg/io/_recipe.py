@@ -222,6 +222,11 @@ class Recipe:
         """The columns of a table that have a role, in the recipe's order; none where it names none."""
         named = getattr(self, role)
         names: Sequence[str] = (named,) if isinstance(named, str) else named or ()
+        if role == "value":  # PM2.5 may stand as PM2.5 (µg/m³)
+            bare = [BRACKETS.sub("", column) for column in table.header]
+            names = [
+                table.header[bare.index(name)] if name not in table.header and bare.count(name) == 1 else name for name in names
+            ]
         for name in names:
             if name not in table.header:
                 raise (NoReadings if role == "value" else InputError)(

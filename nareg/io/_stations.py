@@ -188,10 +188,13 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     if name is None:
         name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
-        name = 0 if _names(table, 0) else _named_by_words(table, notes)
+        name = 0 if _names(table, 0) else _named_by_words(table, notes) or 0
     timed = any(word in TIME for word in words)
     if name is None and not timed:  # a column of dates, of whatever name
         timed = any(cells and all(map(parse, cells)) for cells in map(table.head, range(len(words))))
+    placed = any({*words} & {*one} and {*words} & {*other} for one, other in ((LATITUDE, LONGITUDE), (EAST, NORTH)))
+    if name is None and not timed and placed:
+        name = _named_by_words(table, notes, first=0)
     alone = name is None and timed and bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     if name is None and not alone:
         if timed:
@@ -285,14 +288,14 @@ def _names(table: Table, index: int) -> bool:
     return len(numbers) < len(cells) or any(later <= sooner for sooner, later in pairwise(numbers))
 
 
-def _named_by_words(table: Table, notes: Notes) -> int:
-    """The first column of distinct words, beside one that counts rows; the latter where there is none."""
-    for index in range(1, len(table.header)):
+def _named_by_words(table: Table, notes: Notes, first: int = 1) -> int | None:
+    """The first column of distinct words, from this one on."""
+    for index in range(first, len(table.header)):
         cells = table.head(index)
         if len(set(cells)) == len(cells) and all(cell[:1].isalpha() for cell in cells):
             notes.guess(f"column {table.header[index]!r} has the station names", "name it 'station'")
             return index
-    return 0
+    return None
 
 
 def _once(names: np.ndarray, values: np.ndarray, notes: Notes) -> tuple[np.ndarray, np.ndarray]:

@@ -235,12 +235,17 @@ class LastingErrors:
         errors = [error]
         if error.lasts:
             T = len(self.seen.white)
-            spans = {span for end in (stop, T) if (span := self._at_once(station, start, end)) is not None}
+            sides = [((start, end), self._at_once(station, start, end)) for end in (stop, T)]
+            # the evidence is the shape's: a box far from it is another error, or none
+            far = shape.width + NARROWEST
+            spans = {new for old, new in sides if new is not None and np.abs(np.subtract(old, new)).max() <= far}
             errors += [self.fit(station, "box", *span) for span in spans]
             ends = sorted({stop, *(end for _, end in spans)})
             errors += [self.fit(station, "ramp", self._begin(station, end), end) for end in ends]
             sought = 2 * np.log(T)  # the best of so many places for an end inside the record is better by chance
-            error = max(errors, key=lambda e: e.ratio**2 - sought * ((e.shape == "box") + (e.stop < T)))
+            # a ramp that ends inside the record is a leap as well, which a box explains alone
+            leaps = [(e.shape == "box") + (e.stop < T) * (1 if e.shape == "box" else 2) for e in errors]
+            error = max(zip(errors, leaps, strict=True), key=lambda pair: pair[0].ratio ** 2 - sought * pair[1])[0]
         # places that are sought to fit whole residuals best are no evidence of a fault
         return replace(error, ratio=float(self.peaks[station]))
 

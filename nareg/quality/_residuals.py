@@ -31,6 +31,8 @@ from nareg.spacetime import (
 FEWEST = 10
 #: Scores of neighbors count up to this size when their spread is measured, which is drawn to 1 as if by so many.
 CAP, PRIOR_NEIGHBORS = 5.0, 0.3
+#: Scores up to this size need no holiday to explain them.
+USUAL = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,7 @@ def compute_residuals(
     for _ in range(ROUNDS):
         done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, model.df, scale=scale)
         scale = done.scale if model.df else None
-        scores = scores_without(bad, rows, done.x, done.var, given.noise)
+        scores = _unless_holiday(scores_without(bad, rows, done.x, done.var, given.noise), model, grid, bad, done)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)
@@ -159,9 +161,20 @@ def compute_residuals(
         if (flagged == bad).all():
             break
         bad = flagged
+    # what all others expect as well, such as a thaw, is no fault, however it leaps
+    extreme &= ~_on_grid(_expected(given.values.T, still, scores[grid.rows]) & ~outside.T, grid)
     return Residuals(
         model, grid, given.values, rows, given.offset, frozen, extreme, leapt, bad, done, scores, spread, limit, outside
     )
+
+
+def _unless_holiday(scores: np.ndarray, model: SpaceTimeModel, grid: TimeGrid, bad: np.ndarray, done: Pass) -> np.ndarray:
+    """Scores (rows, N), where those beyond :data:`USUAL` are smaller that another day of the week explains."""
+    less, more = model.cycles.other_days(grid.seconds)
+    noise = model.noise_at(grid)
+    std = np.sqrt(np.where(bad, done.var + noise, noise / (1 - np.clip(done.var / noise, 0.0, 1 - 1e-6))))
+    explained = np.clip(np.abs(scores - np.clip(scores, less / std, more / std)), USUAL, None)
+    return np.where(np.abs(scores) > USUAL, np.sign(scores) * explained, scores)
 
 
 def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:
@@ -169,9 +182,20 @@ def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:
 
     Where a station is ``still`` (stuck) for most of its readings, its others are judged.
     """
-    mostly = 2 * still.sum(axis=0) > np.isfinite(y).sum(axis=0)
-    judged = np.where(still & mostly, np.nan, y)
+    judged = _without_rest(y, still)
     result: np.ndarray = absurd(judged) | leaps(judged)[0]
+    return result
+
+
+def _without_rest(y: np.ndarray, still: np.ndarray) -> np.ndarray:
+    mostly = 2 * still.sum(axis=0) > np.isfinite(y).sum(axis=0)
+    return np.where(still & mostly, np.nan, y)
+
+
+def _expected(y: np.ndarray, still: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(T, N) True for readings that leap and return, but not beyond what the model expects without them."""
+    judged = _without_rest(y, still)
+    result: np.ndarray = leaps(judged)[0] & ~absurd(judged) & (np.abs(scores) < USUAL)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,8 @@ from nareg.quality._units import CONVERSIONS, Conversion, conversions, possible
 FaultType = TypeVar("FaultType", bound=Fault)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
 EXCHANGED, CERTAIN = 9.0, 15.0
+#: Words of quantities that are of a water, which has levels of its own at some places; that of the air has none.
+IN_WATER = frozenset(("water", "wasser", "eau", "agua", "acqua", "river", "stream", "wtmp", "watertemp", "wassertemperatur"))
 #: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
 MANY = 16
 #: Badness per standard deviation of an exchange, for the reason of that of lasting errors.
@@ -42,9 +45,19 @@ def misplaced(
         seen = others(residuals)
     residuals, seen = _one_at_a_time(residuals, seen, findings, partial(conversions, words=quantity), _unit)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
+    if IN_WATER & {word for name in quantity for word in re.split(r"[\W_]+", name.casefold())}:
+        findings[:] = [_perhaps_the_place(finding) for finding in findings]
     residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     _one_at_a_time(residuals, seen, findings, deaf, _level)
     return findings
+
+
+def _perhaps_the_place(finding: Finding) -> Finding:
+    """A level below a dam or at a spring is as unlike the others' as one indoors, and right."""
+    if finding.kind != "level" or finding.flag != Flag.BAD:
+        return finding
+    evidence = f"{finding.evidence} A dam, a spring or an inlet nearby explains that as well."
+    return replace(finding, flag=Flag.SUSPECT, evidence=evidence)
 
 
 def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Finding]) -> tuple[Residuals, Others]:

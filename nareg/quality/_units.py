@@ -271,9 +271,10 @@ def _factor_shown(x: np.ndarray, part: slice, ratio: Callable[[int, int | None],
     """
     rest = _rest(part)
     now, usual = (robust_std(x[side]) if x[side].size >= SHORTEST else 0.0 for side in (part, rest))
-    if now <= 2 * noise:
+    grown, before = (ratio(side.start, side.stop) for side in (part, rest))
+    if now <= 2 * noise or not grown > 0 or (usual > 2 * noise and not before > 0):  # stuck readings have no spread
         return None
-    return ratio(part.start, part.stop) / (ratio(rest.start, rest.stop) if usual > 2 * noise else 1.0)
+    return grown / (before if usual > 2 * noise else 1.0)
 
 
 def _commonest(values: np.ndarray) -> float:

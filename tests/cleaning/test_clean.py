@@ -375,3 +375,20 @@ def test_ctrl_c_whose_exception_is_lost_ends_it_at_the_next_step(network, reques
         nareg.clean(*frames(network), progress=progress)
     assert seen[-1] < 0.1
     assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_times_that_nobody_reads_are_dates_in_the_evidence(rng, tmp_path):
+    """Seconds since 1970 stay in the tables, but "stuck from 1709985600 on" says nothing."""
+    seconds = 1709985600 + 3600 * np.arange(200)
+    values = 15 + np.cumsum(0.3 * rng.standard_normal(200))[:, None] + 0.3 * rng.standard_normal((200, 5))
+    values[40:90, 2] = values[40, 2]
+    frame = pd.DataFrame(values.round(2), columns=list("ABCDE"))
+    frame.insert(0, "time", seconds)
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    cleaned = nareg.clean(tmp_path / "r.csv", hidden=0)
+    (stuck,) = (s for s in cleaned.quality.suspects if s.kind == "stuck")
+    assert "from 2024-03-11 04:00 UTC to 2024-03-13 05:00 UTC" in stuck.evidence
+    cleaned.save(tmp_path / "clean")
+    page = (tmp_path / "clean" / "report.html").read_text(encoding="utf-8")
+    assert "2024-03-09 12:00 UTC to" in page
+    assert (tmp_path / "clean" / "clean.csv").read_text().splitlines()[1].startswith("1709985600,")

@@ -269,3 +269,16 @@ def test_all_that_a_model_says_stays_inside_the_bounds(rng, tmp_path):
     assert max(part.max() for part in (*(one.x for one in estimates), *(one.median for one in estimates), *ends, *drawn)) <= 100
     assert limits(y, (None, None), Bounds(high=120))[0].high == 120  # the model's count more than the readings'
     assert limits(y, (None, 110.0), Bounds(high=120))[0].high == 110
+
+
+def test_meters_are_refused_and_what_else_only_rises_has_a_note(rng):
+    """A meter that began anew made bad readings of healthy ones, and estimates between its end and 0."""
+    times = pd.date_range("2024-03-01", periods=T, freq="15min", name="time")
+    meters = pd.DataFrame(np.cumsum(rng.random((T, N)), axis=0), times, [f"M{i}" for i in range(N)])
+    with pytest.raises(InputError, match="only rise, in kWh, as those of a meter do: clean the differences"):
+        nareg.clean(meters, unit="kWh", effort="fast")
+    with pytest.raises(InputError, match="and begin anew at 6 stations"):
+        nareg.clean(meters % 100, effort="fast")
+    assert any("The readings only rise. If they are" in note for note in nareg.clean(meters, effort="fast").notes)
+    for others, kind in ((meters, "number"), (meters.diff(), "auto")):
+        assert not any("only rise" in note for note in nareg.clean(others, kind=kind, unit="kWh", effort="fast").notes)

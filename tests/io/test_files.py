@@ -61,7 +61,7 @@ def test_weights_round_trip_exactly_in_another_order(tmp_path, rng):
     [
         ("", "is empty"),
         ("station,latitude,longitude\n", "no rows"),
-        ("place,latitude,longitude\nA,1,2\n", "no column 'station'"),
+        ("place,latitude,longitude\n1,1,2\n", "no column 'station'"),
         ("station,latitude\nA,1\n", "no columns latitude and longitude"),
         ("station,latitude,longitude\nA,1,2\nA,1,2\n", "'A' appears twice"),
         ("station,latitude,longitude\nA,north,2\n", "line 2, column 'latitude': 'north' is not a number"),

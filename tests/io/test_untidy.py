@@ -435,3 +435,68 @@ def test_a_header_that_is_there_again_and_comments_among_the_rows_are_left_out(t
     path = write(tmp_path, "r.csv", "\n".join([*rows, "2024-01-03,5"]))
     with pytest.raises(InputError, match="line 8: 2 cells, but the header has 3"):
         io.read_readings(path)
+
+
+def test_a_comma_in_the_header_separates_no_cells_that_the_rows_do_not_have(tmp_path):
+    """HOBOware writes the zone behind a comma, whatever separates the cells."""
+    rows = ["01/12/2023 11:00 PM;5.10", "01/13/2023 12:00 AM;5.24", "01/13/2023 01:00 AM;5.31"]
+    path = write(tmp_path, "r.csv", "\n".join(["Date Time, GMT+01:00;Water Temp (°C)", *rows]))
+    read = io.read_readings(path)
+    assert [str(t)[:16] for t in read.timestamps] == ["2023-01-12T22:00", "2023-01-12T23:00", "2023-01-13T00:00"]
+    np.testing.assert_array_equal(read.values, [[5.10, 5.24, 5.31]])
+
+
+def test_files_that_name_their_station_in_the_first_line_are_all_of_readings(tmp_path):
+    """The first one was taken as the table of stations."""
+    for name in ("Weir", "Mill"):
+        rows = [f"2024-01-0{day} 00:00,{day}.5" for day in range(1, 5)]
+        write(tmp_path, f"{name}.csv", "\n".join([f"# Station: {name}", "time,level", *rows]))
+    assert io.alike(tmp_path / "Weir.csv", tmp_path / "Mill.csv")
+    assert not io.alike(tmp_path / "Weir.csv", write(tmp_path, "s.csv", "# Places\nstation,x,y\nWeir,1,2\nMill,2,3\n"))
+
+
+def test_stations_under_another_word_are_named_by_the_words_beside_their_places(tmp_path):
+    path = write(tmp_path, "s.csv", "Anlage;Breite;Länge;kWp\nDach 01;48,1;11,5;5,5\nDach 02;48,2;11,6;6,4\n")
+    read = io.read_stations(path)
+    assert read.names == ("Dach 01", "Dach 02")
+    assert any("column 'Anlage' has the station names" in note for note in read.notes)
+    with pytest.raises(InputError, match="Anlage"):
+        io.read_stations(path, strict=True)
+
+
+def test_a_column_of_stations_that_is_named_is_that_of_the_table_of_stations(tmp_path):
+    """Columns with a unit behind each station's name have no column of stations."""
+    path = write(tmp_path, "r.csv", "time,Dach 01 [kW],Dach 02 [kW]\n2024-01-01,1,2\n2024-01-02,3,4\n")
+    read = io.read_readings(path, ("Dach 01", "Dach 02"), recipe=Recipe(station="Anlage"))
+    np.testing.assert_array_equal(read.values, [[1, 3], [2, 4]])
+
+
+def test_numbers_are_times_where_their_column_says_so(tmp_path):
+    rows = [f"m{k % 2},{1706745600 + 3600 * (k // 2)},{50 + k}" for k in range(8)]
+    read = io.read_readings(write(tmp_path, "r.csv", "\n".join(["sensor_id,ts_utc_epoch,laeq_db", *rows])))
+    assert (read.names, str(read.timestamps[0])[:16], read.zone) == (("m0", "m1"), "2024-02-01T00:00", "UTC")
+    np.testing.assert_array_equal(read.values[1], [51, 53, 55, 57])
+    with pytest.raises(InputError, match="none has times"):  # numbers of any other size are none
+        io.read_readings(write(tmp_path, "r.csv", "sensor_id,ts_utc_epoch,laeq_db\na,17,3\nb,18,4\n"))
+
+
+def test_a_quantity_is_named_without_its_unit(tmp_path):
+    rows = [f"2024-01-0{day},A,{day}.5,{60 + day}" for day in range(1, 5)]
+    path = write(tmp_path, "r.csv", "\n".join(["time,station,PM2.5 (µg/m³),rh (%)", *rows]))
+    np.testing.assert_array_equal(io.read_readings(path, recipe=Recipe(value="PM2.5")).values, [[1.5, 2.5, 3.5, 4.5]])
+    twice = write(tmp_path, "r.csv", "\n".join(["time,station,t (°C),t (K)", *rows]))
+    with pytest.raises(InputError, match="value is 't', but there is no such column"):
+        io.read_readings(twice, recipe=Recipe(value="t"))
+
+
+def test_remarks_that_begin_late_are_no_quantity(tmp_path):
+    """A column without a cell in the first rows was taken for a second quantity, whose first word was then refused."""
+    rows = [
+        f"{name};0{day % 9 + 1}.0{day // 9 + 1}.2024;{day},5;{'Ausfall' if day == 50 else ''}"
+        for day in range(60)
+        for name in "AB"
+    ]
+    path = write(tmp_path, "r.csv", "\n".join(["Messstelle;Datum;Stand;Bemerkung", *rows]))
+    read = io.read_readings(path)
+    assert (read.quantity, read.values.shape) == ("Stand", (2, 60))
+    assert any("left out: 'Bemerkung'" in note for note in read.notes)

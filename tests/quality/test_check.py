@@ -11,7 +11,7 @@ import nareg
 from nareg.errors import InputError
 from nareg.quality import Flag, check, scores
 from nareg.quality._clock import lags_of
-from nareg.spacetime import SpaceTimeModel
+from nareg.spacetime import SpaceTimeModel, leaps
 from nareg.spacetime._readings import times as _times
 from tests.helpers import at_night
 
@@ -480,3 +480,20 @@ def test_a_leap_that_returns_is_bad_and_one_that_stays_is_suspect(rng):
     assert flags[1, 700] == Flag.BAD
     assert flags[2, 900] == Flag.SUSPECT
     assert (flags != Flag.GOOD).sum() < 20
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_leap_that_all_others_expect_is_not_bad(seed):
+    """As a thaw that lasts longer elsewhere: it was bad, by as little as one standard deviation."""
+    rng = np.random.default_rng(seed)
+    coordinates = rng.uniform(0, 0.3, (N, 2))
+    readings = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+    readings[:, 146:158] += 8 * np.array([0.1, 0.3, 0.6, 1, 1, 1, 1, 1, 1, 0.6, 0.3, 0.1])
+    readings[7, 147:150] -= 8 * np.array([0.1, 0.4, 0.8])
+    readings[7, 154:157] -= 8 * np.array([0.8, 0.4, 0.1])
+    assert leaps(readings.T)[0][150:154, 7].all()
+    quality = check(known_model(readings, coordinates))
+    assert (quality.flags[7, 150:154] == Flag.GOOD).all()
+    assert np.abs(quality.scores[7, 150:154]).max() < 3
+    readings[7, 200] += 8
+    assert check(known_model(readings, coordinates)).flags[7, 200] == Flag.BAD

@@ -244,3 +244,37 @@ def test_what_is_lower_until_its_repair_is_suspect_before_it_alone(seed):
     assert (suspect.station, suspect.kind, suspect.start, suspect.stop) == (5, "drift", 0, 99)
     assert "below" in suspect.evidence
     assert suspect.size == pytest.approx(24, rel=0.25)
+
+
+def wells(datum: float, seed: int = 11) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places, days and levels (8, 800) of wells. One is pumped on workdays but for ten days; one has another datum later."""
+    rng = np.random.default_rng(seed)
+    places, days = rng.uniform(0, 1, (8, 2)), np.arange("2021-01-01", "2023-03-12", dtype="M8[D]")
+    rain = (rng.random(days.size) < 0.4) * rng.gamma(0.7, 6.0, days.size)
+    recharge = rain - rain.mean() + 2.0 * np.cos(2 * np.pi * np.arange(days.size) / 365) + rng.standard_normal((8, days.size))
+    memory = np.exp(-1 / rng.uniform(30, 160, 8))
+    levels = np.array([0.006 * lfilter([1], [1, -m], own) for m, own in zip(memory, recharge, strict=True)])
+    works = np.is_busday(days).astype(float)
+    works[600:610] = 0
+    levels[3] -= lfilter([0.5], [1, -0.5], 0.6 * works * rng.uniform(0.9, 1.1, days.size))
+    levels += 0.006 * rng.standard_normal(levels.shape)
+    levels[5, 500:] += datum
+    return places, days, levels
+
+
+def test_a_well_that_is_pumped_on_workdays_is_neither_noisy_nor_bad():
+    places, days, levels = wells(0.0)
+    quality = check(fit(nareg.Graph.from_knn(places, 4), levels, times=days))
+    assert {s.station for s in quality.suspects if s.kind != "drift"} == set()
+    flagged = np.argwhere(quality.flags > 1)
+    assert set(flagged[:, 0]) <= {3}
+    assert set(flagged[:, 1]) <= set(range(598, 612))  # the days without the pump
+
+
+def test_another_datum_spoils_what_comes_after_it():
+    places, days, levels = wells(0.45)
+    quality = check(fit(nareg.Graph.from_knn(places, 4), levels, times=days))
+    (shift,) = (s for s in quality.suspects if s.station == 5)
+    assert (shift.kind, str(shift.start)[:10]) == ("drift", str(days[500]))
+    assert (quality.flags[5, 500:] == 3).all()
+    assert (quality.flags[5, :500] == 1).mean() > 0.98

@@ -10,7 +10,7 @@ from nareg.quality._level import deaf
 from nareg.quality._others import others
 from nareg.quality._residuals import compute_residuals
 from nareg.quality._slow import _level
-from nareg.quality._units import _factor, _leaps_where_it_changes, _ratios, _shows, _usual_factor
+from nareg.quality._units import _factor, _factor_shown, _leaps_where_it_changes, _ratios, _shows, _usual_factor
 
 from .conftest import N, T, drawn, known_model
 
@@ -41,6 +41,18 @@ def test_a_sensor_indoors(case, rng, start):
     assert "level" in found(quality)[7]
     assert (quality.flags[7, start + 20 :] == Flag.BAD).all()
     assert next(s for s in quality.suspects if s.kind == "level").size == pytest.approx(15, abs=2)
+
+
+def test_a_river_below_a_dam_is_not_bad(case, rng):
+    """The water that a dam lets out is as unlike the other rivers as a room is unlike the weather."""
+    coordinates, readings = case
+    readings[7] = 30 + 0.2 * rng.standard_normal(T)
+    model = known_model(readings, coordinates, level=np.nanmean(readings, axis=1))
+    for quantity, flag in ((("°C", "Water Temp (°C)"), Flag.SUSPECT), (("°C", "air temperature"), Flag.BAD)):
+        quality = check(model, quantity=quantity)
+        assert (quality.flags[7] == flag).mean() > 0.9
+        (level,) = (s for s in quality.suspects if s.kind == "level")
+        assert ("a dam" in level.evidence.lower()) == (flag == Flag.SUSPECT)
 
 
 @pytest.mark.slow
@@ -173,3 +185,13 @@ def test_a_factor_counts_floods(rng):
     assert _factor(np.round(3 * x + 0.02 * rng.standard_normal(400), 1), x) == pytest.approx(3, rel=0.03)
     assert np.isnan(_factor(rng.standard_normal(400), x))
     assert np.isnan(_factor(np.full(400, np.nan), x))
+
+
+def test_readings_that_are_stuck_show_no_factor(rng):
+    """Cleaning ended with a division by zero: more than half of the readings before a jump were one value."""
+    expected = rng.standard_normal(400)
+    readings = np.r_[np.where(np.arange(200) < 120, 1.0, expected[:200]), 2 * expected[200:]]
+    for part in (slice(200, None), slice(0, 200)):
+        assert _factor_shown(expected, part, _ratios(readings, expected, 0.1), 0.1) is None
+    sound = np.r_[expected[:200], 2 * expected[200:]]
+    assert _factor_shown(expected, slice(200, None), _ratios(sound, expected, 0.0), 0.1) == pytest.approx(2, rel=0.01)

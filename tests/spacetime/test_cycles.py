@@ -222,6 +222,44 @@ def test_tide_is_a_cycle_on_request(days, count):
         _cycles.find(HOUR * np.arange(24.0), HOUR, True, ("tide",))
 
 
+def test_only_what_follows_the_week_is_weekly():
+    rng = np.random.default_rng(5)
+    days = np.arange(400.0)
+    walk = np.cumsum(rng.standard_normal((400, 6)), axis=0) + rng.standard_normal((400, 6))
+    grid = regular(_cycles.DAY * days, _cycles.DAY, True)
+    assert not _cycles.weekly(walk, grid)
+    well = walk.copy()
+    well[:, 2] -= 6.0 * (days % 7 < 5)  # one pumped well of six
+    assert _cycles.weekly(well, grid)
+    assert _cycles.weekly(well[:120], regular(_cycles.DAY * days[:120], _cycles.DAY, True))
+    assert not _cycles.weekly(walk[:120], regular(_cycles.DAY * days[:120], _cycles.DAY, True))
+    assert not _cycles.weekly(well, regular(_cycles.DAY * days, _cycles.DAY, False))
+    assert not _cycles.weekly(well[:20], regular(_cycles.DAY * days[:20], _cycles.DAY, True))
+    hours = np.arange(24.0 * 60)
+    grid = regular(HOUR * hours, HOUR, True)
+    weather = daily(HOUR * hours) * (1 + 0.3 * np.sin(hours / 91.0))[:, None] + rng.standard_normal((hours.size, 6))
+    assert not _cycles.weekly(weather, grid)
+    rush = np.exp(-(((hours % 24) - 8) ** 2)) * (hours // 24 % 7 < 5)  # mornings of workdays, at the mean of any day
+    assert _cycles.weekly(weather + 8 * rush[:, None], grid)
+
+
+@pytest.mark.parametrize(("step", "count"), [(_cycles.DAY, 3), (HOUR, 9)])
+def test_the_week_is_a_cycle_and_a_holiday_another_day_of_it(step, count):
+    seconds = np.arange(0.0, 140 * _cycles.DAY, step)
+    work = 4.0 * (seconds // _cycles.DAY % 7 < 5)
+    if count > 3:
+        work = work * np.exp(np.cos(2 * np.pi * (seconds / _cycles.DAY - 0.5)))
+    y = work[:, None] * np.ones(6) + 0.1 * np.random.default_rng(0).standard_normal((seconds.size, 6))
+    cycles = fit(y, seconds, step, True, places(), ("day", "week")[count == 3 :])
+    assert cycles.harmonics[-1] == count
+    left = cycles.at(seconds) - work[:, None]
+    assert np.sqrt(np.mean(left**2)) < (0.1 if count == 3 else 0.2) * work.std()
+    less, more = cycles.other_days(seconds)
+    workday = seconds // _cycles.DAY % 7 == 2
+    np.testing.assert_allclose((more - less).max(), work.max(), rtol=0.2)
+    assert (less[workday].min(axis=0) < -0.8 * work.max()).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["dense", "sparse"])
 def test_a_record_of_two_and_a_half_days_has_narrow_bands(engine):

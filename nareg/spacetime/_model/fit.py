@@ -86,8 +86,9 @@ def fit(
     transform : "auto", None, "sqrt", "log" or pair of callables
         Transform that makes the readings more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
         likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and hardly fall below zero.
-    cycles : "auto", None or sequence of {"day", "year", "tide"}
-        Smooth cycles to remove before the fit and to add back afterwards. ``"auto"`` takes no tide: it is left to the field.
+    cycles : "auto", None or sequence of {"day", "year", "week", "tide"}
+        Cycles to remove before the fit and to add back afterwards. ``"auto"`` takes the week where readings of any station
+        clearly follow it, and no tide: it is left to the field.
     covariates : mapping from names to (N,), (1, T) or (N, T) arrays, optional
         What is known of the stations beside their places, such as ``{"elevation": heights}``: means and cycles follow those
         that lower the error at stations left out one at a time. And what all share over time, (1, T), or what is known at
@@ -164,6 +165,8 @@ def fit(
     if unusable[np.isfinite(y)].all():  # readings that do not vary are answered as they are
         unusable = np.zeros(y.shape, dtype=bool)
     usable = np.where(unusable, np.nan, y)
+    if wanted == "auto" and _cycles.weekly(grid.on_rows(usable.T), grid):
+        wanted = (*_cycles.find(grid.seconds, grid.step, grid.dated, wanted)[0], _cycles.WEEK)
     beside = None if not of_stations else Covariates.of(of_stations, np.asarray(np.isfinite(usable).any(axis=1)))
     series = None if not over_time else Series.of(over_time, grid.seconds[grid.rows])
     local = None if not of_both else StationSeries.of(of_both, grid.seconds[grid.rows])

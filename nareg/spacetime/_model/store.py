@@ -20,7 +20,7 @@ from nareg.spacetime._model.results import Bands, FitDetails
 from nareg.spacetime._readings import times as _times
 from nareg.spacetime._readings import transforms as _transforms
 from nareg.spacetime._readings.covariates import Covariates, Regression
-from nareg.spacetime._readings.cycles import CYCLES, TIDES, Cycles
+from nareg.spacetime._readings.cycles import CYCLES, WEEK_WAVES, Cycles
 from nareg.spacetime._readings.repeats import Bounds
 from nareg.spacetime._readings.series import Series
 from nareg.spacetime._readings.station_series import StationSeries
@@ -102,7 +102,7 @@ def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, 
     names, harmonics = tuple(facts["cycles"]), tuple(map(int, facts["harmonics"]))
     need(tuple(a["shape"]) == (n, n), "its sizes contradict each other")
     need(len(names) == len(harmonics) <= len(CYCLES) and set(names) <= set(CYCLES), f"its cycles are {names}")
-    need(all(1 <= count <= len(TIDES) for count in harmonics), f"its harmonics are {harmonics}")
+    need(all(1 <= count <= len(WEEK_WAVES) for count in harmonics), f"its harmonics are {harmonics}")
     series = _series(a, tuple(facts.get("series", ())))
     K = 1 + 2 * sum(harmonics) + (0 if series is None else int(series.used.sum()))
     floats = {

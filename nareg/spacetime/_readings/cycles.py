@@ -1,4 +1,4 @@
-"""Station means, and a smooth daily and yearly cycle and the tide, from noisy readings with gaps.
+"""Station means, and a smooth daily and yearly cycle, the week and the tide, from noisy readings with gaps.
 
 Every station's coefficients are fitted by least squares and then shrunk: the coefficients of one kind are a field over the
 network with an exponential covariance, seen with an error. How large that error is, is read off coefficients at
@@ -37,14 +37,19 @@ PERIODS = {"day": DAY, "year": YEAR}
 #: M2 in a record of so many seconds.
 TIDES = 12.4206012 * 3600.0, 25.8193417 * 3600.0, 6.2103006 * 3600.0, 12.6583475 * 3600.0
 TIDE, ALL_TIDES = "tide", 28 * DAY
+#: The week of pumps and traffic, and waves in it: its days, and how the day's first two waves change from day to day.
+WEEK, WEEK_WAVES = "week", (1.0, 2.0, 3.0, 5.0, 6.0, 8.0, 9.0, 13.0, 15.0)
 #: Every cycle that a model may have. The sun's tide is part of the daily one.
-CYCLES = PERIODS | {TIDE: TIDES[0]}
+CYCLES = PERIODS | {TIDE: TIDES[0], WEEK: 7 * DAY}
+#: A station follows the week where its waves have so many times the power of those beside them, and this share of the variance
+#: that the other cycles leave: healthy weather has 3 times. What is left of a series that is a cycle alone is rounding.
+WEEKLY, WEEKLY_SHARE, FLAT = 12.0, 0.05, 1e-12
 #: The tide leaves at most this share of the variance that mean and daily cycle leave, at the median of so many stations.
 TIDAL, TIDAL_STATIONS = 0.2, 12
 #: A station shows whether it has a tide by at least so many readings per function of time: few of them follow anything.
 PLENTY = 5
 #: A cycle is looked for when the readings span at least so many periods and have so many steps per period.
-FEWEST_PERIODS = {"day": 1.9, "year": 0.9, TIDE: 4.8}
+FEWEST_PERIODS = {"day": 1.9, "year": 0.9, TIDE: 4.8, WEEK: 3.9}
 FEWEST_STEPS = 6
 #: A record of this share of a year shows the yearly cycle whole.
 WHOLE = 0.95
@@ -58,7 +63,7 @@ HARMONICS = {"day": 2, "year": 1}
 class Cycles:
     """Means and cycles: ``level[k]`` (N,) multiplies the k-th function of time."""
 
-    names: tuple[str, ...]  # cycles, of "day", "year" and "tide"
+    names: tuple[str, ...]  # cycles, of "day", "year", "week" and "tide"
     harmonics: tuple[int, ...]
     level: np.ndarray  # (K, N) coefficients: mean, then cosine and sine of every harmonic of every cycle, then of every series
     common: np.ndarray  # (K,) the network's own coefficient
@@ -88,6 +93,19 @@ class Cycles:
         if self.series is not None:
             columns += list(self.series.at(seconds).T)
         return np.column_stack(columns)
+
+    def other_days(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest change (T, N) of mean and cycles if a day were another one of the week, as a holiday is."""
+        if WEEK not in self.names:
+            none_changes = np.zeros((seconds.size, self.level.shape[1]))
+            return none_changes, none_changes
+        at = self.names.index(WEEK)
+        first, count = 1 + 2 * sum(self.harmonics[:at]), self.harmonics[at]
+        days = [
+            np.column_stack(_waves_of(WEEK, count, seconds + day * DAY)) @ self.level[first : first + 2 * count]
+            for day in range(7)
+        ]
+        return np.min(days, axis=0) - days[0], np.max(days, axis=0) - days[0]
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
         """Mean and cycles of every station, with what it follows over time, (T, N)."""
@@ -209,6 +227,8 @@ def _waves_of(name: str, count: int, seconds: np.ndarray) -> list[np.ndarray]:
     """The first ``count`` waves of a cycle, two functions each."""
     if name == TIDE:
         return [wave for period in TIDES[:count] for wave in waves(seconds, period, (1.0,))]
+    if name == WEEK:
+        return waves(seconds, CYCLES[WEEK], WEEK_WAVES[:count])
     return waves(seconds, PERIODS[name], range(1, count + 1))
 
 
@@ -226,7 +246,12 @@ def find(
         steps = CYCLES[name] / step
         if span >= FEWEST_PERIODS[name] * CYCLES[name] and steps >= FEWEST_STEPS:
             names.append(name)
-            most = len(TIDES) - (span < ALL_TIDES) if name == TIDE else min(HARMONICS[name], int(steps) // 4)
+            if name == TIDE:
+                most = len(TIDES) - (span < ALL_TIDES)
+            elif name == WEEK:
+                most = sum(2 * wave < steps for wave in WEEK_WAVES)
+            else:
+                most = min(HARMONICS[name], int(steps) // 4)
             harmonics.append(max(1, most))
         elif wanted != "auto":
             raise InputError(
@@ -250,6 +275,39 @@ def tidal(y: np.ndarray, grid: TimeGrid) -> bool:
             rests.append([np.var(y[seen, i] - basis @ np.linalg.lstsq(basis, y[seen, i])[0]) for basis in bases])
     by_sun, by_moon, by_both = np.median(rests, axis=0) if rests else (0.0, 0.0, 0.0)
     return bool(by_both < TIDAL * by_sun and by_moon < by_sun)
+
+
+def weekly(y: np.ndarray, grid: TimeGrid) -> bool:
+    """Whether readings (T, N) on a grid follow the week at any station, as at pumped wells and along streets."""
+    seconds, length = grid.seconds, CYCLES[WEEK]
+    span = float(seconds[-1] - seconds[0]) + grid.step
+    if not grid.dated or span < FEWEST_PERIODS[WEEK] * length or length < FEWEST_STEPS * grid.step:
+        return False
+    names, harmonics = find(seconds, grid.step, grid.dated, (*find(seconds, grid.step, grid.dated, "auto")[0], WEEK))
+    B, own = none(names, harmonics).basis(seconds), WEEK_WAVES[: harmonics[-1]]
+    usual = B.shape[1] - 2 * len(own)
+    # on both sides of each wave, those that fit the record a whole number of times and are none of the week or day
+    taken = np.array([*own, 7.0, 14.0]) * span / length
+    beside = [
+        [k for k in (round(wave * span / length) + side * by for side in (-1, 1) for by in range(2, 6)) if k > 0]
+        for wave in own
+    ]
+    beside = [[k for k in near if np.abs(k - taken).min() >= 1] for near in beside]
+    free = sorted({k for near in beside for k in near})
+    both = np.column_stack([B, *waves(seconds - seconds[0], span, tuple(map(float, free)))])
+    for values in y.T:
+        seen = np.isfinite(values)
+        if seen.sum() < 2 * both.shape[1]:
+            continue
+        z, basis = values[seen] - values[seen].mean(), both[seen]
+        rest = np.var(z - basis[:, :usual] @ np.linalg.lstsq(basis[:, :usual], z)[0])
+        power = (np.linalg.lstsq(basis, z)[0][usual:] ** 2).reshape(-1, 2).sum(axis=1)
+        others = dict(zip(free, power[len(own) :], strict=True))
+        ratios = [mine / np.mean([others[k] for k in near]) for mine, near in zip(power, beside, strict=False) if near]
+        clear = max(np.mean(part) for part in (ratios[:3], ratios[3:]) if part)  # days may differ by their means or their hours
+        if rest > FLAT * z.var() and clear > WEEKLY and power[: len(own)].sum() / 2 > WEEKLY_SHARE * rest:
+            return True
+    return False
 
 
 def shrunk_cycles(
@@ -307,8 +365,9 @@ def control_waves(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> n
     """Waves at frequencies beside the cycles', that fit the record a whole number of times."""
     span = float(seconds[-1] - seconds[0]) + step
     # a cycle need not fit the record a whole number of times: no wave may be one of its harmonics, or nearly so
-    periods = [PERIODS[name] for name in names if name != TIDE]
+    periods = [CYCLES[name] for name in names if name != TIDE]
     own = [k * span / period for period in periods for k in (1, 2)]
+    own += [k * span / CYCLES[WEEK] for k in WEEK_WAVES if WEEK in names]
     own += [span / period for period in TIDES if TIDE in names]
     first = max((round(span / period) for period in periods), default=1)
     free = [k for k in range(max(1, first - 2), first + 9) if all(abs(k - f) >= APART for f in own)][:4]
