@@ -27,7 +27,7 @@ FaultType = TypeVar("FaultType", bound=Fault)
 EXCHANGED, CERTAIN = 9.0, 15.0
 #: Words of quantities that are of a water, which has levels of its own at some places; that of the air has none.
 IN_WATER = frozenset(("water", "wasser", "eau", "agua", "acqua", "river", "stream", "wtmp", "watertemp", "wassertemperatur"))
-#: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
+#: In networks of fewer stations than this, few others say what a place reads, and its gain has to be larger in proportion.
 MANY = 16
 #: Badness per standard deviation of an exchange, for the reason of that of lasting errors.
 WEIGHT = 0.3
@@ -96,7 +96,7 @@ def _clearer_clock(residuals: Residuals, seen: Others, swap: SwappedPair) -> Del
 
 def _clear(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     """Exchanges that are clear enough, the clearest first, without sensors in the sun: any readings fit better than theirs."""
-    limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
+    limit = EXCHANGED * np.sqrt(max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1)))
     clear = [swap for swap in exchanges(residuals, seen) if swap.ratio >= limit]
     odd = {fault.station for fault in sunlit(residuals, seen)} if clear else set()
     return [swap for swap in clear if not odd & {swap.first, swap.second}]

@@ -32,9 +32,9 @@ SAME = 0.5
 #: And neither place loses more than this share of what both gain: where one does, one of the stations is odd. So it is where
 #: another exchange with one of the two gains the second share: any readings fit its place better than its own.
 LOSES, RIVAL = 0.1, 0.5
-#: What an exchange gains is at least this share of what a mean and cycles of the stations' own in the span do.
-#: And beside these, what is left does not speak against the exchange by more than so much, nine for three standard deviations.
-OWN, AGAINST = 0.8, 9.0
+#: What an exchange gains is at least this share of what a mean and cycles of the stations' own in the span do, and more than
+#: these by so much, nine for three standard deviations, as each of their functions has to gain the logarithm of the readings.
+OWN, CLEARLY = 0.8, 9.0
 
 
 @dataclass(frozen=True)
@@ -183,15 +183,16 @@ class _Pairs:
         # a season or a calibration: another mean and other cycles in the span, not those of the other place
         span = inside[:, [best]]
         free = np.hstack([self.basis * span, self.basis * ~span])
-        as_read, exchanged = (
-            sum(float(_squares(part, whitener, both, free).sum()) for part, whitener in zip(two, whiteners, strict=True))
-            for two in ((first, second), (first + change[:, [best]], second - change[:, [best]]))
+        own = cost[0] - sum(
+            float(_squares(part, whitener, both, free).sum()) for part, whitener in zip((first, second), whiteners, strict=True)
         )
-        if total < OWN * (cost[0] - as_read) or exchanged > as_read + AGAINST:
+        if total < max(OWN * own, own + CLEARLY - 2 * self.basis.shape[1] * np.log(both.sum())):
             return a, b, 0, 0, 0.0
         start, stop = int(self.start[best]), int(self.stop[best])
-        parts = [float(p.sum()) for p in np.array_split(shares[:, start:stop].sum(axis=0), PARTS)]
-        return a, b, start, stop, min(total, PARTS * float(np.median(parts))) / max(after, 1.0)
+        # means and cycles, which the fit took from all readings, put half of an exchange at half time into the times before it
+        sides = (shares[:, side].sum(axis=0) for side in (inside[:, best], ~inside[:, best]))
+        usual = sum(PARTS * float(np.median([part.sum() for part in np.array_split(side, PARTS)])) for side in sides)
+        return a, b, start, stop, min(total, usual) / max(after, 1.0)
 
 
 def _squares(series: np.ndarray, whitener: Whitener, counted: np.ndarray, basis: np.ndarray) -> np.ndarray:
