@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg.lapack import dpotri, dpotrs
 
+from nareg.errors import SolverError
 from nareg.spacetime._dense.filter import Dynamics, factor
 from nareg.spacetime._dense.parametric import Parameters
 from nareg.spacetime._readings.holdout import robust_scale, winsorized_squares
@@ -124,7 +125,10 @@ def best_kernel(
 
     def loss(kernel: PlaceKernel) -> float:
         if kernel not in losses:
-            losses[kernel] = float(winsorized_squares(readings.errors(kernel)[0], scale).mean())
+            try:
+                losses[kernel] = float(winsorized_squares(readings.errors(kernel)[0], scale).mean())
+            except SolverError:  # around a globe, distances along it make no covariance of every family and reach
+                losses[kernel] = np.inf
         return losses[kernel]
 
     best = start
