@@ -297,3 +297,17 @@ def test_a_spike_alone_is_bad_and_a_holiday_of_all_is_not(step):
     flags = check(model).flags
     assert flags[2, at] == 4
     assert (flags[:, days == 31] == 4).mean() < 0.05
+
+
+@pytest.mark.parametrize(("seed", "start", "stop", "size"), [(9, 100, 400, 5.0), (2, 200, 500, 4.0)])
+def test_a_drift_that_a_repair_ends_is_not_what_comes_after_it(seed, start, stop, size):
+    rng = np.random.default_rng(seed)
+    places = rng.random((8, 2))
+    root = np.linalg.cholesky(np.exp(-np.linalg.norm(places[:, None] - places, axis=2)) + 1e-9 * np.eye(8))
+    field = lfilter([1], [1, -0.95], rng.standard_normal((900, 8)) @ root.T, axis=0)[300:]
+    readings = (10 + field + 0.3 * rng.standard_normal((600, 8))).T
+    readings[3, start:stop] += size * np.linspace(0, 1, stop - start)
+    quality = check(fit(nareg.Graph.from_knn(places, 4), readings, dynamics="scalar"))
+    (drift,) = (s for s in quality.suspects if s.station == 3)
+    assert (drift.kind, drift.stop) == ("drift", stop - 1)
+    assert (quality.flags[3, stop:] == 1).mean() > 0.98
