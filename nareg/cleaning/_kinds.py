@@ -130,7 +130,7 @@ def refuse_no_degrees(values: np.ndarray) -> None:
 def counter_note(network: StationNetwork, kind: OneKind, unit: str | None) -> str | None:
     """A note about readings that only rise; those of meters are refused, unless a user says what they are."""
     only, anew = io.counter_of(network.readings.values) if kind == "auto" else (False, 0)
-    if not only:
+    if not only or directions(network, kind, unit):
         return None
     energy = (unit or "").strip().casefold() in ENERGY
     remedy = "clean the differences of successive readings, or pass kind number to clean them as they are"

@@ -112,26 +112,33 @@ def kind_of(values: np.ndarray, unit: str | None, names: Sequence[str]) -> tuple
 
 
 def counter_of(values: np.ndarray) -> tuple[bool, int]:
-    """Whether readings (N, T) only rise, as meters do, and at how many stations they begin anew.
+    """Whether readings (N, T) only rise, as meters do, and at how many stations they begin anew, if not most at once.
+
+    Sums since a date, such as degree days of a year, begin anew at all stations at once.
 
     Examples
     --------
-    >>> meters = np.cumsum(np.ones((3, 300)), axis=1)
+    >>> meters = np.cumsum(np.ones((3, 300)), axis=1) + [[0], [20], [40]]
     >>> counter_of(meters), counter_of(meters % 200), counter_of(-meters)
     ((True, 0), (True, 3), (False, 0))
     """
-    counts = seen = anew = 0
+    seen, starts = 0, []
     for row in values:
-        own = row[np.isfinite(row)]
+        rows = np.flatnonzero(np.isfinite(row))
+        own = row[rows]
         if own.size < COUNTED:
             continue
+        seen += 1
         steps, largest = np.diff(own), np.maximum.accumulate(own)[:-1]
         falls = steps < 0
         again = falls & (own[1:] >= 0) & (own[1:] <= ANEW * largest)
-        rises = bool((falls == again).all()) and (steps > 0).mean() > RISING and again.mean() < 1 / COUNTED
-        seen, counts, anew = seen + 1, counts + rises, anew + (rises and bool(again.any()))
-    only = bool(seen and counts >= COUNTERS * seen)
-    return only, anew if only else 0
+        if (falls == again).all() and (steps > 0).mean() > RISING and again.mean() < 1 / COUNTED:
+            starts.append(rows[1:][again])
+    if not seen or len(starts) < COUNTERS * seen:
+        return False, 0
+    each = np.bincount(np.concatenate(starts))
+    at_once = each[2 * each > max(len(starts), 2)]
+    return True, 0 if 2 * at_once.sum() > each.sum() else sum(own.size > 0 for own in starts)
 
 
 def _named(name: str) -> bool:

@@ -28,6 +28,7 @@ from nareg.io._vocabulary import (
     LATITUDE,
     LONGITUDE,
     NORTH,
+    POSITION,
     SENSOR,
     SENTINELS,
     STATION,
@@ -289,9 +290,11 @@ def _names(table: Table, index: int) -> bool:
 
 
 def _named_by_words(table: Table, notes: Notes, first: int = 1) -> int | None:
-    """The first column of distinct words, from this one on."""
+    """The first column of distinct words, from this one on; positions are none, such as N47.1."""
     for index in range(first, len(table.header)):
         cells = table.head(index)
+        if plain(table.header[index]) in POSITION:
+            continue
         if len(set(cells)) == len(cells) and all(cell[:1].isalpha() for cell in cells):
             notes.guess(f"column {table.header[index]!r} has the station names", "name it 'station'")
             return index

@@ -212,7 +212,7 @@ def match(
     if columns and not matched:
         raise NoReadings(
             f"{notes.source}: no {what} has a station's name; it has {listed(columns)}, but the stations are "
-            f"{listed(stations)}."
+            f"{listed(stations)}: write them alike, or name their column: --station-column, or station= of a recipe."
         )
     if unknown:
         many = f"{count(len(unknown), f'{what} is', f'{what}s are')} not in the station table and left out: {listed(unknown)}"

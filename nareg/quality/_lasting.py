@@ -243,9 +243,7 @@ class LastingErrors:
             ends = sorted({stop, *(end for _, end in spans)})
             errors += [self.fit(station, "ramp", self._begin(station, end), end) for end in ends]
             sought = 2 * np.log(T)  # the best of so many places for an end inside the record is better by chance
-            # a ramp that ends inside the record is a leap as well, which a box explains alone
-            leaps = [(e.shape == "box") + (e.stop < T) * (1 if e.shape == "box" else 2) for e in errors]
-            error = max(zip(errors, leaps, strict=True), key=lambda pair: pair[0].ratio ** 2 - sought * pair[1])[0]
+            error = max(errors, key=lambda e: e.ratio**2 - sought * ((e.shape == "box") + (e.stop < T)))
         # places that are sought to fit whole residuals best are no evidence of a fault
         return replace(error, ratio=float(self.peaks[station]))
 

@@ -16,6 +16,7 @@ from nareg.spacetime import (
     SpaceTimeModel,
     TimeGrid,
     absurd,
+    cycles,
     heavy_tailed_pass,
     intermittent,
     leaps,
@@ -151,7 +152,8 @@ def compute_residuals(
     for _ in range(ROUNDS):
         done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, model.df, scale=scale)
         scale = done.scale if model.df else None
-        scores = _unless_holiday(scores_without(bad, rows, done.x, done.var, given.noise), model, grid, bad, done)
+        scores = scores_without(bad, rows, done.x, done.var, given.noise)
+        scores = _unless_holiday(scores, rows, model, grid, bad, done)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)
@@ -168,13 +170,37 @@ def compute_residuals(
     )
 
 
-def _unless_holiday(scores: np.ndarray, model: SpaceTimeModel, grid: TimeGrid, bad: np.ndarray, done: Pass) -> np.ndarray:
+def _unless_holiday(
+    scores: np.ndarray, rows: np.ndarray, model: SpaceTimeModel, grid: TimeGrid, bad: np.ndarray, done: Pass
+) -> np.ndarray:
     """Scores (rows, N), where those beyond :data:`USUAL` are smaller that another day of the week explains."""
-    less, more = model.cycles.other_days(grid.seconds)
+    ends = model.cycles.other_days(grid.seconds)
+    if not any(end.any() for end in ends):
+        return scores
     noise = model.noise_at(grid)
     std = np.sqrt(np.where(bad, done.var + noise, noise / (1 - np.clip(done.var / noise, 0.0, 1 - 1e-6))))
-    explained = np.clip(np.abs(scores - np.clip(scores, less / std, more / std)), USUAL, None)
+    half = round(cycles.DAY / 2 / grid.step)
+    less, more = (np.where(_others_follow(rows, end, std, half), end / std, 0.0) for end in ends)
+    explained = np.clip(np.abs(scores - np.clip(scores, less, more)), USUAL, None)
     return np.where(np.abs(scores) > USUAL, np.sign(scores) * explained, scores)
+
+
+def _others_follow(rows: np.ndarray, change: np.ndarray, std: np.ndarray, half: int) -> np.ndarray:
+    """(rows, N) True where the day's other readings follow a change, too: a holiday is no matter of one reading.
+
+    They are the station's own up to half a day before or after, or the others' at that time; or none tells.
+    """
+    telling = np.isfinite(rows) & (np.abs(change) > USUAL * std)
+    follow = telling & (rows * np.sign(change) > np.abs(change) / 2)
+    T = len(rows)
+    own, all_own = (np.cumsum(np.vstack([np.zeros_like(part[:1]), part]), axis=0, dtype=int) for part in (follow, telling))
+    t = np.arange(T)
+    sides = (np.maximum(t - half, 0), t), (t + 1, np.minimum(t + 1 + half, T))
+    counts = [(own[stop] - own[start], all_own[stop] - all_own[start]) for start, stop in sides]
+    others, all_others = (part.sum(axis=1, keepdims=True) - part for part in (follow, telling))
+    by_own = np.any([2 * some > some_of for some, some_of in counts], axis=0)
+    result: np.ndarray = np.where(sum(some_of for _, some_of in counts) > 0, by_own, 2 * others >= all_others)
+    return result
 
 
 def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:

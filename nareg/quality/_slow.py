@@ -27,6 +27,7 @@ FaultType = TypeVar("FaultType", bound=Fault)
 EXCHANGED, CERTAIN = 9.0, 15.0
 #: Words of quantities that are of a water, which has levels of its own at some places; that of the air has none.
 IN_WATER = frozenset(("water", "wasser", "eau", "agua", "acqua", "river", "stream", "wtmp", "watertemp", "wassertemperatur"))
+IN_AIR = frozenset(("air", "luft", "aire", "aria", "vapor", "vapour", "humidity", "wind"))  # above a river, too
 #: In networks of fewer stations than this, few others say what a place reads, and its gain has to be larger in proportion.
 MANY = 16
 #: Badness per standard deviation of an exchange, for the reason of that of lasting errors.
@@ -45,7 +46,8 @@ def misplaced(
         seen = others(residuals)
     residuals, seen = _one_at_a_time(residuals, seen, findings, partial(conversions, words=quantity), _unit)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
-    if IN_WATER & {word for name in quantity for word in re.split(r"[\W_]+", name.casefold())}:
+    words = {word for name in quantity for word in re.split(r"[\W_]+", name.casefold())}
+    if words & IN_WATER and not words & IN_AIR:
         findings[:] = [_perhaps_the_place(finding) for finding in findings]
     residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     _one_at_a_time(residuals, seen, findings, deaf, _level)

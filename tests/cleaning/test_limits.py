@@ -11,6 +11,7 @@ from scipy.signal import lfilter
 from scipy.special import ndtr
 
 import nareg
+from nareg import io
 from nareg.cleaning import MODEL
 from nareg.cleaning._compare import contradicted
 from nareg.cleaning._limits import failed, limits
@@ -279,6 +280,13 @@ def test_meters_are_refused_and_what_else_only_rises_has_a_note(rng):
         nareg.clean(meters, unit="kWh", effort="fast")
     with pytest.raises(InputError, match="and begin anew at 6 stations"):
         nareg.clean(meters % 100, effort="fast")
+    one = np.concatenate([np.cumsum(rng.random((1, 300)), axis=1)] * 2, axis=1)
+    assert io.counter_of(one) == (True, 1)
+    sums = np.repeat(one, 5, axis=0)  # such as degree days of a year
+    sums[0, 300:302] = np.nan
+    assert io.counter_of(sums) == (True, 0)
+    azimuths = pd.DataFrame((np.arange(T)[:, None] * 360 / (0.8 * T) + 2 * rng.random((T, N))) % 360, times, meters.columns)
+    assert not any("only rise" in note for note in nareg.clean(azimuths, effort="fast").notes)  # of directions
     assert any("The readings only rise. If they are" in note for note in nareg.clean(meters, effort="fast").notes)
     for others, kind in ((meters, "number"), (meters.diff(), "auto")):
         assert not any("only rise" in note for note in nareg.clean(others, kind=kind, unit="kWh", effort="fast").notes)

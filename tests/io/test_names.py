@@ -179,7 +179,8 @@ def test_stations_without_a_column(tmp_path):
     for keep in (True, False):
         with pytest.raises(InputError, match="no column for station 'C'; the columns must be the names in the station file"):
             io.read_readings(path, ["C", "B", "A"], strict=True, keep_absent=keep)
-    with pytest.raises(InputError, match="no column has a station's name; it has 'A', 'B', but the stations are 'X', 'Y'"):
+    said = "no column has a station's name; it has 'A', 'B', but the stations are 'X', 'Y': write them alike, or name"
+    with pytest.raises(InputError, match=said):
         io.read_readings(path, ["X", "Y"])
 
 

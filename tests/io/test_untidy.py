@@ -500,3 +500,14 @@ def test_remarks_that_begin_late_are_no_quantity(tmp_path):
     read = io.read_readings(path)
     assert (read.quantity, read.values.shape) == ("Stand", (2, 60))
     assert any("left out: 'Bemerkung'" in note for note in read.notes)
+
+
+def test_positions_in_letters_are_no_names_and_an_empty_column_is_no_quantity(tmp_path):
+    places = "lat,lon,who\nN47.10,E8.10,A\nN47.20,E8.30,B\nN47.30,E8.20,C\n"
+    stations = io.read_stations(write(tmp_path, "p.csv", places))
+    assert stations.names == ("A", "B", "C")
+    np.testing.assert_allclose(stations.coordinates[:, 0], [47.1, 47.2, 47.3])
+    rows = "".join(f"{name},2024-03-01 0{hour}:00,,{hour}.5\n" for hour in range(9) for name in "ABC")
+    table = io.read_readings(write(tmp_path, "r.csv", "station,time,spare,temp\n" + rows), stations.names)
+    np.testing.assert_array_equal(table.values, np.tile(np.arange(9) + 0.5, (3, 1)))
+    assert any("left out: 'spare'" in note for note in table.notes)

@@ -278,3 +278,36 @@ def test_another_datum_spoils_what_comes_after_it():
     assert (shift.kind, str(shift.start)[:10]) == ("drift", str(days[500]))
     assert (quality.flags[5, 500:] == 3).all()
     assert (quality.flags[5, :500] == 1).mean() > 0.98
+
+
+@pytest.mark.parametrize("step", [24, 3])
+def test_a_spike_alone_is_bad_and_a_holiday_of_all_is_not(step):
+    rng = np.random.default_rng(3)
+    hours = np.arange(0, 24 * 140 if step == 24 else 24 * 56, step)
+    days, at = hours // 24, 22 * 24 // step + (4 if step < 24 else 0)  # a Tuesday, at noon
+    work = np.where((days % 7 < 5) & (days != 31), 1.0, 0.0)  # but for a Thursday
+    if step < 24:
+        work *= 1 + np.cos(2 * np.pi * (hours / 24 - 0.5))
+    field = lfilter([1], [1, -np.exp(-step / 24)], rng.standard_normal((8, hours.size)), axis=1)
+    readings = 20 + 4 * work * rng.uniform(0.8, 1.2, (8, 1)) + 0.3 * field + 0.3 * rng.standard_normal((8, hours.size))
+    readings[2, at] -= 4
+    times = np.datetime64("2024-01-01T00", "h") + hours
+    model = fit(nareg.Graph.from_knn(rng.uniform(0, 1, (8, 2)), 4), readings, times=times)
+    assert "week" in model.cycles.names
+    flags = check(model).flags
+    assert flags[2, at] == 4
+    assert (flags[:, days == 31] == 4).mean() < 0.05
+
+
+@pytest.mark.parametrize(("seed", "start", "stop", "size"), [(9, 100, 400, 5.0), (2, 200, 500, 4.0)])
+def test_a_drift_that_a_repair_ends_is_not_what_comes_after_it(seed, start, stop, size):
+    rng = np.random.default_rng(seed)
+    places = rng.random((8, 2))
+    root = np.linalg.cholesky(np.exp(-np.linalg.norm(places[:, None] - places, axis=2)) + 1e-9 * np.eye(8))
+    field = lfilter([1], [1, -0.95], rng.standard_normal((900, 8)) @ root.T, axis=0)[300:]
+    readings = (10 + field + 0.3 * rng.standard_normal((600, 8))).T
+    readings[3, start:stop] += size * np.linspace(0, 1, stop - start)
+    quality = check(fit(nareg.Graph.from_knn(places, 4), readings, dynamics="scalar"))
+    (drift,) = (s for s in quality.suspects if s.station == 3)
+    assert (drift.kind, drift.stop) == ("drift", stop - 1)
+    assert (quality.flags[3, stop:] == 1).mean() > 0.98

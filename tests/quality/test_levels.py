@@ -48,7 +48,7 @@ def test_a_river_below_a_dam_is_not_bad(case, rng):
     coordinates, readings = case
     readings[7] = 30 + 0.2 * rng.standard_normal(T)
     model = known_model(readings, coordinates, level=np.nanmean(readings, axis=1))
-    for quantity, flag in ((("°C", "Water Temp (°C)"), Flag.SUSPECT), (("°C", "air temperature"), Flag.BAD)):
+    for quantity, flag in ((("°C", "Water Temp (°C)"), Flag.SUSPECT), (("°C", "air temperature", "river_valley"), Flag.BAD)):
         quality = check(model, quantity=quantity)
         assert (quality.flags[7] == flag).mean() > 0.9
         (level,) = (s for s in quality.suspects if s.kind == "level")

@@ -243,6 +243,20 @@ def test_only_what_follows_the_week_is_weekly():
     assert _cycles.weekly(weather + 8 * rush[:, None], grid)
 
 
+def test_the_week_of_readings_that_rest_or_of_two_times_of_day():
+    times = HOUR * np.arange(1000.0)
+    rest = np.full((1000, 2), 5.0)
+    rest[:, 1] = np.cos(2 * np.pi * np.arange(1000) / 24)
+    assert not _cycles.weekly(rest, regular(times, HOUR, True))
+    rng = np.random.default_rng(5)
+    times = 6 * HOUR * np.arange(28.0 * 26)
+    work = 3.0 * (times // _cycles.DAY % 7 < 5)
+    seen = np.where(times[:, None] % _cycles.DAY < 9 * HOUR, np.nan, rng.standard_normal((20, times.size, 3)))
+    grid = regular(times, 6 * HOUR, True)  # such gaps make waves of the day those of the week
+    assert [_cycles.weekly(y, grid) for y in seen] == [False] * 20
+    assert sum(_cycles.weekly(y + work[:, None], grid) for y in seen) > 15
+
+
 @pytest.mark.parametrize(("step", "count"), [(_cycles.DAY, 3), (HOUR, 9)])
 def test_the_week_is_a_cycle_and_a_holiday_another_day_of_it(step, count):
     seconds = np.arange(0.0, 140 * _cycles.DAY, step)

@@ -316,9 +316,12 @@ def test_errors_of_hidden_readings_come_from_the_path_that_was_chosen(case, monk
 @pytest.mark.parametrize(
     ("n", "T", "order", "least", "most"),
     [
-        (7, 2_593, 2, 2_593, 2_593), (60, 432, 2, 432, 432), (20, 8_760, 2, 3_500, 4_000), (36, 8_759, 2, 1_500, 2_000),
+        (7, 2_593, 2, 2_593, 2_593),
+        (60, 432, 2, 432, 432),
+        (20, 8_760, 2, 3_500, 4_000),
+        (36, 8_759, 2, 1_500, 2_000),
         (207, 2_016, 1, 600, 650),  # or forms of the dynamics are not compared: a straight line in time was better
-    ],  # fmt: skip
+    ],
 )
 def test_learning_sees_the_rows_that_it_can_afford(n, T, order, least, most):
     windows = windows_of_matrices(np.zeros((T, n)), order)

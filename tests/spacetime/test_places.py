@@ -92,3 +92,17 @@ def test_a_model_is_saved_with_it_and_without_it_places_follow_the_process(rng, 
     explicit = replace(model, places=plain.kernel)
     np.testing.assert_array_equal(plain.interpolate_at(place).x, explicit.interpolate_at(place).x)
     assert not np.allclose(model.interpolate_at(place).x, plain.interpolate_at(place).x, rtol=1e-6)
+
+
+def test_around_a_globe_no_family_is_taken_whose_covariance_is_none(rng):
+    places = np.degrees(np.column_stack([np.arcsin(rng.uniform(-1, 1, N)), rng.uniform(-np.pi, np.pi, N)]))
+    a, b = np.radians(places).T
+    along = np.column_stack([np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)])
+    where, z = Space.of(nareg.Graph.from_knn(places, 4, metric="haversine")), np.empty((N, 0))
+    rows = rng.standard_normal((T, 3)) @ along.T
+    noise = np.full(N, 1e-8)
+    start = PlaceKernel("exponential", 5000.0, 0.003, 1.0)
+    best = best_kernel(start, rows, noise, where, z, np.zeros(0, dtype=bool))
+    np.linalg.cholesky(best.at_stations(where, z) + np.diag(noise))
+    readings = LeftOut.of(rows, noise, where, z)
+    assert np.square(readings.errors(best)[0]).mean() <= np.square(readings.errors(start)[0]).mean()

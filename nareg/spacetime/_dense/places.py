@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg.lapack import dpotri, dpotrs
 
-from nareg.spacetime._dense.filter import Dynamics
+from nareg.errors import SolverError
+from nareg.spacetime._dense.filter import Dynamics, factor
 from nareg.spacetime._dense.parametric import Parameters
 from nareg.spacetime._readings.holdout import robust_scale, winsorized_squares
 from nareg.spacetime._readings.space import JITTER, Space
@@ -99,9 +101,9 @@ class LeftOut:
         whole = kernel.at_stations(self.space, self.z)
         errors, variances, noises = [], [], []
         for stations, y in self.sets:
-            inverse = np.linalg.inv(whole[np.ix_(stations, stations)] + np.diag(self.noise[stations]))
-            diagonal = inverse.diagonal()
-            errors.append((inverse @ y / diagonal[:, None]).ravel())
+            L = factor(whole[np.ix_(stations, stations)] + np.diag(self.noise[stations]), "the covariance of readings")
+            diagonal = dpotri(L, lower=1)[0].diagonal()  # of the inverse
+            errors.append((dpotrs(L, y, lower=1)[0] / diagonal[:, None]).ravel())
             variances.append(np.repeat(1 / diagonal, y.shape[1]))
             noises.append(np.repeat(self.noise[stations], y.shape[1]))
         return np.concatenate(errors), np.concatenate(variances), np.concatenate(noises)
@@ -123,7 +125,10 @@ def best_kernel(
 
     def loss(kernel: PlaceKernel) -> float:
         if kernel not in losses:
-            losses[kernel] = float(winsorized_squares(readings.errors(kernel)[0], scale).mean())
+            try:
+                losses[kernel] = float(winsorized_squares(readings.errors(kernel)[0], scale).mean())
+            except SolverError:  # around a globe, distances along it make no covariance of every family and reach
+                losses[kernel] = np.inf
         return losses[kernel]
 
     best = start
