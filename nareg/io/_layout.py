@@ -324,7 +324,8 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
     possible = _possible(table, words, rest)
     cells = _first_cells(table, possible)
     numeric = [i for i in possible if looks_read(cells[i], comma=table.comma)]
-    numeric = [i for i in numeric if any(cells[i])] or numeric
+    filled = [i for i in numeric if any(cells[i])]
+    numeric = filled if len(filled) == 1 else numeric  # of several, the empty ones are left out with a note of their own
     if len(numeric) > 1:
         numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
     named = [i for i in rest if words[i] in VALUE]

@@ -42,7 +42,7 @@ FEWEST = 4
 #: Steps without a gain on held-out times after which no further ones are tried.
 ENOUGH = 2
 #: A proximal step on the way ends at this relative gradient, the last one at the other.
-ROUGH, FINAL = 1e-2, 0.1 * STATIONARY
+ROUGH, FINAL = 1e-3, 0.1 * STATIONARY
 #: Belief about ``kappa / (beta lambda_max)`` where the readings do not tell it: its logarithm is normal.
 KAPPA, KAPPA_SCATTER = 1e-3, 1.5
 #: Smallest of these: the matrix stays far from singular in float64.
