@@ -127,12 +127,18 @@ def test_steps_alone_have_the_same_variances(p):
     np.testing.assert_array_equal(step_variances(y, dynamics, r, 4.0, scale=scale), expected)
 
 
-def test_three_passes_come_as_far_as_four_where_readings_tell_little_of_steps():
-    rng = np.random.default_rng(4)
+def with_leaps(seed):
+    """Dynamics, noise variances and readings of four stations, whose field leaps twice."""
+    rng = np.random.default_rng(seed)
     dynamics, r = Dynamics((np.asarray(0.95),), 0.1 * np.eye(4), np.eye(4)), np.full(4, 2.0)
     x = dynamics.draw(300, rng)
     x[100:], x[200:] = x[100:] + 3.0, x[200:] - 6.0
-    y, scale = x + np.sqrt(2.0) * rng.standard_normal(x.shape), np.ones(300)
+    return dynamics, r, x + np.sqrt(2.0) * rng.standard_normal(x.shape)
+
+
+def test_three_passes_come_as_far_as_four_where_readings_tell_little_of_steps():
+    dynamics, r, y = with_leaps(4)
+    scale = np.ones(300)
     scales = [scale := step_variances(y, dynamics, r, 4.0, scale=scale) for _ in range(100)]
     mode, four, three = (run(y, dynamics, r, scale=s).x for s in (scales[-1], scales[2], scales[1]))
     result = heavy_tailed_pass(y, dynamics, r, 4.0).x
@@ -142,11 +148,8 @@ def test_three_passes_come_as_far_as_four_where_readings_tell_little_of_steps():
 
 
 def test_a_robust_pass_goes_on_from_variances_that_are_known():
-    rng = np.random.default_rng(5)
-    dynamics, r = Dynamics((np.asarray(0.95),), 0.1 * np.eye(4), np.eye(4)), np.full(4, 2.0)
-    x = dynamics.draw(300, rng)
-    x[100:], x[200:] = x[100:] + 3.0, x[200:] - 6.0
-    y, scale = x + np.sqrt(2.0) * rng.standard_normal(x.shape), np.ones(300)
+    dynamics, r, y = with_leaps(5)
+    scale = np.ones(300)
     for _ in range(100):
         scale = step_variances(y, dynamics, r, 4.0, scale=scale)
     mode, (anew, scores) = run(y, dynamics, r, scale=scale).x, robust_pass(y, dynamics, r, 4.0)
