@@ -290,3 +290,30 @@ def test_files_of_one_station_by_month_or_in_folders(tmp_path):
     assert io.read_readings([a, b]).names == ("a", "b")
     (tmp_path / "copy.csv").write_text(a.read_text())
     assert io.read_readings([a, tmp_path / "copy.csv"]).names == ("level",)
+
+
+def test_stations_under_another_word_are_named_by_the_words_beside_their_places(tmp_path):
+    path = write(tmp_path, "s.csv", "Anlage;Breite;Länge;kWp\nDach 01;48,1;11,5;5,5\nDach 02;48,2;11,6;6,4\n")
+    read = io.read_stations(path)
+    assert read.names == ("Dach 01", "Dach 02")
+    assert any("column 'Anlage' has the station names" in note for note in read.notes)
+    with pytest.raises(InputError, match="Anlage"):
+        io.read_stations(path, strict=True)
+
+
+def test_positions_in_letters_are_no_names_and_an_empty_column_is_no_quantity(tmp_path):
+    places = "lat,lon,who\nN47.10,E8.10,A\nN47.20,E8.30,B\nN47.30,E8.20,C\n"
+    stations = io.read_stations(write(tmp_path, "p.csv", places))
+    assert stations.names == ("A", "B", "C")
+    np.testing.assert_allclose(stations.coordinates[:, 0], [47.1, 47.2, 47.3])
+    rows = "".join(f"{name},2024-03-01 0{hour}:00,,{hour}.5\n" for hour in range(9) for name in "ABC")
+    table = io.read_readings(write(tmp_path, "r.csv", "station,time,spare,temp\n" + rows), stations.names)
+    np.testing.assert_array_equal(table.values, np.tile(np.arange(9) + 0.5, (3, 1)))
+    assert any("left out: 'spare'" in note for note in table.notes)
+
+
+def test_a_column_of_stations_that_is_named_is_that_of_the_table_of_stations(tmp_path):
+    """Columns with a unit behind each station's name have no column of stations."""
+    path = write(tmp_path, "r.csv", "time,Dach 01 [kW],Dach 02 [kW]\n2024-01-01,1,2\n2024-01-02,3,4\n")
+    read = io.read_readings(path, ("Dach 01", "Dach 02"), recipe=io.Recipe(station="Anlage"))
+    np.testing.assert_array_equal(read.values, [[1, 3], [2, 4]])

@@ -1,0 +1,133 @@
+"""Two stations that exchanged their loggers are found, and nothing else is taken for an exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.quality import Flag, check
+from nareg.spacetime import SpaceTimeModel
+from tests.helpers import at_night
+
+from .conftest import N, T, drawn, known_model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 2.0])
+def test_swapped_from_some_time_on(case, rng, spread):
+    coordinates, readings = case
+    readings += spread * rng.standard_normal((N, 1))  # stations have a level of their own, or do not
+    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    readings[[0, other], 130:] = readings[[other, 0], 130:]
+    quality = check(known_model(readings, coordinates, level=readings.mean(axis=1)))
+    assert {s.station for s in quality.suspects} == {0, other}
+    assert {s.kind for s in quality.suspects} == {"swapped"}
+    assert abs(quality.suspects[0].start - 130) <= (5 if spread else 40)
+
+
+@pytest.mark.slow
+def test_swapped_where_readings_are_missing(case, rng):
+    coordinates, readings = case
+    readings += 2.0 * rng.standard_normal((N, 1))
+    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    readings[[0, other], 130:] = readings[[other, 0], 130:]
+    readings[rng.random(readings.shape) < 0.1] = np.nan
+    quality = check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1)))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (other, "swapped")}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.slow
+def test_swapped_stations_of_unlike_days(seed):
+    """A cycle moves with its station; what the model took for the cycle of either is a mixture of both.
+
+    So half of the evidence is in the readings before the exchange.
+    """
+    rng = np.random.default_rng(seed)
+    coordinates, readings = drawn(rng, 12, 480)
+    hours = np.arange(480)
+    amplitude, late = rng.uniform(1, 8, (12, 1)), rng.uniform(-1.5, 1.5, (12, 1))
+    readings += amplitude * np.cos(2 * np.pi * (hours - 15 - late) / 24)
+    readings[[0, 5], 240:] = readings[[5, 0], 240:]
+    times = np.datetime64("2024-03-04", "s") + hours * np.timedelta64(3600, "s")
+    graph = nareg.Graph.from_knn(coordinates, 5)
+    quality = check(nareg.spacetime.fit(graph, readings, times=times))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (5, "swapped")}
+
+
+@pytest.mark.parametrize(("one", "other"), [(4, -4), (6, -4), (6, -6)])
+@pytest.mark.slow
+def test_days_that_change_their_size_are_no_exchange(one, other):
+    """A season: the day of either becomes about as large as the other's was, but its weather is that of its place."""
+    rng = np.random.default_rng(1)
+    coordinates, readings = drawn(rng, 12, 480)
+    hours = np.arange(480)
+    amplitude, late = rng.uniform(1, 8, (12, 1)) * np.ones(480), rng.uniform(-1.5, 1.5, (12, 1))
+    amplitude[0], amplitude[5] = np.where(hours < 240, 2, 2 + one), np.where(hours < 240, 6, 6 + other)
+    readings += amplitude * np.cos(2 * np.pi * (hours - 15 - late) / 24)
+    times = np.datetime64("2024-03-04", "s") + hours * np.timedelta64(3600, "s")
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), readings, times=times))
+    assert not any(s.kind == "swapped" for s in quality.suspects)
+
+
+@pytest.mark.slow
+def test_swapped_beside_a_series_of_every_station():
+    """What an exchanged station follows is that of its place, not that of its readings."""
+    rng = np.random.default_rng(1)
+    coordinates, readings = drawn(rng, 12, 480)
+    hours = np.arange(480)
+    readings += rng.uniform(1, 8, (12, 1)) * np.cos(2 * np.pi * (hours - 15 - rng.uniform(-1.5, 1.5, (12, 1))) / 24)
+    series = readings + 5 + 0.1 * rng.standard_normal((12, 480)).cumsum(axis=1)
+    readings[[0, 5], 240:] = readings[[5, 0], 240:]
+    times = np.datetime64("2024-03-04", "s") + hours * np.timedelta64(3600, "s")
+    graph = nareg.Graph.from_knn(coordinates, 5)
+    model = nareg.spacetime.fit(graph, readings, times=times, dynamics="scalar", covariates={"era": series})
+    assert model.cycles.local is not None
+    assert model.cycles.local.used == ("era",)
+    assert {(s.station, s.kind) for s in check(model).suspects} == {(0, "swapped"), (5, "swapped")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_times", [240, *at_night([744])])
+def test_a_wrong_clock_is_no_exchange(n_times, data_root):
+    """Three hours behind, a station of Brittany reads as one farther east does: its neighbors are healthy."""
+    network = nareg.datasets.load("molene", root=data_root)
+    signals = network.signals[:, :n_times]
+    readings = signals.copy()
+    readings[1, :-3], readings[1, -3:] = signals[1, 3:], np.nan
+    times = np.array([str(t) for t in network.times[:n_times]], dtype="datetime64[s]")
+    quality = check(nareg.spacetime.fit(network.graph, readings, times=times))
+    assert {s.kind for s in quality.suspects if s.station == 1} == {"clock"}
+    assert "swapped" not in {s.kind for s in quality.suspects}
+
+
+def _exchanged(seed: int, size: int, width: float, others: int, extra: float) -> SpaceTimeModel:
+    """A known model of two clusters and others between; the first of each cluster is noisier, and exchanged from step 100."""
+    rng = np.random.default_rng(seed)
+    clusters = [rng.uniform(0, width, (size, 2)) + np.array([x, 0]) for x in (0, 4)]
+    coordinates = np.vstack([*clusters, rng.uniform(0, 4, (others, 2)) + np.array([0, 2])])
+    _, readings = known_model(np.full((len(coordinates), T), 15.0), coordinates).simulate(rng, n_times=T)
+    readings[[0, size]] += extra * rng.standard_normal((2, T))
+    readings[[0, size], 100:] = readings[[size, 0], 100:]
+    return known_model(readings, coordinates)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", [0.0, 0.5])
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_neighbors_of_two_exchanged_stations_are_healthy(seed, extra):
+    quality = check(_exchanged(seed, 8, 0.4, 6, extra))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (8, "swapped")}
+    assert (quality.flags[np.setdiff1d(np.arange(22), [0, 8])] < Flag.BAD).mean() > 0.99
+
+
+@pytest.mark.slow
+def test_an_exchange_that_another_explains_as_well_is_no_proof():
+    """Two stations at either end: exchanging one of each leaves what exchanging the other two leaves."""
+    quality = check(_exchanged(0, 2, 0.3, 18, 0.5))
+    swapped = [s for s in quality.suspects if s.kind == "swapped"]
+    assert len(swapped) == 2
+    assert all("S0" in s.evidence + s.name and "S2" in s.evidence + s.name for s in swapped)
+    assert (quality.flags[[0, 2], 100:] != Flag.BAD).mean() > 0.99
+    assert (quality.flags[[1, 3], 100:] != Flag.BAD).mean() > 0.99
