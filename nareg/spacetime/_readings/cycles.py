@@ -287,33 +287,42 @@ def weekly(y: np.ndarray, grid: TimeGrid) -> bool:
         return False
     names, harmonics = find(seconds, grid.step, grid.dated, (*find(seconds, grid.step, grid.dated, "auto")[0], WEEK))
     B, own = none(names, harmonics).basis(seconds), WEEK_WAVES[: harmonics[-1]]
-    usual = B.shape[1] - 2 * len(own)
-    # on both sides of each wave, those that fit the record a whole number of times and are none of the week or day
-    taken = np.array([*own, 7.0, 14.0]) * span / length
-    beside = [
-        [k for k in (round(wave * span / length) + side * by for side in (-1, 1) for by in range(2, 6)) if k > 0]
-        for wave in own
-    ]
-    beside = [[k for k in near if np.abs(k - taken).min() >= 1] for near in beside]
+    beside = _beside(own, span / length)
     free = sorted({k for near in beside for k in near})
     both = np.column_stack([B, *waves(seconds - seconds[0], span, tuple(map(float, free)))])
-    for values in y.T:
-        seen = np.isfinite(values)
-        if seen.sum() < 2 * both.shape[1]:
-            continue
-        z, basis = values[seen] - values[seen].mean(), both[seen]
-        squares, products = basis.T @ basis, basis.T @ z  # which take a tenth of the time of the readings themselves
-        without = np.linalg.lstsq(squares[:usual, :usual], products[:usual], RANK)[0]
-        rest = np.var(z - basis[:, :usual] @ without)
-        if rest <= FLAT * z.var():
-            continue
-        power = (np.linalg.lstsq(squares, products, RANK)[0][usual:] ** 2).reshape(-1, 2).sum(axis=1)
-        others = dict(zip(free, power[len(own) :], strict=True))
-        ratios = [mine / np.mean([others[k] for k in near]) for mine, near in zip(power, beside, strict=False) if near]
-        clear = max(np.mean(part) for part in (ratios[:3], ratios[3:]) if part)  # days may differ by their means or their hours
-        if clear > WEEKLY and power[: len(own)].sum() / 2 > WEEKLY_SHARE * rest:
-            return True
-    return False
+    places = [[len(own) + free.index(k) for k in near] for near in beside]
+    return any(_follows_week(values, both, B.shape[1] - 2 * len(own), places) for values in y.T)
+
+
+def _beside(own: tuple[float, ...], weeks: float) -> list[list[int]]:
+    """Frequencies on both sides of each wave of the week, that fit a record of so many weeks a whole number of times.
+
+    None is one of the week or of the day.
+    """
+    taken = np.array([*own, 7.0, 14.0]) * weeks
+    steps = [side * by for side in (-1, 1) for by in range(2, 6)]
+    near = [[round(wave * weeks) + step for step in steps] for wave in own]
+    return [[k for k in some if k > 0 and np.abs(k - taken).min() >= 1] for some in near]
+
+
+def _follows_week(values: np.ndarray, both: np.ndarray, usual: int, beside: list[list[int]]) -> bool:
+    """Whether readings (T,) follow the week, by functions of time (T, K): ``usual`` ones, the week's, and those beside it.
+
+    ``beside`` are the places of the latter among all waves, for each of the week's.
+    """
+    seen = np.isfinite(values)
+    if seen.sum() < 2 * both.shape[1]:
+        return False
+    z, basis = values[seen] - values[seen].mean(), both[seen]
+    squares, products = basis.T @ basis, basis.T @ z  # which take a tenth of the time of the readings themselves
+    without = np.linalg.lstsq(squares[:usual, :usual], products[:usual], RANK)[0]
+    rest = np.var(z - basis[:, :usual] @ without)
+    if rest <= FLAT * z.var():
+        return False
+    power = (np.linalg.lstsq(squares, products, RANK)[0][usual:] ** 2).reshape(-1, 2).sum(axis=1)
+    ratios = [power[k] / power[near].mean() for k, near in enumerate(beside) if near]
+    clear = max(np.mean(part) for part in (ratios[:3], ratios[3:]) if part)  # days may differ by their means or their hours
+    return bool(clear > WEEKLY and power[: len(beside)].sum() / 2 > WEEKLY_SHARE * rest)
 
 
 def shrunk_cycles(
