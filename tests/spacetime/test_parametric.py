@@ -175,6 +175,15 @@ def test_coefficients_and_partial_autocorrelations_are_one_process(first, second
     assert (np.abs(np.roots([1.0, -a[0], -a[1]])) < 1).all()
 
 
+def test_a_turn_is_that_of_complex_roots():
+    """A swing of 12 steps that keeps 0.97 of itself per step; first orders and critical damping do not swing."""
+    root = 0.97 * np.exp(2j * np.pi / 12)
+    swing = parameters(3, phi=(0.5, -0.5)).with_coefficients(np.array([2 * root.real, -(abs(root) ** 2)]))
+    assert swing.turn() == pytest.approx(0.97**12)
+    assert parameters(3, phi=(0.9,)).turn() == 0
+    assert second_order(parameters(3, phi=(0.9,))).turn() < 1e-6
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_covariances_are_positive_definite_at_extreme_ranges(family):
     space = Space.of(nareg.Graph.from_knn(np.repeat(np.random.default_rng(0).random((5, 2)), 2, axis=0), 3))

@@ -44,6 +44,9 @@ ORDER_GAIN = 5.0
 REFUTED = 2.0
 #: Where one pass over the record would take more seconds by the second order, it has to predict better.
 COSTLY_SECONDS = 10.0
+#: A second order swings where more than this share of it is left after a turn. One swing of all stations takes for noise what
+#: matrices of the first order, which turn fields into each other, may tell better: both are refined then.
+SWINGS = 0.05
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
 #: Times at which no station reads while models are compared, the file's own gaps among them.
@@ -118,8 +121,8 @@ class ModelComparison:
             iterations,
         )
 
-    def best_family(self) -> Fitted:
-        """The best family and order, on some of the stations, spread to all.
+    def best_family(self) -> tuple[Fitted, Fitted | None]:
+        """The best family and order, on some of the stations, spread to all; and the first order beside a second that swings.
 
         Orders are compared by the hidden readings, too: jumps of the field look like roughness to the likelihood of a smooth
         one, and the other way round. Another family has to be likelier and to predict these readings better.
@@ -158,7 +161,7 @@ class ModelComparison:
             worse = Judge.of(before, silent, gaps).gain(before, errors(new.parameters))
             return worse.value < -REFUTED * worse.error
 
-        best = attempt(first_guess(few, part, part.families[0], task.noise), ITERATIONS)
+        simpler, best = None, attempt(first_guess(few, part, part.families[0], task.noise), ITERATIONS)
         # matrices of the first order are worth more than a second order without them
         if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
             richer = attempt(second_order(best.parameters), WARM)
@@ -174,6 +177,7 @@ class ModelComparison:
                 apart = abs(richer.objective - best.objective) > ORDER_GAIN
                 costly = len(self.y) * _row_seconds(2 * space.n) > COSTLY_SECONDS
                 likelier = (apart and second.better) or (likelier and not costly and not refuted(best, richer))
+            simpler = best if likelier and richer.parameters.turn() > SWINGS else None
             best = richer if likelier else best
         for family in part.families[1:]:
             other = attempt(best.parameters.moved_to(family, part), WARM)
@@ -190,10 +194,14 @@ class ModelComparison:
             if truth.size >= FEWEST_HIDDEN:
                 gain("noise of calm times", best, quieter)
                 self.fixed_noise = not refuted(best, quieter)
-            best = quieter if self.fixed_noise else best
+            simpler, best = (None, quieter) if self.fixed_noise else (simpler, best)
+
+        def spread(fitted: Fitted) -> Fitted:
+            return replace(fitted, parameters=fitted.parameters.spread_to(space.n, stations, self.task.noise))
+
         if part is not space:
-            best = replace(best, parameters=best.parameters.spread_to(space.n, stations, self.task.noise))
-        return best
+            simpler, best = None if simpler is None else spread(simpler), spread(best)
+        return best, simpler
 
 
 def _some_with_neighbors(space: Space, stations: np.ndarray, rng: np.random.Generator) -> np.ndarray:

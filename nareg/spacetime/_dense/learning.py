@@ -110,19 +110,22 @@ class _Learning(ModelComparison):
     def learned(self) -> Learned:
         """All stages."""
         y, space, task = self.y, self.space, self.task
-        parameters = self.best_family().parameters
+        best, simpler = self.best_family()
+        parameters = best.parameters
         parts = windows_of(y, parameters.order, LONG_SECONDS)
         excluded = np.zeros(y.shape, dtype=bool)
         if task.robust:
             excluded, parameters = _first_outliers(self.seen, space, parameters, fixed=self.fixed_noise)
             parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
         usable = np.where(excluded, np.nan, self.seen)
-        fitted = self.maximized([usable[p] for p in parts], space, parameters, task, AGAIN)
-        parameters = fitted.parameters
+        windows = [usable[p] for p in parts]
+        fitted = self.maximized(windows, space, parameters, task, AGAIN)
+        starts = [fitted] if simpler is None else [fitted, self.maximized(windows, space, simpler.parameters, task, AGAIN)]
         if task.robust:
-            excluded |= _outliers(self.seen, space, parameters, excluded)
+            excluded |= _outliers(self.seen, space, fitted.parameters, excluded)
         self.seen, self.hidden = np.where(excluded, np.nan, self.seen), self.hidden & ~excluded
-        refinement, iterations, begin, held_out = self.best_refinement(parameters)
+        fitted, refinement, iterations, begin, held_out = self.best_refinement(starts)
+        parameters = fitted.parameters
         last = iterations if begin is None else LAST_ITERATIONS
         self.clock.enter("learning from all readings", 1.0, (last + 1) * len(y))
         if task.robust:
@@ -167,13 +170,15 @@ class _Learning(ModelComparison):
             watch=watch, tick=lambda _: self.clock.tick(rows),
         )  # fmt: skip
 
-    def best_refinement(self, parameters: Parameters) -> tuple[Refinement | None, int, Estimate | None, HeldOut | None]:
-        """The refinement, and how many iterations of it, that predict the hidden readings best; what they led to; predictions.
+    def best_refinement(self, starts: list[Fitted]) -> tuple[Fitted, Refinement | None, int, Estimate | None, HeldOut | None]:
+        """The refinement that predicts the hidden readings best: its start, iterations, what they led to, and predictions.
 
-        The estimate is one of the whole record's steps, too, or None where so few iterations begin anew.
+        The first start is the best without a refinement. The estimate is one of the whole record's steps, too, or None where
+        so few iterations begin anew.
         """
+        fitted, parameters = starts[0], starts[0].parameters
         if np.nanvar(self.seen) <= SMALLEST:  # constant readings leave nothing to refine
-            return None, 0, None, None
+            return fitted, None, 0, None, None
         task, parts = self.task, windows_of_matrices(self.y, parameters.order)
         windows, masks = ([values[p] for p in parts] for values in (self.seen, self.hidden))
         truth = np.concatenate([self.y[p][m] for p, m in zip(parts, masks, strict=True)])
@@ -191,7 +196,7 @@ class _Learning(ModelComparison):
         model: tuple[Dynamics, np.ndarray] = start, parameters.noise
         if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < STEPS_PER_STATION * self.space.n):
             named = None if task.dynamics == "auto" or not steps else forms[0]
-            return named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
+            return fitted, named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
         judge = Judge.of(best, silent_times(windows, masks))
 
         beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
@@ -217,8 +222,8 @@ class _Learning(ModelComparison):
             whole = new if better else whole
             return better
 
-        def attempt(refinement: Refinement, begin: Estimate | None = None, before: int = 0) -> None:
-            nonlocal best, best_iterations, chosen, model, whole
+        def attempt(refinement: Refinement, source: Fitted, begin: Estimate | None = None, before: int = 0) -> None:
+            nonlocal best, best_iterations, chosen, fitted, model, whole
             path: list[np.ndarray] = []
             models: list[tuple[Dynamics, np.ndarray]] = []
 
@@ -228,24 +233,27 @@ class _Learning(ModelComparison):
                 return path_ends([judge.loss(step) for step in path], judge.loss(best))
 
             more = EM_ITERATIONS if begin is None else LAST_ITERATIONS
-            known = passes if begin is None and refinement.df is None else None
-            self.refined(windows, parameters, refinement, more, watch=watch, begin=begin, known=known)
+            known = passes if begin is None and refinement.df is None and source is starts[0] else None
+            self.refined(windows, source.parameters, refinement, more, watch=watch, begin=begin, known=known)
             gains = [judge.gain(best, step) for step in path]
             k = int(np.argmax([gain.value for gain in gains]))
-            self.choices.append((refinement.describe(), gains[k].value, gains[k].error))
+            order = "" if source is starts[0] else f", order {source.parameters.order}"
+            self.choices.append((refinement.describe() + order, gains[k].value, gains[k].error))
             must = task.dynamics != "auto" and chosen is None
             k = max(k, 1) if must else k
             better = gains[k].better and confirmed(refinement, models[k])
             if must and not better:
                 whole = None if whole is None else whole_means(refinement, *models[k])
             if better or must:
-                best, best_iterations, chosen, model = path[k], before + k, refinement, models[k]
+                best, best_iterations, chosen, fitted, model = path[k], before + k, refinement, source, models[k]
 
-        for refinement in forms:
-            attempt(refinement)
+        for source in starts:
+            attempt(forms[0], source)
+        for refinement in forms[1:]:
+            attempt(refinement, fitted)
         # heavy tails for the dynamics that were taken, from there: few hidden readings tell how far to go on anew
         begin = None if chosen is None else Estimate(*model, [np.ones(len(window)) for window in windows])
-        attempt(replace(chosen or weighted("scalar", steps), df=DF), begin, best_iterations)
+        attempt(replace(chosen or weighted("scalar", steps), df=DF), fitted, begin, best_iterations)
         if chosen is not None and chosen.df is None and rows >= len(self.y):  # the last model tells how far off they may be
             held_out: HeldOut | None = HeldOut(truth, truth - best, np.full(truth.size, np.nan))
             scale = np.ones(rows)
@@ -255,7 +263,8 @@ class _Learning(ModelComparison):
             scale = np.ones(len(self.y)) if known is None else known
         else:
             held_out, scale = self.held_out(chosen, *model, spreads=chosen is None)  # the last model tells them
-        return chosen, best_iterations, Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None, held_out
+        reached = Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None
+        return fitted, chosen, best_iterations, reached, held_out
 
     def held_out(
         self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None = None, *,

@@ -82,6 +82,13 @@ class Parameters:
         a = np.array([phi[0] * (1 - phi[1]), phi[1]])
         return a, np.array([[1.0, phi[0]], [phi[0], 1.0]]), float((1 - phi[0] ** 2) * (1 - phi[1] ** 2))
 
+    def turn(self) -> float:
+        """Share of an oscillation that is left after one turn; 0 without an oscillation."""
+        a = self.autoregression()[0]
+        roots = np.roots([1.0, *-a])
+        angle = float(np.abs(np.angle(roots[0]))) if np.iscomplexobj(roots) else 0.0
+        return float(np.abs(roots[0]) ** (2 * np.pi / angle)) if angle else 0.0
+
     def covariance(self, space: Space) -> np.ndarray:
         """Covariance of the field at one time, (N, N)."""
         eta = 1 / (1 + np.exp(-self.logit_eta))
