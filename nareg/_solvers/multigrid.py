@@ -65,7 +65,11 @@ class Levels:
         made = ruge_stuben_solver(M, **DETERMINISTIC, presmoother=None, postsmoother=None, max_coarse=COARSEST)
         self.operator_complexity = float(made.operator_complexity())
         self.levels = [Level(sp.csr_array(level.A), sp.csr_array(level.P)) for level in made.levels[:-1]]
-        self.coarse_inverse = np.linalg.pinv(made.levels[-1].A.toarray(), hermitian=True)
+        coarsest = made.levels[-1].A.toarray()
+        # by its diagonal, or weights of unlike size would look like a null space
+        scale = 1 / np.sqrt(np.where(coarsest.diagonal() > 0, coarsest.diagonal(), 1.0))
+        scale = np.multiply.outer(scale, scale)
+        self.coarse_inverse = scale * np.linalg.pinv(scale * coarsest, hermitian=True)
 
     def __len__(self) -> int:
         return len(self.levels) + 1

@@ -73,6 +73,19 @@ def test_the_cycle_is_symmetric_and_positive(rows, zeros, rng, monkeypatch):
     assert np.linalg.eigvalsh((dense + dense.T) / 2).min() > 0
 
 
+@pytest.mark.parametrize("coarsest", [20, 500])
+def test_weights_of_unlike_size_leave_an_easy_system_easy(coarsest, rng, monkeypatch):
+    """``c / w^2`` spans 20 digits on the coarsest level: what is small there is no null space."""
+    monkeypatch.setattr(multigrid, "COARSEST", coarsest)
+    graph = nareg.Graph(1e-8 * nareg.graphs.sensor(300, rng=rng).adjacency)
+    w = 10 ** rng.uniform(-7, 3, 300)
+    y = rng.standard_normal((300, 3))
+    solution = nareg.filters.denoise(graph, w, y, method="multigrid")
+    assert solution.status.ok
+    assert solution.iterations < 20
+    np.testing.assert_allclose(solution.x, dense_filter(graph, w) @ y, rtol=1e-6, atol=1e-8)
+
+
 def test_many_nodes_in_random_order_are_taken_in_a_better_one(rng):
     graph = nareg.graphs.sensor(20_500, rng=rng)
     w = 10 ** (3 * rng.random(graph.n_nodes))
