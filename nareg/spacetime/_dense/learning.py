@@ -78,6 +78,17 @@ LEAST_SPREAD = 0.05
 Scaled: TypeAlias = tuple[np.ndarray, np.ndarray | None]
 
 
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """A form of the dynamics, where it began, where iterations of EM led to, and its errors at the hidden readings."""
+
+    errors: np.ndarray
+    start: Fitted
+    model: tuple[Dynamics, np.ndarray]
+    refinement: Refinement | None = None
+    iterations: int = 0
+
+
 @dataclass(frozen=True)
 class DenseLearner(Learner):
     """Learns with covariances of all stations."""
@@ -124,13 +135,13 @@ class _Learning(ModelComparison):
         if task.robust:
             excluded |= _outliers(self.seen, space, fitted.parameters, excluded)
         self.seen, self.hidden = np.where(excluded, np.nan, self.seen), self.hidden & ~excluded
-        fitted, refinement, iterations, begin, held_out = self.best_refinement(starts)
-        parameters = fitted.parameters
+        form, begin, held_out = self.best_refinement(starts)
+        refinement, iterations, parameters = form.refinement, form.iterations, form.start.parameters
         last = iterations if begin is None else LAST_ITERATIONS
         self.clock.enter("learning from all readings", 1.0, (last + 1) * len(y))
         if task.robust:
             excluded |= _outliers(y, space, parameters, excluded)
-        estimate = self.finished(np.where(excluded, np.nan, y), fitted, refinement, iterations, begin)
+        estimate = self.finished(np.where(excluded, np.nan, y), form, begin)
         if held_out is not None and refinement is not None:
             # errors of a model that did not see the hidden readings; bands are multiples of what the last model expects there
             last_model, _ = self.held_out(refinement, estimate.dynamics, estimate.r, estimate.scales[0])
@@ -170,101 +181,104 @@ class _Learning(ModelComparison):
             watch=watch, tick=lambda _: self.clock.tick(rows),
         )  # fmt: skip
 
-    def best_refinement(self, starts: list[Fitted]) -> tuple[Fitted, Refinement | None, int, Estimate | None, HeldOut | None]:
-        """The refinement that predicts the hidden readings best: its start, iterations, what they led to, and predictions.
+    def best_refinement(self, starts: list[Fitted]) -> tuple[_Form, Estimate | None, HeldOut | None]:
+        """The form that predicts the hidden readings best, what its iterations led to, and predictions.
 
         The first start is the best without a refinement. The estimate is one of the whole record's steps, too, or None where
         so few iterations begin anew.
         """
-        fitted, parameters = starts[0], starts[0].parameters
+        parameters = starts[0].parameters
+        start = parameters.dynamics(self.space)
+        best = _Form(np.zeros(0), starts[0], (start, parameters.noise))
         if np.nanvar(self.seen) <= SMALLEST:  # constant readings leave nothing to refine
-            return fitted, None, 0, None, None
+            return best, None, None
         task, parts = self.task, windows_of_matrices(self.y, parameters.order)
         windows, masks = ([values[p] for p in parts] for values in (self.seen, self.hidden))
         truth = np.concatenate([self.y[p][m] for p, m in zip(parts, masks, strict=True)])
         rows, steps = sum(len(w) for w in windows), sum(len(w) - 1 for w in windows)
         forms = [weighted(kind, steps) for kind in (AUTO if task.dynamics == "auto" else (task.dynamics,))]
-        expected = EM_ITERATIONS * (len(forms) + 1) * rows + PASSES * len(self.y)
+        expected = EM_ITERATIONS * (len(forms) + len(starts)) * rows + PASSES * len(self.y)
         self.clock.enter("comparing dynamics by hidden readings", 0.85, expected)
-        start = parameters.dynamics(self.space)
+        if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < STEPS_PER_STATION * self.space.n):
+            if task.dynamics != "auto" and steps:
+                best = replace(best, refinement=forms[0], iterations=EM_ITERATIONS)
+            return best, None, self.held_out(None, *best.model)[0]
 
         def errors(means: list[np.ndarray]) -> np.ndarray:
             return truth - np.concatenate([x[m] for x, m in zip(means, masks, strict=True)])
 
-        passes = moments_each(filter_each(windows, start, parameters.noise))
-        best, best_iterations, chosen = errors([done.x for done in passes]), 0, None
-        model: tuple[Dynamics, np.ndarray] = start, parameters.noise
-        if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < STEPS_PER_STATION * self.space.n):
-            named = None if task.dynamics == "auto" or not steps else forms[0]
-            return fitted, named, EM_ITERATIONS if named else 0, None, self.held_out(None, *model)[0]
-        judge = Judge.of(best, silent_times(windows, masks))
-
+        passes = moments_each(filter_each(windows, *best.model))
+        best = replace(best, errors=errors([done.x for done in passes]))
+        judge = Judge.of(best.errors, silent_times(windows, masks))
         beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
 
-        def whole_means(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> Scaled:
+        def whole_means(form: _Form) -> Scaled:
             """Predictions of the hidden readings of the whole record, and the variances of its steps."""
-            scale = tail_variances(self.seen, dynamics, r, refinement.df) if refinement and refinement.df else None
-            (x,) = smoothed_means([self.seen], dynamics, r, [scale])
+            df = None if form.refinement is None else form.refinement.df
+            scale = tail_variances(self.seen, *form.model, df) if df else None
+            (x,) = smoothed_means([self.seen], *form.model, [scale])
             self.clock.tick(len(self.y))
             return x[self.hidden], scale
 
-        whole = None if rows >= len(self.y) or not beside.any() else whole_means(None, *model)
+        whole = None if rows >= len(self.y) or not beside.any() else whole_means(best)
 
-        def confirmed(refinement: Refinement, challenger: tuple[Dynamics, np.ndarray]) -> bool:
+        def confirmed(challenger: _Form) -> bool:
             """Whether it also predicts the hidden readings of the whole record better, where windows are a part."""
             nonlocal whole
             if whole is None:
                 return True
-            new = whole_means(refinement, *challenger)
+            new = whole_means(challenger)
             before, after = ((self.y[self.hidden] - x)[beside] for x, _ in (whole, new))
             gain, error = improvement(before, after, robust_scale(before))
             better = gain > error
             whole = new if better else whole
             return better
 
-        def attempt(refinement: Refinement, source: Fitted, begin: Estimate | None = None, before: int = 0) -> None:
-            nonlocal best, best_iterations, chosen, fitted, model, whole
-            path: list[np.ndarray] = []
-            models: list[tuple[Dynamics, np.ndarray]] = []
+        def attempt(refinement: Refinement, source: Fitted, begin: Estimate | None = None) -> None:
+            nonlocal best, whole
+            path: list[_Form] = []
+            losses: list[float] = []
+            before = 0 if begin is None else best.iterations
 
             def watch(means: list[np.ndarray], now: Estimate) -> bool:
-                path.append(errors(means))
-                models.append((now.dynamics, now.r))
-                return path_ends([judge.loss(step) for step in path], judge.loss(best))
+                form = _Form(errors(means), source, (now.dynamics, now.r), refinement, before + len(path))
+                path.append(form)
+                losses.append(judge.loss(form.errors))
+                return path_ends(losses, judge.loss(best.errors))
 
             more = EM_ITERATIONS if begin is None else LAST_ITERATIONS
             known = passes if begin is None and refinement.df is None and source is starts[0] else None
             self.refined(windows, source.parameters, refinement, more, watch=watch, begin=begin, known=known)
-            gains = [judge.gain(best, step) for step in path]
+            gains = [judge.gain(best.errors, form.errors) for form in path]
             k = int(np.argmax([gain.value for gain in gains]))
             order = "" if source is starts[0] else f", order {source.parameters.order}"
             self.choices.append((refinement.describe() + order, gains[k].value, gains[k].error))
-            must = task.dynamics != "auto" and chosen is None
+            must = task.dynamics != "auto" and best.refinement is None
             k = max(k, 1) if must else k
-            better = gains[k].better and confirmed(refinement, models[k])
+            better = gains[k].better and confirmed(path[k])
             if must and not better:
-                whole = None if whole is None else whole_means(refinement, *models[k])
+                whole = None if whole is None else whole_means(path[k])
             if better or must:
-                best, best_iterations, chosen, fitted, model = path[k], before + k, refinement, source, models[k]
+                best = path[k]
 
         for source in starts:
             attempt(forms[0], source)
         for refinement in forms[1:]:
-            attempt(refinement, fitted)
+            attempt(refinement, best.start)
         # heavy tails for the dynamics that were taken, from there: few hidden readings tell how far to go on anew
-        begin = None if chosen is None else Estimate(*model, [np.ones(len(window)) for window in windows])
-        attempt(replace(chosen or weighted("scalar", steps), df=DF), fitted, begin, best_iterations)
+        begin = None if best.refinement is None else Estimate(*best.model, [np.ones(len(window)) for window in windows])
+        attempt(replace(best.refinement or weighted("scalar", steps), df=DF), best.start, begin)
+        chosen = best.refinement
         if chosen is not None and chosen.df is None and rows >= len(self.y):  # the last model tells how far off they may be
-            held_out: HeldOut | None = HeldOut(truth, truth - best, np.full(truth.size, np.nan))
+            held_out: HeldOut | None = HeldOut(truth, truth - best.errors, np.full(truth.size, np.nan))
             scale = np.ones(rows)
         elif chosen is not None and whole is not None:  # which are predicted already
             x, known = whole
             held_out = HeldOut(self.y[self.hidden], x, np.full(x.size, np.nan))
             scale = np.ones(len(self.y)) if known is None else known
         else:
-            held_out, scale = self.held_out(chosen, *model, spreads=chosen is None)  # the last model tells them
-        reached = Estimate(*model, [scale]) if best_iterations > LAST_ITERATIONS else None
-        return fitted, chosen, best_iterations, reached, held_out
+            held_out, scale = self.held_out(chosen, *best.model, spreads=chosen is None)  # the last model tells them
+        return best, Estimate(*best.model, [scale]) if best.iterations > LAST_ITERATIONS else None, held_out
 
     def held_out(
         self, refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray | None = None, *,
@@ -289,11 +303,9 @@ class _Learning(ModelComparison):
         left = 0.0 if offsets is None else offsets.left(done.taken)
         return HeldOut(self.y[hidden], done.x[hidden], np.sqrt((done.var + r + left)[hidden])), done.scale
 
-    def finished(
-        self, y: np.ndarray, fitted: Fitted, refinement: Refinement | None, iterations: int, begin: Estimate | None
-    ) -> Estimate:
+    def finished(self, y: np.ndarray, form: _Form, begin: Estimate | None) -> Estimate:
         """The chosen model on every reading."""
-        parameters = fitted.parameters
+        fitted, refinement, parameters = form.start, form.refinement, form.start.parameters
         if refinement is None:
             start = parameters.dynamics(self.space)
             done = run(y, start, parameters.noise, smooth=False)
@@ -303,7 +315,7 @@ class _Learning(ModelComparison):
                 fitted.gradient <= FLAT,
             )  # fmt: skip
         last = weighted(refinement.dynamics, len(y) - 1, refinement.df)
-        return self.refined([y], parameters, last, iterations if begin is None else LAST_ITERATIONS, begin=begin)
+        return self.refined([y], parameters, last, form.iterations if begin is None else LAST_ITERATIONS, begin=begin)
 
 
 def path_ends(losses: list[float], best: float) -> bool:
