@@ -25,6 +25,8 @@ from nareg import baselines, datasets, spacetime
 from nareg._core.neighbors import nearest
 from nareg.graph import Graph
 
+#: Published curves whose ends are within this factor share a label.
+CLOSE = 1.08
 #: Data set -> times that are used.
 TIMES = {"pm25-california": 220, "sea-surface-temperature": 600}
 RECONSTRUCTION, SNAPSHOTS, FORECAST = "reconstruction", "entire snapshots", "forecasting"
@@ -241,9 +243,21 @@ def best_printed(dataset: str, kind: str, every: int) -> np.ndarray:
     return np.min([printed(dataset, kind, every, peer) for peer in known(dataset, kind)], axis=0)
 
 
+def _close(ends: list[tuple[float, str]]) -> list[tuple[float, list[str]]]:
+    """Ends of curves from the lowest on: those that are too close for two labels share one."""
+    groups: list[tuple[float, list[str]]] = []
+    for value, peer in sorted(ends):
+        if groups and value < CLOSE * groups[-1][0]:
+            groups[-1][1].append(peer)
+        else:
+            groups.append((value, [peer]))
+    return groups
+
+
 def draw(s: Settings, rows: list[Row], kind: str) -> Any:
     """RMSE against density or horizon, a column a data set; gray: published."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     figure, axes = plt.subplots(1, len(s.datasets), figsize=(5.4 * len(s.datasets), 4.2), layout="constrained", squeeze=False)
     styles = {LINEAR: "C7:", CHOSEN: "C1--", ORACLE: "C1-", OURS: "C0-"}
@@ -251,16 +265,18 @@ def draw(s: Settings, rows: list[Row], kind: str) -> Any:
         at = levels(dataset, kind, s.every)
         for peer in known(dataset, kind):
             axis.plot(at, printed(dataset, kind, s.every, peer), "x" if peer == "GraphTRSS" else "-", color="0.75")
-            axis.annotate(
-                peer,
-                (at[-1], printed(dataset, kind, s.every, peer)[-1]),
-                fontsize=6,
-            )
+        top = 3 * means(rows, dataset, LINEAR, at).max()
+        ends = {peer: printed(dataset, kind, s.every, peer)[-1] for peer in known(dataset, kind)}
+        for value, peers in _close([(end, peer) for peer, end in ends.items() if end < top]):
+            axis.annotate(", ".join(peers), (1.02, value), xycoords=axis.get_yaxis_transform(), fontsize=7, va="center")
         for method, style in styles.items():
             axis.plot(at, means(rows, dataset, method, at), style, label=method)
-        axis.set(title=dataset, yscale="log", ylabel="RMSE", xlabel="times ahead" if kind == FORECAST else "share sampled")
-        top = means(rows, dataset, LINEAR, at).max()
-        axis.set_ylim(0.8 * means(rows, dataset, OURS, at).min(), 3 * top)
+        axis.set(title=dataset, yscale="log", ylabel=f"RMSE [{network(dataset).units}]")
+        axis.set(xlabel="times ahead" if kind == FORECAST else "share sampled")
+        axis.set_ylim(0.8 * means(rows, dataset, OURS, at).min(), top)
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("")
     axes[0, 0].legend(fontsize=8, title="gray: published")
     return figure
 
