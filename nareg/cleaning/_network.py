@@ -247,7 +247,8 @@ def _gridded(
 ) -> Readings:
     """The readings on a common step, or that of a model's grid; a file's name may say that they are directions."""
     file, table = _file(readings), _readings(readings, names, strict, recipe)
-    known = (float(grid.seconds_of(np.zeros(1))[0]), grid.step) if grid is not None and grid.dated else None
+    regular = grid is not None and grid.dated and not grid.months
+    known = (float(grid.seconds_of(np.zeros(1))[0]), grid.step) if grid is not None and regular else None
     names_of = () if file is None else (file,)
     return io.on_grid(table, recipe.step, names_of, recipe.kind_of([table.quantity, file]), known)
 

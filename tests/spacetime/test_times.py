@@ -175,3 +175,46 @@ def test_any_span_of_dates_is_measured():
 def test_numbers_that_span_too_much_are_refused(times, error, words):
     with pytest.raises(error, match=words):
         grid(checked(times, len(times)))
+
+
+@pytest.mark.parametrize(("frequency", "months"), [("MS", 1), ("ME", 1), ("QS", 3), ("QE", 3), ("YS", 12), ("YE", 12)])
+def test_calendar_months_are_steps_of_one_row(frequency, months):
+    """Months are 28 to 31 days long: a grid of days or eighths of months would be all but empty."""
+    dates = pd.date_range("1931-02-01", periods=90, freq=frequency).to_numpy()
+    given_ = np.delete(dates, [3, 4, 17])
+    regular = grid(checked(given_, given_.size))
+    np.testing.assert_array_equal(regular.rows, np.delete(np.arange(90), [3, 4, 17]))
+    assert regular.months == months
+    assert [regular.time_of(row) for row in range(90)] == list(dates.astype("datetime64[ns]"))
+    np.testing.assert_array_equal(regular.row_of(given_), regular.rows)
+    later = on_steps(dates[40:].astype("datetime64[ns]"), regular.step)
+    np.testing.assert_array_equal(later.rows, np.arange(50))
+    assert later.time_of(49) == dates[89]
+
+
+def test_days_of_one_month_after_another_are_no_months():
+    """Times within months, at other days or hours of each, are on a regular grid as before."""
+    dates = np.datetime64("2024-01-31T00", "ns") + np.arange(0, 300, 30) * DAY
+    assert not grid(checked(dates, 10)).months
+    assert not grid(checked(np.datetime64("2024-01-01", "ns") + np.arange(40) * DAY, 40)).months
+    noon = pd.date_range("2024-01-01", periods=12, freq="MS").to_numpy() + np.timedelta64(12, "h") * (np.arange(12) % 2)
+    assert not grid(checked(noon, 12)).months
+
+
+def test_a_model_of_months_forecasts_and_streams_by_the_calendar():
+    rng = np.random.default_rng(0)
+    dates = pd.date_range("1990-01-31", periods=246, freq="ME").to_numpy()
+    year = 5 * np.cos(2 * np.pi * np.arange(246) / 12)
+    anomaly = np.cumsum(rng.standard_normal((6, 246)), axis=1) * 0.1
+    y = year + anomaly + 0.2 * rng.standard_normal((6, 246))
+    model = nareg.spacetime.fit(nareg.graphs.grid((2, 3)), y[:, :240], times=dates[:240], rng=rng)
+    assert model.grid.length == 240
+    assert model.cycles.names == ("year",)
+    ahead = model.forecast(6)
+    np.testing.assert_array_equal(ahead.times, dates[240:])
+    assert np.sqrt(np.mean((ahead.x - y[:, 240:]) ** 2)) < 1.5
+    stream = model.stream()
+    for k in range(240, 246):
+        update = stream.update(y[:, k], time=dates[k])
+    assert stream.time == dates[245]
+    np.testing.assert_allclose(update.x, model.smooth(y, times=dates).x[:, -1], atol=1e-9)

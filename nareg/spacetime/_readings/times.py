@@ -27,13 +27,18 @@ LONGEST_JUMP = 100_000
 LARGEST = 1e300
 #: Whole years that nanoseconds since 1970 reach.
 FIRST_YEAR, LAST_YEAR = np.datetime64("1678"), np.datetime64("2261")
+#: Seconds of a calendar month in the mean. A step of whole ones stands for calendar months.
+MONTH = 365.2425 * 86_400 / 12
 #: How a date begins; NumPy also takes "20240501" or "17", as years.
 ISO = re.compile(r"\d{4}-\d\d|NaT")
 
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise."""
+    """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise.
+
+    Rows of calendar months are equal steps to the model, and have the times of the calendar.
+    """
 
     start: Any  # float or datetime64
     step: float
@@ -58,18 +63,45 @@ class TimeGrid:
         start = float(since(self.start, np.datetime64(0, "s"))) if self.dated else float(self.start)
         return start + self.step * np.asarray(rows, dtype=float)
 
+    @property
+    def months(self) -> int:
+        """Calendar months of a step, 0 where all steps are equally long."""
+        months = round(self.step / MONTH) if self.dated else 0
+        return months if months and self.step == months * MONTH else 0
+
     def time_of(self, row: int) -> np.datetime64 | float:
         """Time of one row of the grid."""
+        if self.months:
+            return _in_calendar(self.start, np.array([row * self.months]))[0]
         return self.start + np.timedelta64(round(self.step * row * 1e9), "ns") if self.dated else self.start + self.step * row
 
     def row_of(self, times: np.ndarray) -> np.ndarray:
         """Rows (not rounded) of other times."""
+        if self.months:
+            number = _month(times) - _month(self.start)
+            around = np.arange(number.min() - 1, number.max() + 3)
+            seconds, known = (since(each, self.start) for each in (times, _in_calendar(self.start, around)))
+            return np.interp(seconds, known, around) / self.months
         return _since(times, self.start, self.dated) / self.step
 
 
 def _since(times: np.ndarray, start: Any, dated: bool) -> np.ndarray:
     """Seconds, or the user's unit, from the start on."""
     return since(times, start) if dated else np.asarray(np.asarray(times, dtype=float) - start, dtype=float)
+
+
+def _month(times: Any) -> Any:
+    """Months since 1970."""
+    return np.asarray(times).astype("datetime64[M]").astype(np.int64)
+
+
+def _in_calendar(start: np.datetime64, months: np.ndarray) -> np.ndarray:
+    """Times that are so many calendar months after the start: as long after their month's begin, or before its end."""
+    begin = start.astype("datetime64[M]")
+    later = begin + months
+    if start.astype("datetime64[D]") + 1 == begin + 1:  # the last day
+        return (later + 1).astype("datetime64[ns]") - ((begin + 1).astype("datetime64[ns]") - start)
+    return later.astype("datetime64[ns]") + (start - begin.astype("datetime64[ns]"))
 
 
 def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:
@@ -124,11 +156,13 @@ def _dates(values: np.ndarray) -> np.ndarray:
 
 
 def grid(times: np.ndarray) -> TimeGrid:
-    """The coarsest regular grid that the times fall on, up to 2 % of their median step."""
+    """The coarsest regular grid that the times fall on, up to 2 % of their median step, or of calendar months."""
     dated = times.dtype.kind == "M"
     if times.size == 1:
         return TimeGrid(times[0], 1.0, dated, np.zeros(1, dtype=int), 1, times)
     since = _since(times, times[0], dated)
+    if dated and (by_month := _by_month(times)) is not None:
+        return by_month
     median = float(np.median(np.diff(since)))
     _refuse_endless(since, median, dated)
     for finer in range(1, FINEST + 1):
@@ -156,6 +190,17 @@ def grid(times: np.ndarray) -> TimeGrid:
     return TimeGrid(times[0], step, dated, rows, length, times)
 
 
+def _by_month(times: np.ndarray) -> TimeGrid | None:
+    """The grid of times that are calendar months apart, such as the first or the last day of each."""
+    number = _month(times)
+    gaps = np.diff(number)
+    if not gaps.all() or (_in_calendar(times[0], number - number[0]) != times).any():
+        return None
+    each = int(np.gcd.reduce(gaps))
+    rows = (number - number[0]) // each
+    return TimeGrid(times[0], each * MONTH, True, rows, int(rows[-1]) + 1, times)
+
+
 def _refuse_endless(since: np.ndarray, step: float, dated: bool) -> None:
     """Refuse a span of so many steps that they have no exact numbers."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -175,9 +220,8 @@ def _regressed(since: np.ndarray, step: float) -> float:
 def on_steps(times: np.ndarray, step: float) -> TimeGrid:
     """Other times on a grid whose step is known; times nearer than half a step are refused."""
     dated = times.dtype.kind == "M"
-    since = _since(times, times[0], dated)
-    _refuse_endless(since, step, dated)
-    rows = np.rint(since / step).astype(np.int64)
+    _refuse_endless(_since(times, times[0], dated), step, dated)
+    rows = np.rint(TimeGrid(times[0], step, dated, np.zeros(0), 0, times).row_of(times)).astype(np.int64)
     if (np.diff(rows) <= 0).any():
         i = int(np.flatnonzero(np.diff(rows) <= 0)[0])
         raise InputError(
