@@ -303,6 +303,18 @@ def test_a_complete_record_shows_its_second_order(data_root):
     assert np.mean(error**2) < 0.5 * np.mean(unchanged**2)
 
 
+def test_kinds_of_hidden_readings_count_as_many_as_they_are():
+    """A few silent readings do not turn down what many others confirm, and the other way round."""
+    rng = np.random.default_rng(0)
+    old = rng.standard_normal(1100)
+    few = np.where(np.arange(1100) < 1050, -1, np.arange(1100))
+    many = np.where(np.arange(1100) < 50, -1, np.arange(1100))
+    new = np.where(np.arange(1100) < 1050, 0.9, 1.3) * old
+    assert Judge.of(old, few).better_overall(old, new)
+    assert not Judge.of(old, few).gain(old, new).better
+    assert not Judge.of(old, many).better_overall(old, new[::-1] * old / old[::-1])
+
+
 @pytest.mark.slow
 def test_a_year_that_swings_does_not_make_the_rest_noise(data_root):
     """One swing of all stations leaves what differs between them to the noise: the first order is refined beside it."""
@@ -314,6 +326,17 @@ def test_a_year_that_swings_does_not_make_the_rest_noise(data_root):
     assert any("order 1" in name and "modes" in name for name, *_ in model.details.choices)
     assert np.median(np.sqrt(model.noise)) < 0.06  # readings have hundredths of a degree; 0.14 with the second order
     assert np.sqrt(np.mean((model.smooth().x - truth)[hidden] ** 2)) < 0.19  # 0.21
+
+
+@pytest.mark.slow
+def test_whole_times_without_readings_are_bridged_by_the_swing(data_root):
+    """Nine of ten months are silent: the year that the others show goes on in between."""
+    network = nareg.datasets.load("sea-surface-temperature", root=data_root)
+    truth = network.signals[:, :600]
+    silent = np.random.default_rng(0).random(600) < 0.9
+    model = nareg.spacetime.fit(nareg.Graph.from_knn(network.coordinates, 5), np.where(silent, np.nan, truth))
+    error = np.sqrt(np.mean((model.smooth().x - truth)[:, silent] ** 2))
+    assert error < 0.7  # 0.55; 1.04 by a search that did not begin with a swing
 
 
 def test_a_record_that_is_silent_but_for_a_while_is_learned_from_that_while():

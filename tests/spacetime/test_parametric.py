@@ -21,6 +21,7 @@ from nareg.spacetime._dense.parametric import (
     maximize,
     noise_errors,
     second_order,
+    with_shown_swing,
 )
 from nareg.spacetime._dense.smoother import run
 from nareg.spacetime._readings.space import FAMILIES, Space
@@ -182,6 +183,24 @@ def test_a_turn_is_that_of_complex_roots():
     assert swing.turn() == pytest.approx(0.97**12)
     assert parameters(3, phi=(0.9,)).turn() == 0
     assert second_order(parameters(3, phi=(0.9,))).turn() < 1e-6
+
+
+def test_a_swing_that_readings_show_begins_the_search():
+    """Of 12 steps a turn, at nine of ten times silent; none in a slow field, nor of waves with few turns."""
+    rng = np.random.default_rng(0)
+    t = np.arange(600)
+    y = np.cos(2 * np.pi * t / 12)[:, None] * [1.0, 2.0, -1.5] + 0.5 * rng.standard_normal((600, 3))
+    silent = rng.random(600) < 0.9
+    first = parameters(3, phi=(0.9,))
+    for readings in (y, np.where(silent[:, None], np.nan, y)):
+        start = with_shown_swing(first, [readings])
+        a = start.autoregression()[0]
+        assert 2 * np.pi / np.angle(np.roots([1.0, *-a])[0]) == pytest.approx(12, abs=0.3)
+        assert start.turn() == pytest.approx(0.8)
+        assert (start.log_noise == first.log_noise).all()
+    walk = np.cumsum(rng.standard_normal((600, 3)), axis=0)
+    assert with_shown_swing(first, [walk - walk.mean(axis=0)]) is None
+    assert with_shown_swing(first, [y[:80]]) is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -16,6 +16,7 @@ from nareg.spacetime._dense.parametric import (
     maximize,
     second_order,
     with_shown_noise,
+    with_shown_swing,
 )
 from nareg.spacetime._dense.smoother import smoothed_means
 from nareg.spacetime._readings.engine import LearningTask, StageClock
@@ -165,11 +166,13 @@ class ModelComparison:
         # matrices of the first order are worth more than a second order without them
         if enough_for_matrices(self.y, 2) or not enough_for_matrices(self.y, 1):
             richer = attempt(second_order(best.parameters), WARM)
-            noisier = None if self.fixed_noise else with_shown_noise(second_order(best.parameters), few)
-            if noisier is not None:
-                other = attempt(noisier, WARM)
-                if other.objective > richer.objective and gain("more noise", richer, other).value >= 0:
-                    richer = other
+            smooth = second_order(best.parameters)
+            noisier = None if self.fixed_noise else with_shown_noise(smooth, few)
+            for name, start in (("more noise", noisier), ("a swing", with_shown_swing(smooth, few))):
+                if start is not None:
+                    other = attempt(start, WARM)
+                    if other.objective > richer.objective and gain(name, richer, other).value >= 0:
+                        richer = other
             likelier = richer.objective > best.objective + ORDER_GAIN
             if truth.size >= FEWEST_HIDDEN:
                 second = gain("second order", best, richer)

@@ -47,8 +47,6 @@ from nareg.spacetime._readings.holdout import (
     FEWEST_HIDDEN,
     HeldOut,
     Judge,
-    improvement,
-    robust_scale,
     silent_times,
     station_order,
 )  # fmt: skip
@@ -210,7 +208,7 @@ class _Learning(ModelComparison):
         passes = moments_each(filter_each(windows, *best.model))
         best = replace(best, errors=errors([done.x for done in passes]))
         judge = Judge.of(best.errors, silent_times(windows, masks))
-        beside = silent_times([self.seen], [self.hidden]) < 0  # hidden readings with others at their time
+        silent = silent_times([self.seen], [self.hidden])
 
         def whole_means(form: _Form) -> Scaled:
             """Predictions of the hidden readings of the whole record, and the variances of its steps."""
@@ -220,7 +218,7 @@ class _Learning(ModelComparison):
             self.clock.tick(len(self.y))
             return x[self.hidden], scale
 
-        whole = None if rows >= len(self.y) or not beside.any() else whole_means(best)
+        whole = None if rows >= len(self.y) else whole_means(best)
 
         def confirmed(challenger: _Form) -> bool:
             """Whether it also predicts the hidden readings of the whole record better, where windows are a part."""
@@ -228,9 +226,8 @@ class _Learning(ModelComparison):
             if whole is None:
                 return True
             new = whole_means(challenger)
-            before, after = ((self.y[self.hidden] - x)[beside] for x, _ in (whole, new))
-            gain, error = improvement(before, after, robust_scale(before))
-            better = gain > error
+            before, after = (self.y[self.hidden] - x for x, _ in (whole, new))
+            better = Judge.of(before, silent).better_overall(before, after)
             whole = new if better else whole
             return better
 

@@ -41,6 +41,9 @@ FEWEST_CALM = 30
 #: White noise has a covariance of second differences, two steps apart, of a sixth of their variance: in calm times it is
 #: between these shares of that, in busy ones below the last.
 WHITE, NOT_WHITE = (0.7, 1.5), 0.8
+#: A wave that explains this share of the readings, in so many turns, is a swing; what is left of it after a turn in a search's
+#: start.
+SWING, TURNS, SWUNG = 0.3, 8, 0.8
 #: Median of the square of a standard normal number.
 MEDIAN_SQUARE = 0.4549
 #: Squares beyond so many times their mean are not of a normal distribution, whose other squares have this share of its mean;
@@ -351,6 +354,26 @@ def second_order(parameters: Parameters) -> Parameters:
     partials = np.array([2 * rho / (1 + rho**2), -(rho**2)])
     limits = np.array(STEEPEST) - 0.1
     return replace(parameters, partials=np.clip(np.arctanh(partials), -limits, limits))
+
+
+def with_shown_swing(parameters: Parameters, windows: Sequence[np.ndarray]) -> Parameters | None:
+    """Of second order, with the swing that waves through the readings show; None where no wave explains much of them.
+
+    The likelihood has a top for a swing and another for a smooth field, and no slope between them.
+    """
+    explained, squares = np.zeros(FREQUENCIES), 0.0
+    angles = np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES
+    for w in windows:
+        known = np.isfinite(w)
+        waves = np.exp(1j * np.multiply.outer(angles, np.arange(len(w))))
+        explained += 2 * (np.abs(waves @ np.where(known, w, 0.0)) ** 2 / np.maximum(known.sum(axis=0), 1)).sum(axis=1)
+        squares += float(np.sum(w[known] ** 2))
+    explained[angles * min(map(len, windows)) < 2 * np.pi * TURNS] = 0.0
+    k = int(np.argmax(explained))
+    if explained[k] < SWING * squares:
+        return None
+    root = SWUNG ** (angles[k] / (2 * np.pi)) * np.exp(1j * angles[k])
+    return parameters.with_coefficients(np.array([2 * root.real, -(abs(root) ** 2)]))
 
 
 def with_shown_noise(parameters: Parameters, windows: Sequence[np.ndarray]) -> Parameters | None:

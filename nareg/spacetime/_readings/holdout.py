@@ -188,10 +188,20 @@ class Judge:
 
         Better is a gain of more than a standard error: of the mean, or of one kind where the other loses less.
         """
-        parts = zip(self.kinds, self.scales, self.groups, strict=True)
-        gains, errors = np.array([improvement(old[k], new[k], s, g) for k, s, g in parts]).T
+        gains, errors = self._improvements(old, new)
         value, error = float(gains.mean()), float(np.linalg.norm(errors)) / errors.size
         return Gain(value, error, value > error or bool((gains > errors).any() and (gains > -errors).all()))
+
+    def better_overall(self, old: np.ndarray, new: np.ndarray) -> bool:
+        """Whether the gain is more than a standard error where each kind counts by its readings, as many as the record has."""
+        gains, errors = self._improvements(old, new)
+        shares = np.array([k.size for k in self.kinds]) / sum(k.size for k in self.kinds)
+        return float(shares @ gains) > float(np.linalg.norm(shares * errors))
+
+    def _improvements(self, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+        """Gains of the kinds, and their standard errors."""
+        parts = zip(self.kinds, self.scales, self.groups, strict=True)
+        return np.array([improvement(old[k], new[k], s, g) for k, s, g in parts]).T
 
 
 def winsorized_squares(errors: np.ndarray, scale: float) -> np.ndarray:
