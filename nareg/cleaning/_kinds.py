@@ -69,8 +69,6 @@ Kind: TypeAlias = OneKind | Mapping[str, OneKind]
 KINDS = ("auto", *io.KINDS)
 #: Bounds of kinds, where no other are given.
 BOUNDS: dict[str, tuple[float | None, float | None]] = {"nonnegative": (0.0, None), "bounded": (0.0, 100.0)}
-#: Units of what meters count.
-ENERGY = frozenset(("wh", "kwh", "mwh", "gwh", "kvarh", "gj"))
 #: Standard deviation of a direction that may be any.
 UNKNOWN = 360 / np.sqrt(12)
 
@@ -129,15 +127,13 @@ def refuse_no_degrees(values: np.ndarray) -> None:
 
 def counter_note(network: StationNetwork, kind: OneKind, unit: str | None) -> str | None:
     """A note about readings that only rise; those of meters are refused, unless a user says what they are."""
-    only, anew = io.counter_of(network.readings.values) if kind == "auto" else (False, 0)
-    if not only or directions(network, kind, unit):
+    about = io.about_counters(network.readings.values, unit) if kind == "auto" else None
+    if about is None or directions(network, kind, unit):
         return None
-    energy = (unit or "").strip().casefold() in ENERGY
-    remedy = "clean the differences of successive readings, or pass kind number to clean them as they are"
-    if energy or anew:
-        why = f", in {unit}" if energy else f", and begin anew at {io.count(anew, 'station')}"
-        raise InputError(f"The readings only rise{why}, as those of a meter do: {remedy}.")
-    return f"The readings only rise. If they are those of a meter, {remedy}."
+    sentence, refused = about
+    if refused:
+        raise InputError(sentence)
+    return sentence
 
 
 def components(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

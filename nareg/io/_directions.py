@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from nareg.io._notes import count
 from nareg.io._vocabulary import BRACKETS, kinds_in, unit_in
 
 #: Names of directions.
@@ -33,6 +34,8 @@ REACH = 15.0
 #: Readings that show whether a station only counts, and share of their steps that rises. A meter that begins anew falls to this
 #: share of its largest reading. So large a share of the stations count.
 COUNTED, RISING, ANEW, COUNTERS = 200, 0.2, 0.1, 0.9
+#: Units of what meters count.
+ENERGY = frozenset(("wh", "kwh", "mwh", "gwh", "kvarh", "gj"))
 #: A mean vector of at most this length points nowhere.
 CANCEL = 1e-9
 
@@ -139,6 +142,19 @@ def counter_of(values: np.ndarray) -> tuple[bool, int]:
     each = np.bincount(np.concatenate(starts))
     at_once = each[2 * each > max(len(starts), 2)]
     return True, 0 if 2 * at_once.sum() > each.sum() else sum(own.size > 0 for own in starts)
+
+
+def about_counters(values: np.ndarray, unit: str | None) -> tuple[str, bool] | None:
+    """What is said of readings (N, T) that only rise, and whether unit or values show that they are those of meters."""
+    only, anew = counter_of(values)
+    if not only:
+        return None
+    energy = (unit or "").strip().casefold() in ENERGY
+    remedy = "clean the differences of successive readings, or pass kind number to clean them as they are"
+    if energy or anew:
+        why = f", in {unit}" if energy else f", and begin anew at {count(anew, 'station')}"
+        return f"The readings only rise{why}, as those of a meter do: {remedy}.", True
+    return f"The readings only rise. If they are those of a meter, {remedy}.", False
 
 
 def _named(name: str) -> bool:

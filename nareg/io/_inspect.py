@@ -15,6 +15,7 @@ from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._counts import CellCounts
 from nareg.io._dates import parse
+from nareg.io._directions import about_counters
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words, on_grid
 from nareg.io._join import DATES_OF_ALL, named_by_files, without_dates
@@ -251,16 +252,18 @@ def inspect(
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
     source = files[0] if len(files) == 1 else files
-    counted, read = _counted(source, placed, recipe, seen.names_of, strict)
+    quantities = seen.quantities(unit, units, name, recipe)
+    counted, read, wrong = _counted(source, placed, recipe, quantities, strict)
     said = [
         *(() if placed is None else placed.notes),
         *condensed([note for one, _ in full for note in one.notes.sentences]),
         *notes.sentences,
-        *(note for note in read if len(seen.names_of) == 1 or ABOUT_MARKS.search(note) or "cannot be cleaned" in note),
+        *(note for note in read if len(seen.names_of) == 1 or ABOUT_MARKS.search(note)),
+        *wrong,
     ]
     return Inspection(
         understood,
-        seen.quantities(unit, units, name, recipe),
+        quantities,
         seen.names,
         placed,
         order,
@@ -274,24 +277,28 @@ def inspect(
 
 
 def _counted(
-    readings: Any, placed: Stations | None, recipe: Recipe, names: Sequence[str], strict: bool
-) -> tuple[dict[str, CellCounts], list[str]]:
-    """By quantity, what becomes of the cells when it is read, and the notes; without those that cannot be read as they are."""
+    readings: Any, placed: Stations | None, recipe: Recipe, quantities: pd.DataFrame, strict: bool
+) -> tuple[dict[str, CellCounts], list[str], list[str]]:
+    """By quantity, what becomes of the cells when it is read; the notes; and why quantities cannot be cleaned as they are."""
     read = read_readings if isinstance(readings, (str, os.PathLike, list, tuple)) else readings_from_frame
     counted: dict[str, CellCounts] = {}
     said: list[str] = []
-    for name in names:
-        one = replace(recipe, value=name) if len(names) > 1 else recipe
+    wrong: list[str] = []
+    for name, row in quantities.iterrows():
+        one = replace(recipe, value=name) if len(quantities) > 1 else recipe
         try:
             table = read(readings, placed, strict=strict, own_order=True, recipe=one)
             table = on_grid(table, "none" if strict and recipe.step is None else recipe.step, (), recipe.kind_of([name]))
         except InputError as error:
-            said.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
+            wrong.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
             continue
         assert table.counts is not None
         counted[name] = table.counts
         said += table.notes
-    return counted, said
+        if row["kind"] != "direction" and row["shown_by"] != "recipe":
+            about = about_counters(table.values, row["unit"] or table.unit)
+            wrong += [f"{name}: {about[0]}"] if about else []
+    return counted, said, wrong
 
 
 def _labels(table: Table, layout: Layout) -> list[str]:
