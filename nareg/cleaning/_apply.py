@@ -27,7 +27,7 @@ from nareg.cleaning._series import read_series
 from nareg.cleaning._steps import frame, screen, sensor_errors
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
-from nareg.io import KNOWN_TIME, Readings, Recipe
+from nareg.io import EARLIER, KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Rules, Suspect, beyond, check, farther, muted, of_quantity, references
 from nareg.quality import beside as reference_pairs
@@ -208,8 +208,15 @@ def written_before(path: Path) -> Iterator[list[str]]:
 
 
 def _with_new(before: list[list[object]], new: list[list[object]]) -> list[list[object]]:
-    """Rows with new ones in the place of those of the same times, and others behind the time before; else at the end."""
+    """Rows with new ones in the place of those of the same times, and others where their times belong.
+
+    Where labels do not show that, as in autumn, others go behind the time before; else to the end.
+    """
     old, fresh = _by_time(before), _by_time(new)
+    stamps = io.instants([str(label) for label, _ in (*old, *fresh)])
+    if stamps is not None and all((part[1:] >= part[:-1]).all() for part in np.split(stamps, [len(old)])):
+        at_time = dict(zip((*old, *fresh), stamps, strict=True))
+        return [row for _, rows in sorted((old | fresh).items(), key=lambda one: at_time[one[0]]) for row in rows]
     place = {time: k for k, time in enumerate(old)}
     at = next((place[time] - 1 for time in fresh if time in place), len(old))
     placed = [((k, 0), old[time]) for time, k in place.items() if time not in fresh]
@@ -495,9 +502,16 @@ def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel, order: s
             f"readings end at {table.times[-1]}, and the model's at {end}: pass later readings, or clean all with nareg.clean."
         )
     notes = []
-    if later.size < len(table.times):
-        notes.append(f"{plural(len(table.times) - later.size, 'time')} up to {end}, which the model has, left out.")
-    counts = table.counts and table.counts.less(int(table.observed.sum() - table.observed[:, later].sum()), KNOWN_TIME)
+    known = np.isin(table.timestamps, model.times)
+    counts = table.counts
+    for group, which, fate in (
+        (known, f"up to {end}, which the model has, left out", KNOWN_TIME),
+        (~known, f"before {end}, which the model does not have, left out: clean all anew to add them", EARLIER),
+    ):
+        earlier = group & (table.timestamps <= last)
+        if earlier.any():
+            notes.append(f"{plural(int(earlier.sum()), 'time')} {which}.")
+        counts = counts and counts.less(int(table.observed[:, earlier].sum()), fate)
     if counts and not counts.all_used:
         notes.append(counts.sentence())
     silent = [name for name, row in zip(table.names, table.values[:, later], strict=True) if np.isnan(row).all()]

@@ -25,6 +25,7 @@ from nareg._storage.graph_writer import GraphWriter
 from nareg.io._binary import NETCDF as NETCDF
 from nareg.io._columns import read_column, read_data_weight, read_weights, write_weights
 from nareg.io._convert import convert
+from nareg.io._counts import EARLIER as EARLIER
 from nareg.io._counts import KNOWN_TIME as KNOWN_TIME
 from nareg.io._counts import UNKNOWN as UNKNOWN
 from nareg.io._counts import CellCounts
@@ -60,6 +61,7 @@ from nareg.io._text import read_rows
 from nareg.io._text import rows as rows
 from nareg.io._text import unshield as unshield
 from nareg.io._times import either_order as either_order
+from nareg.io._times import instants as instants
 from nareg.io._vocabulary import distinct as distinct
 from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows

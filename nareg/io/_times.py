@@ -262,6 +262,14 @@ def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:
     return None if None in stamps[0] + stamps[1] else [np.array(s, dtype=np.int64).view("datetime64[ns]") for s in stamps]
 
 
+def instants(labels: Sequence[str]) -> np.ndarray | None:
+    """The times (R,) of labels that one column has; None where they are none."""
+    try:
+        return understand(np.array(labels, dtype=object), "time", str, Notes("times", strict=False), Recipe()).stamps
+    except InputError:
+        return None
+
+
 def order_of_all(labels: Sequence[Sequence[str]]) -> str | None:
     """The order of day and month in which all files are, where one of them may be in either; None where they do not say.
 

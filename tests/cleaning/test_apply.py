@@ -174,6 +174,33 @@ def test_a_day_that_is_applied_again_stays_in_its_place(tables, model, tmp_path)
         assert list(times) == list(frame.index[LEARNED : max(len(first), LEARNED + len(times))])
 
 
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M"])
+def test_a_day_that_comes_late_goes_where_its_times_belong(tables, model, tmp_path, form):
+    """It went behind the later days that were there."""
+    frame = tables[0].set_axis(tables[0].index.strftime(form)).rename_axis("time")
+    recipe = nareg.io.Recipe(dates="day-first" if form.startswith("%d") else None)
+    for part in (slice(170, 180), slice(155, 165), slice(185, 187), slice(150, 158)):
+        apply(model, frame[part], recipe=recipe).append(tmp_path)
+    for name in ("clean", "std", "flags"):
+        labels = pd.read_csv(tmp_path / f"{name}.csv")["time"].tolist()
+        assert labels == list(frame.index[np.r_[150:165, 170:180, 185:187]])
+
+
+def test_times_before_the_models_are_counted_as_such(tables):
+    """They were said to be times that the model has."""
+    frame, _, places = tables
+    model = nareg.clean(frame[40:100].drop(index=frame.index[50:53]), places, hidden=0).model
+    applied = apply(model, frame[:110])
+    end = frame.index[99].isoformat()
+    assert f"57 times up to {end}, which the model has, left out." in applied.notes
+    assert f"43 times before {end}, which the model does not have, left out: clean all anew to add them." in applied.notes
+    counts = applied.readings.counts
+    assert counts.add_up
+    assert counts.beside["of earlier times that the model does not have"] == frame.iloc[np.r_[:40, 50:53]].notna().sum().sum()
+    assert counts.beside["of times that the model has"] == frame.iloc[np.r_[40:50, 53:100]].notna().sum().sum()
+    assert len(applied.x) == 10
+
+
 def test_the_rows_of_the_model_stay_where_clocks_go_back(tmp_path, rng):
     """New times had the labels of times an hour before, whose rows were lost."""
     times = pd.date_range("2024-10-25 22:00", periods=168, freq="20min", tz="UTC").tz_convert("Europe/Berlin")
