@@ -198,7 +198,8 @@ def inspect(
         own = notes if len(files) == 1 else Notes(str(file), strict)
         try:
             if not in_files or Path(file).suffix.lower() in SUFFIXES:
-                frame, unit, quantity = readings_frame(read_table(file) if in_files else file, own, recipe.value)
+                known = None if placed is None else placed.names
+                frame, unit, quantity = readings_frame(read_table(file) if in_files else file, own, recipe.value, known)
                 name = quantity or name
                 tables.append(FrameTable(frame, own, recipe.words))
             else:
