@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -175,8 +176,22 @@ def _none_of(quantity: str | None, names: Sequence[str]) -> InputError:
 
 
 def _of_quantities(folder: Path) -> list[Path]:
-    """Models of the quantities of a folder, also of those that were cleaned without; none where all were."""
+    """Models of the quantities of a folder, also of those that were cleaned without; none where all were.
+
+    Those of an earlier run, which the common table does not have, are left out with a note.
+    """
+    from nareg.cleaning import folder_name
+    from nareg.io import unshield
+
     results = sorted(page.with_name("model.npz") for page in folder.glob("*/report.html"))
+    joint = folder / "clean.csv"
+    if results and joint.is_file():
+        with joint.open(newline="", encoding="utf-8") as handle:
+            columns = {folder_name(unshield(name)) for name in next(csv.reader(handle), [])}
+        older = [path.parent for path in results if path.parent.name not in columns]
+        if len(older) < len(results):  # else it is not the table of these
+            results = [path for path in results if path.parent not in older]
+            print_notes([f"{one} is left out: {joint} has no such quantity." for one in older])
     return results if any(path.exists() for path in results) else []
 
 
