@@ -17,7 +17,16 @@ import numpy as np
 
 from nareg import io
 from nareg._core.arrays import briefly_shown
-from nareg.cleaning._kinds import UNKNOWN, components, looked_for, of_component, refuse_no_degrees, to_degrees, turn_std
+from nareg.cleaning._kinds import (
+    UNKNOWN,
+    components,
+    looked_for,
+    of_component,
+    refuse_no_degrees,
+    speeds_at,
+    to_degrees,
+    turn_std,
+)
 from nareg.cleaning._learn import corrections, stamps
 from nareg.cleaning._limits import limits, own_estimates, with_own
 from nareg.cleaning._network import ReadingsLike, read_known
@@ -257,7 +266,7 @@ def cell(text: str) -> int | float | str:
 def apply(
     model: SpaceTimeModel | SparseSpaceTimeModel | DirectionModels, readings: ReadingsLike, *,
     bounds: tuple[float | None, float | None] = (None, None), strict: bool = False, recipe: Recipe | None = None,
-    progress: ProgressCallback | None = None,
+    speed: ReadingsLike | None = None, progress: ProgressCallback | None = None,
 ) -> Applied:  # fmt: skip
     """Clean readings that came after those of a model, without learning anything anew.
 
@@ -274,6 +283,9 @@ def apply(
         Raise an error where the format of a table is ambiguous.
     recipe : nareg.io.Recipe, optional
         Names columns whose meaning cannot be seen; the rules of its ``quality`` hold for the new readings.
+    speed : as readings, optional
+        Speeds of the wind, where the model is of directions that were cleaned with theirs. Default: the column of the readings
+        that ``nareg clean --speed`` named.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step.
 
@@ -306,7 +318,9 @@ def apply(
     kind = "direction" if isinstance(model, DirectionModels) else "number"
     recipe = replace(recipe or Recipe(), kind=(kind,))
     if isinstance(model, DirectionModels):
-        return _apply_directions(model, readings, bounds, recipe, strict=strict, progress=report)
+        return _apply_directions(model, readings, bounds, recipe, speed, strict=strict, progress=report)
+    if speed is not None:
+        raise InputError("speed is given, but the model is not of directions: omit it.")
     names = model.graph.names
     if names is None:
         raise InputError("model has stations without names: readings cannot be laid beside them.")
@@ -401,8 +415,8 @@ def apply(
 
 
 def _apply_directions(
-    models: DirectionModels, readings: ReadingsLike, bounds: tuple[float | None, float | None], recipe: Recipe, *, strict: bool,
-    progress: ProgressCallback,
+    models: DirectionModels, readings: ReadingsLike, bounds: tuple[float | None, float | None], recipe: Recipe,
+    speed: ReadingsLike | None, *, strict: bool, progress: ProgressCallback,
 ) -> Applied:  # fmt: skip
     """Clean directions as unit vectors, each part by its model."""
     if bounds != (None, None):
@@ -414,10 +428,11 @@ def _apply_directions(
     times = stamps(table)
     wrong = beyond(rules, names, table.values) & np.logical_not(muted(rules, names, times, "range"))
     own = replace(recipe, step="none", quality=asdict(of_component(rules)))
+    lengths, said = _lengths(models, table, readings, speed, recipe, strict=strict)
     east, north = (
         apply(
             model,
-            replace(table, values=np.where(wrong, np.nan, values), unit=None, notes=()),
+            replace(table, values=np.where(wrong, np.nan, lengths * values), unit=None, notes=()),
             strict=strict,
             recipe=own,
             progress=progress,
@@ -433,8 +448,30 @@ def _apply_directions(
     flags[wrong[:, new]] = Flag.BAD
     read = replace(east.readings, values=table.values[:, new], unit=table.unit)
     frames = [frame(read, values) for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)]
-    notes = dict.fromkeys((*table.notes, *east.notes, *north.notes))
+    notes = dict.fromkeys((*table.notes, *said, *east.notes, *north.notes))
     return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone, models.east.times)
+
+
+def _lengths(
+    models: DirectionModels, table: Readings, readings: ReadingsLike, speed: ReadingsLike | None, recipe: Recipe, *,
+    strict: bool,
+) -> tuple[np.ndarray, list[str]]:  # fmt: skip
+    """(N, T) lengths of the vectors of directions, by their speeds where the model's had any; and what is to be said."""
+    if models.speeds is None:
+        if speed is not None:
+            raise InputError("speed is given, but the model's directions were cleaned without: omit it.")
+        return np.ones(table.values.shape), []
+    if speed is None and (models.speed_column is None or isinstance(readings, Readings)):
+        raise InputError("the model's directions were cleaned with a speed: pass speed=, or its column as --speed.")
+    column = models.speed_column if speed is None else None
+    named = replace(recipe, value=column, kind=())
+    speeds = read_known(readings if speed is None else speed, table.names, strict, named, models.east.grid)
+    known = speeds_at(_in_order(speeds, models.east.times[-1], recipe.dates), table)
+    assert table.timestamps is not None
+    new = table.timestamps > models.east.times[-1]
+    without = int((np.isnan(known) & table.observed)[:, new].sum())
+    said = [f"{plural(without, 'new direction')} without a speed: that of the station's median is taken."] if without else []
+    return np.where(np.isfinite(known), known, models.speeds[:, None]) / models.median_speed, said
 
 
 def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:

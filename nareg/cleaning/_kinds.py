@@ -13,6 +13,7 @@ from nareg._core import checks
 from nareg.cleaning._network import ReadingsLike, StationNetwork, read_known
 from nareg.cleaning._words import of_temperature
 from nareg.errors import InputError
+from nareg.io import Readings
 from nareg.quality import KINDS as FAULTS
 from nareg.quality import USUAL, Rules
 
@@ -40,26 +41,32 @@ class Wind:
 
     speed: ReadingsLike
 
-    def lengths(self, network: StationNetwork) -> np.ndarray:
-        """(N, T) speeds over their median, at the times of a network's readings."""
+    def lengths(self, network: StationNetwork) -> tuple[np.ndarray, np.ndarray, float]:
+        """(N, T) speeds over their median, at the times of a network's readings; (N,) usual speeds, and the median."""
         readings = network.readings
-        table = read_known(self.speed, readings.names, False, None)
-        here, wanted = list(table.times), list(readings.times)
-        if table.timestamps is not None and readings.timestamps is not None:  # labels may be written in another way
-            here, wanted = table.timestamps.tolist(), readings.timestamps.tolist()
-        at = {time: t for t, time in enumerate(here)}
-        columns = np.array([at.get(time, -1) for time in wanted])
-        speeds = np.where(columns >= 0, table.values[:, columns], np.nan)
+        speeds = speeds_at(read_known(self.speed, readings.names, False, None), readings)
         known = np.isfinite(speeds) & np.isfinite(readings.values)
         if not known.any():
             raise InputError("kind has no speed where a direction is: pass speeds of the same stations and times.")
-        if (speeds[known] < 0).any():
-            raise InputError(f"kind has a speed of {speeds[known].min():g}: pass speeds of at least 0.")
         median = float(np.median(speeds[known]))
         if not median > 0:
             raise InputError("kind has speeds of which most are 0: leave it out, or pass kind='direction'.")
         own = np.array([np.median(row[here]) if here.any() else median for row, here in zip(speeds, known, strict=True)])
-        return np.where(np.isfinite(speeds), speeds, own[:, None]) / median
+        return np.where(np.isfinite(speeds), speeds, own[:, None]) / median, own, median
+
+
+def speeds_at(table: Readings, readings: Readings) -> np.ndarray:
+    """(N, T) speeds of a table at the times of readings of the same stations; NaN where there is none."""
+    here, wanted = list(table.times), list(readings.times)
+    if table.timestamps is not None and readings.timestamps is not None:  # labels may be written in another way
+        here, wanted = table.timestamps.tolist(), readings.timestamps.tolist()
+    at = {time: t for t, time in enumerate(here)}
+    columns = np.array([at.get(time, -1) for time in wanted])
+    speeds: np.ndarray = np.where(columns >= 0, table.values[:, columns], np.nan)
+    known = np.isfinite(speeds) & np.isfinite(readings.values)
+    if (speeds[known] < 0).any():
+        raise InputError(f"kind has a speed of {speeds[known].min():g}: pass speeds of at least 0.")
+    return speeds
 
 
 #: What readings are; "auto" recognizes it.

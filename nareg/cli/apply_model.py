@@ -81,6 +81,9 @@ def apply(
     ] = None,
     lower: Annotated[float | None, typer.Option(help="Lower bound of the quantity. Default: from the readings.")] = None,
     upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity.")] = None,
+    speed: Annotated[
+        str | None, typer.Option(help="Column of the wind's speed. Default: that of the first run, if it had one.")
+    ] = None,
     *,
     columns: Columns,
     judging: Judging,
@@ -100,7 +103,7 @@ def apply(
     path = folder / "model.npz" if model.is_dir() else model
     several = _of_quantities(folder) if model.is_dir() and not path.exists() else []
     own_folder = folder if out is None else out
-    one = partial(_apply_one, files, recipe=recipe, bounds=(lower, upper), strict=strict)
+    one = partial(_apply_one, files, recipe=recipe, bounds=(lower, upper), speed=speed, strict=strict)
     if not several:
         one(path, own_folder)
         return
@@ -125,8 +128,8 @@ def apply(
 
 
 def _apply_one(
-    files: list[Path], model: Path, folder: Path, *, recipe: Recipe, bounds: tuple[float | None, float | None], strict: bool,
-    quantity: str | None = None,
+    files: list[Path], model: Path, folder: Path, *, recipe: Recipe, bounds: tuple[float | None, float | None],
+    speed: str | None, strict: bool, quantity: str | None = None,
 ) -> Applied:  # fmt: skip
     """Clean readings with a model, and add the rows to the tables of a folder; of no other quantity than that of a folder."""
     from nareg import cleaning, spacetime
@@ -136,6 +139,8 @@ def _apply_one(
     if not model.exists():
         _say_why_absent(model)
     fitted = spacetime.load_any(model)
+    if speed is not None and isinstance(fitted, spacetime.DirectionModels) and fitted.speeds is not None:
+        fitted = replace(fitted, speed_column=speed)
     recipe = remembered(recipe, model)
     if not folder.is_dir():
         inputs.folder(folder)
@@ -205,6 +210,6 @@ def _say_why_absent(model: Path) -> None:
         )
     if (model.parent / "report.html").exists():
         raise InputError(
-            f"{model} does not exist: its readings were cleaned without a model, as directions with a speed are, all with "
-            "--effort fast, and too few for a fit: clean the earlier and the new readings together with nareg clean."
+            f"{model} does not exist: its readings were cleaned without a model, as all with --effort fast are, and too few "
+            "for a fit: clean the earlier and the new readings together with nareg clean."
         )

@@ -259,6 +259,8 @@ def _clean_one(
         inputs.folder(out)
         with stage_bar() as progress:
             cleaned = cleaning.run(network, settings, progress)
+            if cleaned.directed is not None and cleaned.directed.speeds is not None:
+                cleaned = replace(cleaned, directed=replace(cleaned.directed, speed_column=options.speed))
             for name, write in cleaning.parts(cleaned, form).items():
                 write(out / name)
                 written.append(name)

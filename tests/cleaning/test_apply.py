@@ -329,11 +329,56 @@ def test_directions_are_added_by_the_command(vanes, tmp_path):
 
 
 @pytest.mark.slow
-def test_directions_with_a_speed_leave_no_model(vanes, tmp_path):
-    nareg.clean(vanes[:60], kind=nareg.cleaning.Wind(vanes[:60] * 0 + 3)).save(tmp_path)
-    assert not (tmp_path / "model.npz").exists()
-    refused = CliRunner().invoke(app, ["apply", str(tmp_path / "model.npz"), str(tmp_path / "tomorrow.csv")])
-    assert "were cleaned without a model, as directions with a speed are" in str(refused.exception) + refused.output
+def test_directions_with_a_speed_go_on_with_it(vanes, tmp_path):
+    """They left no model: vectors of tomorrow are as long as its speeds, over the median of the first run."""
+    rng = np.random.default_rng(6)
+    speeds = pd.DataFrame(rng.gamma(2.0, 2.0, vanes.shape).round(1), vanes.index, vanes.columns)
+    speeds.iloc[80, 2] = np.nan
+    cleaned = nareg.clean(vanes[:72], kind=nareg.cleaning.Wind(speeds[:72]))
+    cleaned.save(tmp_path)
+    models = nareg.spacetime.load_any(tmp_path / "model.npz")
+    np.testing.assert_array_equal(models.speeds, speeds[:72].median())
+    assert models.median_speed == np.median(speeds[:72])
+    applied = apply(models, vanes, speed=speeds)
+    length = (speeds[72:].fillna(speeds[:72].median()) / np.median(speeds[:72])).to_numpy().T
+    good, bad = np.deg2rad(vanes[72:].to_numpy().T), applied.flags.to_numpy().T == 4
+    east, north = (
+        model.smooth(np.hstack([model.readings, np.where(bad, np.nan, length * part(good))]), times=vanes.index.to_numpy())
+        for model, part in ((models.east, np.sin), (models.north, np.cos))
+    )
+    expected = np.rad2deg(np.arctan2(east.x, north.x))[:, 72:].T
+    np.testing.assert_allclose((applied.x - expected + 180) % 360 - 180, 0, atol=1e-6)
+    assert "1 new direction without a speed: that of the station's median is taken." in applied.notes
+    with pytest.raises(InputError, match=r"were cleaned with a speed: pass speed="):
+        apply(models, vanes)
+    with pytest.raises(InputError, match="kind has a speed of -1"):
+        apply(models, vanes, speed=speeds * 0 - 1)
+    with pytest.raises(InputError, match="speed is given, but the model's directions were cleaned without"):
+        apply(dataclasses.replace(models, speeds=None), vanes, speed=speeds)
+    with pytest.raises(InputError, match="speed is given, but the model is not of directions"):
+        apply(models.east, vanes, speed=speeds)
+    models.save(tmp_path / "again.npz")
+    assert nareg.spacetime.load_any(tmp_path / "again.npz").speed_column is None
+
+
+@pytest.mark.slow
+def test_the_column_of_speeds_is_remembered(vanes, tmp_path):
+    rows = vanes.rename_axis(columns="station").stack(future_stack=True).rename("WDIR").reset_index()
+    rows["WSPD"], rows["gust"] = np.random.default_rng(6).gamma(2.0, 2.0, (2, len(rows))).round(1)
+    rows[:360].to_csv(tmp_path / "today.csv", index=False)
+    rows[360:].to_csv(tmp_path / "tomorrow.csv", index=False)
+    run("clean", tmp_path / "today.csv", "--value", "WDIR", "--speed", "WSPD", "--out", tmp_path / "out", "--hidden", 0)
+    assert nareg.spacetime.load_any(tmp_path / "out" / "model.npz").speed_column == "WSPD"
+    estimates = []
+    for options in ((), ("--speed", "WSPD"), ("--speed", "gust")):
+        assert "24 times of 5 stations" in run("apply", tmp_path / "out", tmp_path / "tomorrow.csv", *options).stdout
+        estimates.append(pd.read_csv(tmp_path / "out" / "clean.csv")["WDIR"][360:].to_numpy())
+    assert len(estimates[0]) == 24 * 5
+    np.testing.assert_array_equal(estimates[0], estimates[1])
+    assert np.abs(estimates[0] - estimates[2]).max() > 1
+    run("clean", tmp_path / "today.csv", "--value", "WSPD", "--effort", "fast", "--out", tmp_path / "fast")
+    refused = CliRunner().invoke(app, ["apply", str(tmp_path / "fast"), str(tmp_path / "tomorrow.csv")])
+    assert "were cleaned without a model, as all with --effort fast are" in str(refused.exception) + refused.output
 
 
 @pytest.mark.parametrize("more", [1, 20])
