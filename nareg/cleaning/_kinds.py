@@ -143,6 +143,14 @@ def counter_note(network: StationNetwork, kind: OneKind, unit: str | None) -> st
     return sentence
 
 
+def refuse_tens(network: StationNetwork, kind: OneKind, unit: str | None) -> None:
+    """Refuse directions in tens of degrees, unless a user says that they are numbers."""
+    said = "direction" if isinstance(kind, Wind) else None if kind == "auto" else kind
+    about = io.about_tens(network.readings.values, unit, network.quantity, said)
+    if about is not None:
+        raise InputError(about)
+
+
 def components(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """East and north of the unit vector that points to each direction."""
     angle = np.deg2rad(degrees % 360)  # one number for one direction

@@ -32,6 +32,7 @@ from nareg.io._counts import CellCounts
 from nareg.io._dates import has_zone as has_zone
 from nareg.io._directions import KINDS as KINDS
 from nareg.io._directions import about_counters as about_counters
+from nareg.io._directions import about_tens as about_tens
 from nareg.io._directions import counter_of as counter_of
 from nareg.io._directions import is_direction as is_direction
 from nareg.io._directions import on_circle as on_circle

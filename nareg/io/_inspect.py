@@ -15,7 +15,7 @@ from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._counts import CellCounts
 from nareg.io._dates import parse
-from nareg.io._directions import about_counters
+from nareg.io._directions import about_counters, about_tens
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words, on_grid
 from nareg.io._join import DATES_OF_ALL, named_by_files, without_dates
@@ -296,9 +296,10 @@ def _counted(
         assert table.counts is not None
         counted[name] = table.counts
         said += table.notes
-        if row["kind"] != "direction" and row["shown_by"] != "recipe":
-            about = about_counters(table.values, row["unit"] or table.unit)
-            wrong += [f"{name}: {about[0]}"] if about else []
+        kind, unit = recipe.kind_of([name]), row["unit"] or table.unit
+        about = None if kind or row["kind"] == "direction" else about_counters(table.values, unit)
+        tens = about_tens(table.values, unit, [str(name)], kind)
+        wrong += [f"{name}: {sentence}" for sentence in (about and about[0], tens) if sentence]
     return counted, said, wrong
 
 
