@@ -54,7 +54,7 @@ class Times:
                 raise InputError(f"zone is {zone!r}, but {notes.source} has no dates: omit it.")
             if self.zone is not None:
                 raise InputError(f"zone is {zone!r}, but the times of {notes.source} have offsets of their own: omit it.")
-            return in_utc(self.stamps, series, values, zone)
+            return in_utc(self.stamps, series, values, labels, notes, zone)
         if self.stamps is None or self.stamps.dtype.kind != "M" or self.zone is not None:
             return None
         return in_standard_time(self.stamps, series, values, labels, notes)
