@@ -30,8 +30,8 @@ from nareg.cleaning._kinds import (
 from nareg.cleaning._learn import corrections, stamps
 from nareg.cleaning._limits import limits, own_estimates, with_own
 from nareg.cleaning._network import ReadingsLike, read_known
-from nareg.cleaning._report import TABLES, TIDY, laid_out
-from nareg.cleaning._results import in_scheme, rounded, written_in
+from nareg.cleaning._report import OWN_TIMES, TABLES, TIDY, laid_out, single_rows
+from nareg.cleaning._results import at_own_times, in_scheme, rounded, written_in
 from nareg.cleaning._series import read_series
 from nareg.cleaning._steps import frame, screen, sensor_errors
 from nareg.cleaning._words import plural
@@ -86,16 +86,34 @@ class Applied:
     rules: Rules = field(default_factory=Rules, repr=False)
     zone: str | None = field(default=None, repr=False)  # of times without an offset
     known: np.ndarray | None = field(default=None, repr=False)  # the model's own times, whose rows stay
+    last: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)  # (N,) estimate and std at the last of these
+    circular: bool = field(default=False, repr=False)
 
     @property
     def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimates, standard deviations and flags (T, N) as tables have them."""
         return *rounded(self.x, self.std), in_scheme(self.flags, self.suspects, self.rules.flags).to_numpy()
 
+    @property
+    def own_times(self) -> pd.DataFrame:
+        """A row per reading, with the estimate at its own time, as ``own_times`` of :class:`Cleaned`."""
+        import pandas as pd
+
+        table, tables = self.readings, (self.x, self.std)
+        steps, flags = table.timestamps, self.written[2]
+        if self.last is not None and self.known is not None and steps is not None:
+            index = pd.Index(self.known[-1:])
+            first = [pd.DataFrame(values[None], index, self.x.columns) for values in self.last]
+            tables = tuple(pd.concat([one, part.set_axis(steps)]) for one, part in zip(first, tables, strict=True))
+            steps = np.concatenate([self.known[-1:].astype(steps.dtype), steps])
+        before = table if table.before is None else table.before
+        return at_own_times(before, steps, *tables, flags, "direction" if self.circular else "number")
+
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
 
-        Rows of the same times are written anew, and times as those of the files are. Files that are not there are made.
+        Rows of the same times are written anew, and times as those of the files are. Files that are not there are made, but for
+        ``own_times.csv``, to which rows are added where it is.
 
         Raises
         ------
@@ -116,7 +134,19 @@ class Applied:
             )
         for path, rows, new in zip(paths, before, self.written, strict=True):
             io.write_rows(path, header, [*rows[:first], *_with_new(rows[first:], laid_out(readings, new)[1])])
+        own = folder / OWN_TIMES
+        if own.exists() and self.readings.timestamps is not None:
+            header, rows = self._of_own_times(own)
+            io.write_rows(own, header, rows)
         return paths
+
+    def _of_own_times(self, path: Path) -> tuple[list[str], list[list[object]]]:
+        """Header and rows of the table of readings at their own times, with the new ones."""
+        table = self.own_times
+        before = self.readings if self.readings.before is None else self.readings.before
+        labels = dict(zip(before.times, labeled_as(before, path, self.zone).times, strict=True))
+        new = single_rows(table.assign(time=table["time"].map(labels)), self.std)
+        return list(table.columns), _with_new(_rows(path, list(table.columns), len(TIDY)), new)
 
     def _known_in(self, labels: list[object], path: Path) -> int:
         """How many times of a table are the model's; none where it is not the table of the model.
@@ -411,6 +441,7 @@ def apply(
         rules,
         recipe.zone,
         model.times[: new.start],
+        None if new.start == first else (smoothed.x[:, later.start - 1], smoothed.std[:, later.start - 1]),
     )
 
 
@@ -449,7 +480,14 @@ def _apply_directions(
     read = replace(east.readings, values=table.values[:, new], unit=table.unit)
     frames = [frame(read, values) for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)]
     notes = dict.fromkeys((*table.notes, *said, *east.notes, *north.notes))
-    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone, models.east.times)
+    last = None
+    if east.last is not None and north.last is not None:
+        (x_east, std_east), (x_north, std_north) = east.last, north.last
+        spread = turn_std(x_east, x_north, (std_east, std_north)) * models.stretch
+        last = to_degrees(x_east, x_north, signed=models.signed), np.minimum(spread, UNKNOWN)
+    return Applied(
+        frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone, models.east.times, last, True
+    )  # fmt: skip
 
 
 def _lengths(

@@ -161,10 +161,7 @@ def _apply_one(
         if quantity is not None and cleaning.folder_name(read) != quantity:
             raise _none_of(quantity, [read])
         applied.append(folder)
-    moved = folder / "own_times.csv"
     print_notes(applied.notes)
-    if moved.exists():
-        print_notes([f"{moved} gets no rows: clean all anew for estimates at own times."])
     for word, suspects in (("suspect", applied.suspects), ("dismissed", applied.dismissed)):
         for suspect in events(suspects):
             print_line(f"{word} {suspect.name}, {suspect.kind}: {suspect.evidence}")
