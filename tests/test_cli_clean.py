@@ -414,6 +414,36 @@ def test_tomorrow_of_two_quantities_goes_to_the_model_in_the_folder_of_its_own(t
 
 
 @pytest.mark.slow
+def test_results_of_an_earlier_run_are_named_and_not_applied(rng, tmp_path):
+    """The folder of a quantity that was cleaned no more looked like one of the last run, and apply failed by it."""
+    times = pd.date_range("2024-06-01", periods=80, freq="h").repeat(4)
+    y = rng.standard_normal((3, 80, 4)).cumsum(axis=1).reshape(3, -1).round(2)
+    frame = pd.DataFrame({"time": times, "station": list("ABCD") * 80, "temp": y[0], "rh": y[1], "pressure": y[2]})
+    frame[:240].to_csv(tmp_path / "today.csv", index=False)
+    frame[240:].to_csv(tmp_path / "tomorrow.csv", index=False)
+    out = tmp_path / "out"
+    (out / "mine").mkdir(parents=True)
+    (out / "mine" / "report.html").write_text("of a user")
+    clean = ("clean", tmp_path / "today.csv", "--out", out, "--hidden", 0)
+    two = ("--value", "temp", "--value", "rh")
+    one = ("--value", "rh", "--effort", "fast")
+    runs = ((), None), (two, "pressure"), (one, "pressure, rh, temp"), (two, "std.csv, flags.csv, pressure")
+    for options, older in runs:
+        done = run(*clean, *options)
+        assert done.exit_code == 0, done.output
+        said = f"{out} has results that this run did not write: {older}. Remove them, if they are old."
+        assert ("did not write" in words(done.stderr)) == (older is not None)
+        assert older is None or said in words(done.stderr)
+        assert (out / "pressure" / "clean.csv").exists()
+    (out / "std.csv").unlink()
+    done = run("apply", out, tmp_path / "tomorrow.csv")
+    assert done.exit_code == 0, done.output
+    assert f"{out / 'pressure'} is left out: {out / 'clean.csv'} has no such quantity." in words(done.stderr)
+    assert "2 of 2 quantities" in words(done.output)
+    assert len(pd.read_csv(out / "clean.csv")) == 320
+
+
+@pytest.mark.slow
 def test_kinds_of_several_quantities_and_of_one(tmp_path):
     rng = np.random.default_rng(3)
     rows = [

@@ -26,6 +26,7 @@ from nareg.cleaning._report import render as render
 from nareg.cleaning._report import write_page as write_page
 from nareg.cleaning._several import append_several as append_several
 from nareg.cleaning._several import folder_name as folder_name
+from nareg.cleaning._several import of_other_runs as of_other_runs
 from nareg.cleaning._several import several_files as several_files
 from nareg.cleaning._several import several_parts as several_parts
 from nareg.cleaning._words import number as number

@@ -17,17 +17,26 @@ import numpy as np
 
 from nareg import io
 from nareg._core.arrays import briefly_shown
-from nareg.cleaning._kinds import UNKNOWN, components, looked_for, of_component, refuse_no_degrees, to_degrees, turn_std
+from nareg.cleaning._kinds import (
+    UNKNOWN,
+    components,
+    looked_for,
+    of_component,
+    refuse_no_degrees,
+    speeds_at,
+    to_degrees,
+    turn_std,
+)
 from nareg.cleaning._learn import corrections, stamps
 from nareg.cleaning._limits import limits, own_estimates, with_own
 from nareg.cleaning._network import ReadingsLike, read_known
-from nareg.cleaning._report import TABLES, TIDY, laid_out
-from nareg.cleaning._results import in_scheme, rounded, written_in
+from nareg.cleaning._report import OWN_TIMES, TABLES, TIDY, laid_out, single_rows
+from nareg.cleaning._results import at_own_times, in_scheme, rounded, written_in
 from nareg.cleaning._series import read_series
 from nareg.cleaning._steps import frame, screen, sensor_errors
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
-from nareg.io import KNOWN_TIME, Readings, Recipe
+from nareg.io import EARLIER, KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Rules, Suspect, beyond, check, farther, muted, of_quantity, references
 from nareg.quality import beside as reference_pairs
@@ -77,16 +86,34 @@ class Applied:
     rules: Rules = field(default_factory=Rules, repr=False)
     zone: str | None = field(default=None, repr=False)  # of times without an offset
     known: np.ndarray | None = field(default=None, repr=False)  # the model's own times, whose rows stay
+    last: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)  # (N,) estimate and std at the last of these
+    circular: bool = field(default=False, repr=False)
 
     @property
     def written(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimates, standard deviations and flags (T, N) as tables have them."""
         return *rounded(self.x, self.std), in_scheme(self.flags, self.suspects, self.rules.flags).to_numpy()
 
+    @property
+    def own_times(self) -> pd.DataFrame:
+        """A row per reading, with the estimate at its own time, as ``own_times`` of :class:`Cleaned`."""
+        import pandas as pd
+
+        table, tables = self.readings, (self.x, self.std)
+        steps, flags = table.timestamps, self.written[2]
+        if self.last is not None and self.known is not None and steps is not None:
+            index = pd.Index(self.known[-1:])
+            first = [pd.DataFrame(values[None], index, self.x.columns) for values in self.last]
+            tables = tuple(pd.concat([one, part.set_axis(steps)]) for one, part in zip(first, tables, strict=True))
+            steps = np.concatenate([self.known[-1:].astype(steps.dtype), steps])
+        before = table if table.before is None else table.before
+        return at_own_times(before, steps, *tables, flags, "direction" if self.circular else "number")
+
     def append(self, folder: Path) -> list[Path]:
         """Add the rows to ``clean.csv``, ``std.csv`` and ``flags.csv`` of a folder, each file whole or not at all.
 
-        Rows of the same times are written anew, and times as those of the files are. Files that are not there are made.
+        Rows of the same times are written anew, and times as those of the files are. Files that are not there are made, but for
+        ``own_times.csv``, to which rows are added where it is.
 
         Raises
         ------
@@ -107,7 +134,19 @@ class Applied:
             )
         for path, rows, new in zip(paths, before, self.written, strict=True):
             io.write_rows(path, header, [*rows[:first], *_with_new(rows[first:], laid_out(readings, new)[1])])
+        own = folder / OWN_TIMES
+        if own.exists() and self.readings.timestamps is not None:
+            header, rows = self._of_own_times(own)
+            io.write_rows(own, header, rows)
         return paths
+
+    def _of_own_times(self, path: Path) -> tuple[list[str], list[list[object]]]:
+        """Header and rows of the table of readings at their own times, with the new ones."""
+        table = self.own_times
+        before = self.readings if self.readings.before is None else self.readings.before
+        labels = dict(zip(before.times, labeled_as(before, path, self.zone).times, strict=True))
+        new = single_rows(table.assign(time=table["time"].map(labels)), self.std)
+        return list(table.columns), _with_new(_rows(path, list(table.columns), len(TIDY)), new)
 
     def _known_in(self, labels: list[object], path: Path) -> int:
         """How many times of a table are the model's; none where it is not the table of the model.
@@ -208,8 +247,15 @@ def written_before(path: Path) -> Iterator[list[str]]:
 
 
 def _with_new(before: list[list[object]], new: list[list[object]]) -> list[list[object]]:
-    """Rows with new ones in the place of those of the same times, and others behind the time before; else at the end."""
+    """Rows with new ones in the place of those of the same times, and others where their times belong.
+
+    Where labels do not show that, as in autumn, others go behind the time before; else to the end.
+    """
     old, fresh = _by_time(before), _by_time(new)
+    stamps = io.instants([str(label) for label, _ in (*old, *fresh)])
+    if stamps is not None and all((part[1:] >= part[:-1]).all() for part in np.split(stamps, [len(old)])):
+        at_time = dict(zip((*old, *fresh), stamps, strict=True))
+        return [row for _, rows in sorted((old | fresh).items(), key=lambda one: at_time[one[0]]) for row in rows]
     place = {time: k for k, time in enumerate(old)}
     at = next((place[time] - 1 for time in fresh if time in place), len(old))
     placed = [((k, 0), old[time]) for time, k in place.items() if time not in fresh]
@@ -250,7 +296,7 @@ def cell(text: str) -> int | float | str:
 def apply(
     model: SpaceTimeModel | SparseSpaceTimeModel | DirectionModels, readings: ReadingsLike, *,
     bounds: tuple[float | None, float | None] = (None, None), strict: bool = False, recipe: Recipe | None = None,
-    progress: ProgressCallback | None = None,
+    speed: ReadingsLike | None = None, progress: ProgressCallback | None = None,
 ) -> Applied:  # fmt: skip
     """Clean readings that came after those of a model, without learning anything anew.
 
@@ -267,6 +313,9 @@ def apply(
         Raise an error where the format of a table is ambiguous.
     recipe : nareg.io.Recipe, optional
         Names columns whose meaning cannot be seen; the rules of its ``quality`` hold for the new readings.
+    speed : as readings, optional
+        Speeds of the wind, where the model is of directions that were cleaned with theirs. Default: the column of the readings
+        that ``nareg clean --speed`` named.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step.
 
@@ -299,7 +348,9 @@ def apply(
     kind = "direction" if isinstance(model, DirectionModels) else "number"
     recipe = replace(recipe or Recipe(), kind=(kind,))
     if isinstance(model, DirectionModels):
-        return _apply_directions(model, readings, bounds, recipe, strict=strict, progress=report)
+        return _apply_directions(model, readings, bounds, recipe, speed, strict=strict, progress=report)
+    if speed is not None:
+        raise InputError("speed is given, but the model is not of directions: omit it.")
     names = model.graph.names
     if names is None:
         raise InputError("model has stations without names: readings cannot be laid beside them.")
@@ -390,12 +441,13 @@ def apply(
         rules,
         recipe.zone,
         model.times[: new.start],
+        None if new.start == first else (smoothed.x[:, later.start - 1], smoothed.std[:, later.start - 1]),
     )
 
 
 def _apply_directions(
-    models: DirectionModels, readings: ReadingsLike, bounds: tuple[float | None, float | None], recipe: Recipe, *, strict: bool,
-    progress: ProgressCallback,
+    models: DirectionModels, readings: ReadingsLike, bounds: tuple[float | None, float | None], recipe: Recipe,
+    speed: ReadingsLike | None, *, strict: bool, progress: ProgressCallback,
 ) -> Applied:  # fmt: skip
     """Clean directions as unit vectors, each part by its model."""
     if bounds != (None, None):
@@ -407,10 +459,11 @@ def _apply_directions(
     times = stamps(table)
     wrong = beyond(rules, names, table.values) & np.logical_not(muted(rules, names, times, "range"))
     own = replace(recipe, step="none", quality=asdict(of_component(rules)))
+    lengths, said = _lengths(models, table, readings, speed, recipe, strict=strict)
     east, north = (
         apply(
             model,
-            replace(table, values=np.where(wrong, np.nan, values), unit=None, notes=()),
+            replace(table, values=np.where(wrong, np.nan, lengths * values), unit=None, notes=()),
             strict=strict,
             recipe=own,
             progress=progress,
@@ -426,8 +479,37 @@ def _apply_directions(
     flags[wrong[:, new]] = Flag.BAD
     read = replace(east.readings, values=table.values[:, new], unit=table.unit)
     frames = [frame(read, values) for values in (to_degrees(x_east, x_north, signed=models.signed), std, flags)]
-    notes = dict.fromkeys((*table.notes, *east.notes, *north.notes))
-    return Applied(frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone, models.east.times)
+    notes = dict.fromkeys((*table.notes, *said, *east.notes, *north.notes))
+    last = None
+    if east.last is not None and north.last is not None:
+        (x_east, std_east), (x_north, std_north) = east.last, north.last
+        spread = turn_std(x_east, x_north, (std_east, std_north)) * models.stretch
+        last = to_degrees(x_east, x_north, signed=models.signed), np.minimum(spread, UNKNOWN)
+    return Applied(
+        frames[0], frames[1], frames[2], (), tuple(notes), read, (), rules, recipe.zone, models.east.times, last, True
+    )  # fmt: skip
+
+
+def _lengths(
+    models: DirectionModels, table: Readings, readings: ReadingsLike, speed: ReadingsLike | None, recipe: Recipe, *,
+    strict: bool,
+) -> tuple[np.ndarray, list[str]]:  # fmt: skip
+    """(N, T) lengths of the vectors of directions, by their speeds where the model's had any; and what is to be said."""
+    if models.speeds is None:
+        if speed is not None:
+            raise InputError("speed is given, but the model's directions were cleaned without: omit it.")
+        return np.ones(table.values.shape), []
+    if speed is None and (models.speed_column is None or isinstance(readings, Readings)):
+        raise InputError("the model's directions were cleaned with a speed: pass speed=, or its column as --speed.")
+    column = models.speed_column if speed is None else None
+    named = replace(recipe, value=column, kind=())
+    speeds = read_known(readings if speed is None else speed, table.names, strict, named, models.east.grid)
+    known = speeds_at(_in_order(speeds, models.east.times[-1], recipe.dates), table)
+    assert table.timestamps is not None
+    new = table.timestamps > models.east.times[-1]
+    without = int((np.isnan(known) & table.observed)[:, new].sum())
+    said = [f"{plural(without, 'new direction')} without a speed: that of the station's median is taken."] if without else []
+    return np.where(np.isfinite(known), known, models.speeds[:, None]) / models.median_speed, said
 
 
 def _refuse_unlike(new: np.ndarray, old: np.ndarray) -> None:
@@ -495,9 +577,16 @@ def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel, order: s
             f"readings end at {table.times[-1]}, and the model's at {end}: pass later readings, or clean all with nareg.clean."
         )
     notes = []
-    if later.size < len(table.times):
-        notes.append(f"{plural(len(table.times) - later.size, 'time')} up to {end}, which the model has, left out.")
-    counts = table.counts and table.counts.less(int(table.observed.sum() - table.observed[:, later].sum()), KNOWN_TIME)
+    known = np.isin(table.timestamps, model.times)
+    counts = table.counts
+    for group, which, fate in (
+        (known, f"up to {end}, which the model has, left out", KNOWN_TIME),
+        (~known, f"before {end}, which the model does not have, left out: clean all anew to add them", EARLIER),
+    ):
+        earlier = group & (table.timestamps <= last)
+        if earlier.any():
+            notes.append(f"{plural(int(earlier.sum()), 'time')} {which}.")
+        counts = counts and counts.less(int(table.observed[:, earlier].sum()), fate)
     if counts and not counts.all_used:
         notes.append(counts.sentence())
     silent = [name for name, row in zip(table.names, table.values[:, later], strict=True) if np.isnan(row).all()]

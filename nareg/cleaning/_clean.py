@@ -13,7 +13,7 @@ import numpy as np
 from nareg._core.interrupts import interrupts_remembered
 from nareg.cleaning import _compare, _directions
 from nareg.cleaning._cleaned import Cleaned
-from nareg.cleaning._kinds import Kind, bounds_of, counter_note, directions, kind_entries, kind_in, unused_kinds
+from nareg.cleaning._kinds import Kind, bounds_of, counter_note, directions, kind_entries, kind_in, refuse_tens, unused_kinds
 from nareg.cleaning._learn import CleanSettings, Job, NoiseLike, corrections, learn
 from nareg.cleaning._limits import own_estimates, with_own
 from nareg.cleaning._methods import EDGES, MODEL, EdgeWeights, SpaceTimeMethod
@@ -159,6 +159,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         settings = replace(settings, kind=kind, bounds=bounds_of(kind, settings.bounds))
         job = Job.of(network, settings, report)
         job.notes.extend(others)
+        refuse_tens(network, kind, settings.unit or network.readings.unit)
         job.note(counter_note(network, kind, settings.unit or network.readings.unit))
         job.note(LEFT_OUT if settings.effort == "fast" else None)
         parts = 2 if directions(network, settings.kind, settings.unit) else 1

@@ -85,8 +85,10 @@ def run(job: Job) -> Cleaned:
     job.note("Directions are not corrected." if job.rules.correct else None)
     job.note("Directions are not compared with a reference." if job.rules.reference else None)
     parts = components(y)
+    own: np.ndarray | None = None
+    median = 1.0
     if isinstance(settings.kind, Wind):
-        length = settings.kind.lengths(network)
+        length, own, median = settings.kind.lengths(network)
         parts = (parts[0] * length, parts[1] * length)
     screened = screen(y % 360, job.spared) | job.beyond
     chosen = hide(np.where(screened, np.nan, y % 360).T, job.share, job.rng).T
@@ -129,8 +131,8 @@ def run(job: Job) -> Cleaned:
             reasons += [(f"covariates of the part to the {what}", line) for line in method.model.covariate_lines]
     models = tuple(half.model() for half in halves)
     directed = None
-    if models[0] is not None and models[1] is not None and not isinstance(settings.kind, Wind):  # a speed is not in the file
-        directed = DirectionModels(models[0], models[1], signed, stretch)
+    if models[0] is not None and models[1] is not None:
+        directed = DirectionModels(models[0], models[1], signed, stretch, own, median)
     job.tick("done", 1.0)
     marks.append(perf_counter())
     healthy = ~(flags == Flag.BAD).all(axis=1)

@@ -13,6 +13,7 @@ from nareg._core import checks
 from nareg.cleaning._network import ReadingsLike, StationNetwork, read_known
 from nareg.cleaning._words import of_temperature
 from nareg.errors import InputError
+from nareg.io import Readings
 from nareg.quality import KINDS as FAULTS
 from nareg.quality import USUAL, Rules
 
@@ -40,26 +41,32 @@ class Wind:
 
     speed: ReadingsLike
 
-    def lengths(self, network: StationNetwork) -> np.ndarray:
-        """(N, T) speeds over their median, at the times of a network's readings."""
+    def lengths(self, network: StationNetwork) -> tuple[np.ndarray, np.ndarray, float]:
+        """(N, T) speeds over their median, at the times of a network's readings; (N,) usual speeds, and the median."""
         readings = network.readings
-        table = read_known(self.speed, readings.names, False, None)
-        here, wanted = list(table.times), list(readings.times)
-        if table.timestamps is not None and readings.timestamps is not None:  # labels may be written in another way
-            here, wanted = table.timestamps.tolist(), readings.timestamps.tolist()
-        at = {time: t for t, time in enumerate(here)}
-        columns = np.array([at.get(time, -1) for time in wanted])
-        speeds = np.where(columns >= 0, table.values[:, columns], np.nan)
+        speeds = speeds_at(read_known(self.speed, readings.names, False, None), readings)
         known = np.isfinite(speeds) & np.isfinite(readings.values)
         if not known.any():
             raise InputError("kind has no speed where a direction is: pass speeds of the same stations and times.")
-        if (speeds[known] < 0).any():
-            raise InputError(f"kind has a speed of {speeds[known].min():g}: pass speeds of at least 0.")
         median = float(np.median(speeds[known]))
         if not median > 0:
             raise InputError("kind has speeds of which most are 0: leave it out, or pass kind='direction'.")
         own = np.array([np.median(row[here]) if here.any() else median for row, here in zip(speeds, known, strict=True)])
-        return np.where(np.isfinite(speeds), speeds, own[:, None]) / median
+        return np.where(np.isfinite(speeds), speeds, own[:, None]) / median, own, median
+
+
+def speeds_at(table: Readings, readings: Readings) -> np.ndarray:
+    """(N, T) speeds of a table at the times of readings of the same stations; NaN where there is none."""
+    here, wanted = list(table.times), list(readings.times)
+    if table.timestamps is not None and readings.timestamps is not None:  # labels may be written in another way
+        here, wanted = table.timestamps.tolist(), readings.timestamps.tolist()
+    at = {time: t for t, time in enumerate(here)}
+    columns = np.array([at.get(time, -1) for time in wanted])
+    speeds: np.ndarray = np.where(columns >= 0, table.values[:, columns], np.nan)
+    known = np.isfinite(speeds) & np.isfinite(readings.values)
+    if (speeds[known] < 0).any():
+        raise InputError(f"kind has a speed of {speeds[known].min():g}: pass speeds of at least 0.")
+    return speeds
 
 
 #: What readings are; "auto" recognizes it.
@@ -69,8 +76,6 @@ Kind: TypeAlias = OneKind | Mapping[str, OneKind]
 KINDS = ("auto", *io.KINDS)
 #: Bounds of kinds, where no other are given.
 BOUNDS: dict[str, tuple[float | None, float | None]] = {"nonnegative": (0.0, None), "bounded": (0.0, 100.0)}
-#: Units of what meters count.
-ENERGY = frozenset(("wh", "kwh", "mwh", "gwh", "kvarh", "gj"))
 #: Standard deviation of a direction that may be any.
 UNKNOWN = 360 / np.sqrt(12)
 
@@ -129,15 +134,21 @@ def refuse_no_degrees(values: np.ndarray) -> None:
 
 def counter_note(network: StationNetwork, kind: OneKind, unit: str | None) -> str | None:
     """A note about readings that only rise; those of meters are refused, unless a user says what they are."""
-    only, anew = io.counter_of(network.readings.values) if kind == "auto" else (False, 0)
-    if not only or directions(network, kind, unit):
+    about = io.about_counters(network.readings.values, unit) if kind == "auto" else None
+    if about is None or directions(network, kind, unit):
         return None
-    energy = (unit or "").strip().casefold() in ENERGY
-    remedy = "clean the differences of successive readings, or pass kind number to clean them as they are"
-    if energy or anew:
-        why = f", in {unit}" if energy else f", and begin anew at {io.count(anew, 'station')}"
-        raise InputError(f"The readings only rise{why}, as those of a meter do: {remedy}.")
-    return f"The readings only rise. If they are those of a meter, {remedy}."
+    sentence, refused = about
+    if refused:
+        raise InputError(sentence)
+    return sentence
+
+
+def refuse_tens(network: StationNetwork, kind: OneKind, unit: str | None) -> None:
+    """Refuse directions in tens of degrees, unless a user says that they are numbers."""
+    said = "direction" if isinstance(kind, Wind) else None if kind == "auto" else kind
+    about = io.about_tens(network.readings.values, unit, network.quantity, said)
+    if about is not None:
+        raise InputError(about)
 
 
 def components(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -261,12 +261,17 @@ def read_known(
     readings: ReadingsLike, names: Sequence[str], strict: bool, recipe: Recipe | None, grid: TimeGrid | None = None
 ) -> Readings:
     """The readings of all these stations, in this order, those of absent ones missing; times near a ``grid`` are its own."""
-    table = _gridded(readings, names, strict, recipe or Recipe(), grid)
+    return _of_all(_gridded(readings, names, strict, recipe or Recipe(), grid), names)
+
+
+def _of_all(table: Readings, names: Sequence[str]) -> Readings:
+    """The readings of all these stations, in this order, those of absent ones missing."""
     rows = {name: i for i, name in enumerate(table.names)}
     values = np.full((len(names), len(table.times)), np.nan)
     here = [i for i, name in enumerate(names) if name in rows]
     values[here] = table.values[[rows[names[i]] for i in here]]
-    return replace(table, names=tuple(names), values=values, averaged=None, before=None)
+    before = None if table.before is None else _of_all(table.before, names)
+    return replace(table, names=tuple(names), values=values, averaged=None, before=before)
 
 
 def _known(table: Readings, names: Sequence[str]) -> Readings:

@@ -180,9 +180,14 @@ def _rows(table: pd.DataFrame, cleaned: CleanedTables, path: Path) -> None:
     if table.empty:
         path.unlink(missing_ok=True)
         return
-    places = dict.fromkeys(("corrected", "estimate", "std"), decimals(cleaned.std))
-    cells = table.round(places).astype(object).where(table.notna(), "")
-    write_rows(path, list(table.columns), cells.itertuples(index=False))
+    write_rows(path, list(table.columns), single_rows(table, cleaned.std))
+
+
+def single_rows(table: pd.DataFrame, std: pd.DataFrame) -> list[list[Any]]:
+    """Rows of single readings, rounded as estimates with these standard deviations are."""
+    places = dict.fromkeys(("corrected", "estimate", "std"), decimals(std))
+    rows: list[list[Any]] = table.round(places).astype(object).where(table.notna(), "").to_numpy().tolist()
+    return rows
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

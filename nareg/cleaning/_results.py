@@ -14,6 +14,7 @@ from nareg.cleaning._kinds import turn
 from nareg.cleaning._learn import corrections
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
+from nareg.io import Readings
 from nareg.quality import KINDS, Flag, FlagScheme, Quality, Rules, Suspect, events
 from nareg.results import WeightDesign
 from nareg.spacetime import Bounds, DirectionModels, Smoothed, SpaceTimeModel, SparseSpaceTimeModel, dataset_of
@@ -73,6 +74,30 @@ def written_in(cells: set[object], scheme: FlagScheme) -> bool:
     return cells <= (set(Flag) if scheme == "qartod" else {0, 1})
 
 
+def at_own_times(
+    before: Readings | None, steps: np.ndarray | None, x: pd.DataFrame, std: pd.DataFrame, flags: np.ndarray, kind: str
+) -> pd.DataFrame:
+    """A row per reading ``before`` some were moved to steps of time, with the estimate at its own time, from those of steps.
+
+    Where ``flags`` have fewer rows (T, N) than the estimates, readings of the first steps are left out.
+    """
+    import pandas as pd
+
+    columns = ["time", "station", "reading", "estimate", "std", "flag"]
+    if before is None or before.timestamps is None or steps is None:
+        return pd.DataFrame(columns=columns)
+    own, at = (stamps.astype("datetime64[ns]").astype(float) for stamps in (before.timestamps, steps))
+    values = np.unwrap(x, axis=0, period=360) if kind == "direction" else x.to_numpy()
+    estimate, spread = (np.array([np.interp(own, at, line) for line in part.T]) for part in (values, std.to_numpy()))
+    if kind == "direction":
+        estimate = turn(estimate, 0.0) if (x < 0).any(axis=None) else estimate % 360
+    row = np.searchsorted((at[1:] + at[:-1]) / 2, own, side="right") - (len(at) - len(flags))
+    t, station = np.nonzero(before.observed.T & (row >= 0)[:, None])
+    labels, names = np.array(before.times, dtype=object)[t], np.array(before.names, dtype=object)[station]
+    cells = (labels, names, before.values[station, t], estimate[station, t], spread[station, t], flags[row[t], station])
+    return pd.DataFrame(dict(zip(columns, cells, strict=True)))
+
+
 @dataclass(frozen=True, eq=False)
 class CleanedTables:
     """The data of :class:`Cleaned`."""
@@ -128,25 +153,8 @@ class CleanedTables:
     @property
     def own_times(self) -> pd.DataFrame:
         """A row per reading, where some were moved to a step of time, with the estimate at its own time."""
-        import pandas as pd
-
-        columns = ["time", "station", "reading", "estimate", "std", "flag"]
         table = self.network.readings
-        before, steps = table.before, table.timestamps
-        if before is None or before.timestamps is None or steps is None:
-            return pd.DataFrame(columns=columns)
-        own, at = (stamps.astype("datetime64[ns]").astype(float) for stamps in (before.timestamps, steps))
-        x = np.unwrap(self.x, axis=0, period=360) if self.kind == "direction" else self.x.to_numpy()
-        estimate, spread = (np.array([np.interp(own, at, line) for line in values.T]) for values in (x, self.std.to_numpy()))
-        if self.kind == "direction":
-            estimate = turn(estimate, 0.0) if (self.x < 0).any(axis=None) else estimate % 360
-        step = at[1] - at[0] if len(at) > 1 else np.inf
-        row = np.floor((own - at[0]) / step + 0.5).astype(np.int64)
-        t, station = np.nonzero(before.observed.T)
-        labels, names = np.array(before.times, dtype=object)[t], np.array(before.names, dtype=object)[station]
-        flags = self.written_flags.to_numpy()[row[t], station]
-        values = (labels, names, before.values[station, t], estimate[station, t], spread[station, t], flags)
-        return pd.DataFrame(dict(zip(columns, values, strict=True)))
+        return at_own_times(table.before, table.timestamps, self.x, self.std, self.written_flags.to_numpy(), self.kind)
 
     @property
     def written_flags(self) -> pd.DataFrame:

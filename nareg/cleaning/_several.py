@@ -14,7 +14,7 @@ import numpy as np
 from nareg import __version__
 from nareg.cleaning._apply import Applied, cell, labeled_as, written_before
 from nareg.cleaning._cleaned import Cleaned
-from nareg.cleaning._report import REPORT, write_dataset, write_frame, write_page
+from nareg.cleaning._report import FORMATS, REPORT, files, write_dataset, write_frame, write_page
 from nareg.cleaning._words import plural
 from nareg.errors import InputError
 from nareg.io import Readings, Recipe, read_readings, write_rows
@@ -36,6 +36,25 @@ def folder_name(quantity: str) -> str:
 def several_files(form: str) -> tuple[str, ...]:
     """Names of the files of all quantities together."""
     return ("clean.nc" if form == "netcdf" else f"clean.{form}", REPORT)
+
+
+def of_other_runs(out: Path, written: Sequence[str]) -> list[str]:
+    """Files and folders of results in a folder that are not among those that were ``written`` to it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> out = Path(tempfile.mkdtemp())
+    >>> (out / "rain").mkdir()
+    >>> for name in ("clean.csv", "std.csv", "rain/std.csv", "rain/report.html", "notes.txt"):
+    ...     (out / name).touch()
+    >>> of_other_runs(out, ["clean.csv"])
+    ['std.csv', 'rain']
+    """
+    tables = {name: None for form in FORMATS for name in files(form)}
+    pages = sorted(out.glob(f"*/{REPORT}"))
+    folders = [page.parent.name for page in pages if any(page.with_name(name).exists() for name in tables if name != REPORT)]
+    return [name for name in (*tables, *folders) if name not in written and (out / name).exists()]
 
 
 def several_parts(results: Mapping[str, Cleaned], folders: Mapping[str, str], form: str) -> dict[str, Callable[[Path], object]]:

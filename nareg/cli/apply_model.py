@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -80,6 +81,9 @@ def apply(
     ] = None,
     lower: Annotated[float | None, typer.Option(help="Lower bound of the quantity. Default: from the readings.")] = None,
     upper: Annotated[float | None, typer.Option(help="Upper bound of the quantity.")] = None,
+    speed: Annotated[
+        str | None, typer.Option(help="Column of the wind's speed. Default: that of the first run, if it had one.")
+    ] = None,
     *,
     columns: Columns,
     judging: Judging,
@@ -99,7 +103,7 @@ def apply(
     path = folder / "model.npz" if model.is_dir() else model
     several = _of_quantities(folder) if model.is_dir() and not path.exists() else []
     own_folder = folder if out is None else out
-    one = partial(_apply_one, files, recipe=recipe, bounds=(lower, upper), strict=strict)
+    one = partial(_apply_one, files, recipe=recipe, bounds=(lower, upper), speed=speed, strict=strict)
     if not several:
         one(path, own_folder)
         return
@@ -124,8 +128,8 @@ def apply(
 
 
 def _apply_one(
-    files: list[Path], model: Path, folder: Path, *, recipe: Recipe, bounds: tuple[float | None, float | None], strict: bool,
-    quantity: str | None = None,
+    files: list[Path], model: Path, folder: Path, *, recipe: Recipe, bounds: tuple[float | None, float | None],
+    speed: str | None, strict: bool, quantity: str | None = None,
 ) -> Applied:  # fmt: skip
     """Clean readings with a model, and add the rows to the tables of a folder; of no other quantity than that of a folder."""
     from nareg import cleaning, spacetime
@@ -135,6 +139,8 @@ def _apply_one(
     if not model.exists():
         _say_why_absent(model)
     fitted = spacetime.load_any(model)
+    if speed is not None and isinstance(fitted, spacetime.DirectionModels) and fitted.speeds is not None:
+        fitted = replace(fitted, speed_column=speed)
     recipe = remembered(recipe, model)
     if not folder.is_dir():
         inputs.folder(folder)
@@ -155,10 +161,7 @@ def _apply_one(
         if quantity is not None and cleaning.folder_name(read) != quantity:
             raise _none_of(quantity, [read])
         applied.append(folder)
-    moved = folder / "own_times.csv"
     print_notes(applied.notes)
-    if moved.exists():
-        print_notes([f"{moved} gets no rows: clean all anew for estimates at own times."])
     for word, suspects in (("suspect", applied.suspects), ("dismissed", applied.dismissed)):
         for suspect in events(suspects):
             print_line(f"{word} {suspect.name}, {suspect.kind}: {suspect.evidence}")
@@ -175,8 +178,22 @@ def _none_of(quantity: str | None, names: Sequence[str]) -> InputError:
 
 
 def _of_quantities(folder: Path) -> list[Path]:
-    """Models of the quantities of a folder, also of those that were cleaned without; none where all were."""
+    """Models of the quantities of a folder, also of those that were cleaned without; none where all were.
+
+    Those of an earlier run, which the common table does not have, are left out with a note.
+    """
+    from nareg.cleaning import folder_name
+    from nareg.io import unshield
+
     results = sorted(page.with_name("model.npz") for page in folder.glob("*/report.html"))
+    joint = folder / "clean.csv"
+    if results and joint.is_file():
+        with joint.open(newline="", encoding="utf-8") as handle:
+            columns = {folder_name(unshield(name)) for name in next(csv.reader(handle), [])}
+        older = [path.parent for path in results if path.parent.name not in columns]
+        if len(older) < len(results):  # else it is not the table of these
+            results = [path for path in results if path.parent not in older]
+            print_notes([f"{one} is left out: {joint} has no such quantity." for one in older])
     return results if any(path.exists() for path in results) else []
 
 
@@ -190,6 +207,6 @@ def _say_why_absent(model: Path) -> None:
         )
     if (model.parent / "report.html").exists():
         raise InputError(
-            f"{model} does not exist: its readings were cleaned without a model, as directions with a speed are, all with "
-            "--effort fast, and too few for a fit: clean the earlier and the new readings together with nareg clean."
+            f"{model} does not exist: its readings were cleaned without a model, as all with --effort fast are, and too few "
+            "for a fit: clean the earlier and the new readings together with nareg clean."
         )

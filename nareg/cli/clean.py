@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -130,6 +130,7 @@ def clean(
     the readings. Writes a report with the error of every method at hidden readings.
     """
     from nareg.cleaning import assemble
+    from nareg.cleaning import files as files_of
     from nareg.io import SeveralQuantities
 
     files, places = inputs.tables(stations, readings)
@@ -159,6 +160,7 @@ def clean(
         return
     try:
         clean_one(recipes[0], out)
+        _say_what_is_older(out, files_of(form))
     except SeveralQuantities as error:
         if strict or not error.names:
             raise
@@ -203,10 +205,23 @@ def _clean_each(
         for name in ("model.npz", "model.toml"):  # of an earlier run, of one quantity
             (out / name).unlink(missing_ok=True)
         share = "all" if len(done) == len(recipes) else f"{len(done)} of"
-        print_line(f"{share} {len(recipes)} quantities: {', '.join(str(out / name) for name in cleaning.several_files(form))}")
+        joint = cleaning.several_files(form)
+        print_line(f"{share} {len(recipes)} quantities: {', '.join(str(out / name) for name in joint)}")
+        _say_what_is_older(out, [*joint, *(places[name] for name in done)])
     if empty == len(recipes):
         raise InputError("readings contains no reading of any quantity: check the table and its marks for missing readings.")
     return len(recipes) - len(done) - (empty if done else 0)
+
+
+def _say_what_is_older(out: Path, written: Sequence[str]) -> None:
+    """Name the results in a folder that this run did not write."""
+    from nareg import cleaning
+
+    older = cleaning.of_other_runs(out, written)
+    if older:
+        inputs.print_notes(
+            [f"{out} has results that this run did not write: {', '.join(older)}. Remove them, if they are old."]
+        )
 
 
 def _own_kinds(recipes: list[Recipe]) -> list[Recipe]:
@@ -244,6 +259,8 @@ def _clean_one(
         inputs.folder(out)
         with stage_bar() as progress:
             cleaned = cleaning.run(network, settings, progress)
+            if cleaned.directed is not None and cleaned.directed.speeds is not None:
+                cleaned = replace(cleaned, directed=replace(cleaned.directed, speed_column=options.speed))
             for name, write in cleaning.parts(cleaned, form).items():
                 write(out / name)
                 written.append(name)

@@ -25,11 +25,14 @@ from nareg._storage.graph_writer import GraphWriter
 from nareg.io._binary import NETCDF as NETCDF
 from nareg.io._columns import read_column, read_data_weight, read_weights, write_weights
 from nareg.io._convert import convert
+from nareg.io._counts import EARLIER as EARLIER
 from nareg.io._counts import KNOWN_TIME as KNOWN_TIME
 from nareg.io._counts import UNKNOWN as UNKNOWN
 from nareg.io._counts import CellCounts
 from nareg.io._dates import has_zone as has_zone
 from nareg.io._directions import KINDS as KINDS
+from nareg.io._directions import about_counters as about_counters
+from nareg.io._directions import about_tens as about_tens
 from nareg.io._directions import counter_of as counter_of
 from nareg.io._directions import is_direction as is_direction
 from nareg.io._directions import on_circle as on_circle
@@ -59,6 +62,7 @@ from nareg.io._text import read_rows
 from nareg.io._text import rows as rows
 from nareg.io._text import unshield as unshield
 from nareg.io._times import either_order as either_order
+from nareg.io._times import instants as instants
 from nareg.io._vocabulary import distinct as distinct
 from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows

@@ -9,7 +9,7 @@ from nareg.errors import InputError
 from nareg.io._dates import parse
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import looks_numeric
-from nareg.io._vocabulary import CALENDAR, STATED, TIME, plain
+from nareg.io._vocabulary import CALENDAR, MISSING, STATED, TIME, plain
 
 #: Campbell loggers: lines before the header, and after it (units, kinds of averages), by the first cell of the file.
 CAMPBELL = {"TOA5": (1, 2), "TOACI1": (1, 0)}
@@ -234,7 +234,13 @@ def without_inside(lines: list[str], start: int, separator: str, notes: Notes, *
         return
     inside = range(start + 1, len(lines))
     again = [i for i in inside if lines[i] == header]
-    comments = [] if quotes else [i for i in inside if lines[i][:1] == "#" and lines[i].count(separator) != width]
+    marked = [] if quotes else [i for i in inside if lines[i][:1] == "#"]
+    row = next((lines[i] for i in inside if lines[i].strip() and lines[i][:1] != "#"), "") if marked else ""
+    below = next((i for i in inside if lines[i].strip()), -1)
+    units = [cell.strip() for cell in lines[below].split(separator)[1:]]  # where they are: of single words
+    if any(cell.lower() not in MISSING for cell in units) and not any(" " in cell or _is_value(cell) for cell in units):
+        marked = [i for i in marked if i != below or len(units) != width]
+    comments = [i for i in marked if lines[i].count(separator) != width or not _is_like(lines[i], row, separator)]
     for what, there in (("with the header again", again), ("of comments among the rows", comments)):
         if there:
             notes.guess(f"{count(len(there), 'line')} {what} {verb(len(there))} left out", "delete such lines")
@@ -242,11 +248,21 @@ def without_inside(lines: list[str], start: int, separator: str, notes: Notes, *
             lines[i] = ""
 
 
+def _is_like(line: str, row: str, separator: str) -> bool:
+    """Whether a line that starts with "#" has a date where a row has one; a number where that has no date."""
+    own, others = (text.split(separator) for text in (line, row))
+    date = next((k for k, cell in enumerate(others) if parse(cell.strip()) is not None), None)
+    if date is not None:
+        return parse(own[date].strip()) is not None
+    return not row or any(_is_value(one) for one, other in zip(own, others, strict=False) if _is_value(other))
+
+
 def with_commas(lines: list[str], start: int, notes: Notes) -> list[str]:
     """The lines, with commas where cells below a header are separated by spaces alone; line numbers stay."""
     header, below = lines[start].split(), next((i for i in range(start + 1, len(lines)) if lines[i].strip()), len(lines))
-    if below < len(lines) and lines[below].lstrip().startswith("#") and len(lines[below].split()) == len(header):
-        lines[below] = ""  # units of a header that starts with "#", too
+    units = lines[below] if below < len(lines) and lines[below].lstrip().startswith("#") else ""
+    if units and len(units.split()) == len(header) and not any(map(_is_value, SPLIT.split(units))):
+        lines[below] = ""  # of a header that starts with "#", too
         notes.fact("the row of units below the header is left out")
     sample = [line for line in lines[start : start + 4 * LINES] if line.strip()][:LINES]
     named = plain(header[0]) in CALENDAR[0] or all(re.match(r"[^\W\d]", cell) for cell in header)

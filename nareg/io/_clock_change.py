@@ -14,6 +14,8 @@ ZONES = (
 )  # fmt: skip
 #: Share of the labels of the hour that must be there twice.
 TWICE = 0.5
+#: Rows behind the hour that show the step; nanoseconds by which the step to them is shorter, at most, in the second pass.
+STEPS, HALF_HOUR = 50, 30 * 60 * 10**9
 
 
 def in_standard_time(
@@ -89,7 +91,9 @@ def _unknown(zone: str) -> InputError:
     return InputError(f"zone is {zone!r}, which is not known: pass a name such as 'Europe/Brussels', or '+01:00'.")
 
 
-def in_utc(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, zone: str) -> np.ndarray:
+def in_utc(
+    stamps: np.ndarray, series: np.ndarray, values: np.ndarray, labels: np.ndarray, notes: Notes, zone: str
+) -> np.ndarray:
     """UTC of local times of a zone, named as ``Europe/Brussels`` or ``+01:00``; arguments as of :func:`in_standard_time`."""
     import pandas as pd
 
@@ -106,7 +110,14 @@ def in_utc(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, zone: str
             "pass an offset such as '+01:00'."
         )
     second = _second_pass(stamps, series, values, hour)
-    utc = index.tz_localize(zone, ambiguous=~second).tz_convert("UTC").tz_localize(None)
+    begin = _begin_in_second(stamps, series, hour & ~second)
+    if begin.any():
+        notes.guess(
+            f"{labels[np.flatnonzero(begin)[0]]!r} may be before or after the clocks go back: it is taken for the time after, "
+            "as the next reading follows then",
+            "write the times in UTC",
+        )
+    utc = index.tz_localize(zone, ambiguous=~(second | begin)).tz_convert("UTC").tz_localize(None)
     return np.asarray(utc.as_unit("ns").to_numpy())
 
 
@@ -124,12 +135,29 @@ def _repeated(stamps: np.ndarray, series: np.ndarray) -> np.ndarray:
     return np.unique(stamps[order][1:][same])
 
 
+def _begin_in_second(stamps: np.ndarray, series: np.ndarray, hour: np.ndarray) -> np.ndarray:
+    """First rows (R,) of series that begin in the repeated ``hour``, where the row behind it follows the second pass."""
+    if stamps[-1] < stamps[0]:
+        return _begin_in_second(stamps[::-1], series[::-1], hour[::-1])[::-1]
+    begin = np.zeros(len(stamps), dtype=bool)
+    which, first = np.unique(series, return_index=True)
+    for one in which[hour[first]]:
+        own = np.flatnonzero(series == one)
+        behind = int(np.argmin(hour[own]))
+        steps = np.diff(stamps[own[: behind + STEPS]])
+        if not hour[own].all() and len(steps) > behind and (steps[:behind] > np.timedelta64(0)).all():
+            begin[own[:behind]] = np.median(steps.astype(np.int64)) - steps[behind - 1].astype(np.int64) < HALF_HOUR
+    return begin
+
+
 def _second_pass(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, hour: np.ndarray) -> np.ndarray:
     """Rows (R,) of the second pass through the repeated ``hour``, where it is there twice, in order, with other readings."""
     if stamps[-1] < stamps[0]:  # the newest row is the first
         return _second_pass(stamps[::-1], series[::-1], values[::-1], hour[::-1])[::-1]
     second = np.zeros(len(stamps), dtype=bool)
     rows = np.flatnonzero(hour)
+    first_rows = {*np.unique(series, return_index=True)[1].tolist()}
+    last_rows = {*(len(series) - 1 - np.unique(series[::-1], return_index=True)[1]).tolist()}
     day = stamps.astype("datetime64[D]")
     for here in (rows[day[rows] == date] for date in np.unique(day[rows])):
         again: list[int] = []
@@ -147,7 +175,11 @@ def _second_pass(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, hou
             first = {time: i for time, i in zip(times[~passes], own[~passes], strict=True)}
             pairs += [(first[time], int(i)) for time, i in zip(times[passes], own[passes], strict=True) if time in first]
             again += own[passes].tolist()
-            labels += len(np.unique(times))
+            both = np.unique(times)
+            if len(back) == 1:  # a record that begins or ends in the hour has fewer labels twice
+                both = both[both >= times[0]] if int(own[0]) in first_rows else both
+                both = both[both <= times[-1]] if int(own[-1]) in last_rows else both
+            labels += len(both)
         differ = any(not np.array_equal(values[i], values[k], equal_nan=True) for i, k in pairs)
         if differ and len(pairs) >= TWICE * labels:
             second[again] = True

@@ -14,9 +14,10 @@ MARKED = "marked as bad"
 OTHER_KIND = "of other kinds"
 UNKNOWN = "of stations that the table of stations lacks"
 KNOWN_TIME = "of times that the model has"
+EARLIER = "of earlier times that the model does not have"
 MERGED = "averaged with another of their station and time"
 IN_STEP = "averaged with another of their step"
-FATES = (EMPTY, CODED, FAILED, MARKED, OTHER_KIND, UNKNOWN, KNOWN_TIME, MERGED, IN_STEP)
+FATES = (EMPTY, CODED, FAILED, MARKED, OTHER_KIND, UNKNOWN, KNOWN_TIME, EARLIER, MERGED, IN_STEP)
 
 
 @dataclass(frozen=True)

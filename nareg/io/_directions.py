@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from nareg.io._notes import count
 from nareg.io._vocabulary import BRACKETS, kinds_in, unit_in
 
 #: Names of directions.
@@ -33,6 +34,11 @@ REACH = 15.0
 #: Readings that show whether a station only counts, and share of their steps that rises. A meter that begins anew falls to this
 #: share of its largest reading. So large a share of the stations count.
 COUNTED, RISING, ANEW, COUNTERS = 200, 0.2, 0.1, 0.9
+#: Directions in tens of degrees go to this; so many different ones, to this far from either end, leave no doubt; 99 varies.
+TENS, SURE, ENDS, VARIABLE = 36, 24, 3, 99
+TEN_DEGREES = re.compile(r"(?:10'?s?|tensof|tens?|deka|deca|da)(?:°|deg(?:rees?)?)", re.IGNORECASE)
+#: Units of what meters count.
+ENERGY = frozenset(("wh", "kwh", "mwh", "gwh", "kvarh", "gj"))
 #: A mean vector of at most this length points nowhere.
 CANCEL = 1e-9
 
@@ -139,6 +145,48 @@ def counter_of(values: np.ndarray) -> tuple[bool, int]:
     each = np.bincount(np.concatenate(starts))
     at_once = each[2 * each > max(len(starts), 2)]
     return True, 0 if 2 * at_once.sum() > each.sum() else sum(own.size > 0 for own in starts)
+
+
+def about_counters(values: np.ndarray, unit: str | None) -> tuple[str, bool] | None:
+    """What is said of readings (N, T) that only rise, and whether unit or values show that they are those of meters."""
+    only, anew = counter_of(values)
+    if not only:
+        return None
+    energy = (unit or "").strip().casefold() in ENERGY
+    remedy = "clean the differences of successive readings, or pass kind number to clean them as they are"
+    if energy or anew:
+        why = f", in {unit}" if energy else f", and begin anew at {count(anew, 'station')}"
+        return f"The readings only rise{why}, as those of a meter do: {remedy}.", True
+    return f"The readings only rise. If they are those of a meter, {remedy}.", False
+
+
+def about_tens(values: np.ndarray, unit: str | None, names: Iterable[str], kind: str | None = None) -> str | None:
+    """What is said of directions (N, T) in tens of degrees, by a ``kind`` or their name; None of others.
+
+    Examples
+    --------
+    >>> turning = np.arange(200)[None] % 37
+    >>> about_tens(turning, None, ["dd"]), about_tens(turning, None, ["wind direction"])[:45]
+    (None, 'The directions lie from 0 to 36, as those in ')
+    """
+    names = list(names)
+    if kind != "direction" and (kind is not None or not any(map(_named, names))):
+        return None
+    own = np.where(values == VARIABLE, np.nan, values)
+    seen = np.unique(own[np.isfinite(own)])
+    if not seen.size or seen[0] < 0 or seen[-1] > TENS or (seen % 1).any():
+        return None
+    for stated in (unit, *(brackets.group() for brackets in map(BRACKETS.search, names) if brackets)):
+        if stated is not None and TEN_DEGREES.fullmatch(re.sub(r"[\s.\-()\[\]]+", "", stated)):
+            return f"The directions are in tens of degrees ({stated.strip(' ()[]')}): multiply them by 10, and name them anew."
+    other = unit is not None and re.sub(r"[\s.]+", "", unit).casefold() not in UNITS
+    many = len(seen) >= SURE and seen[0] <= ENDS and seen[-1] >= TENS - ENDS
+    if other or not (many or _wraps(10 * own)):
+        return None
+    return (
+        f"The directions lie from {seen[0]:g} to {seen[-1]:g}, as those in tens of degrees do: multiply them by 10, or pass "
+        "kind number if they are degrees."
+    )
 
 
 def _named(name: str) -> bool:

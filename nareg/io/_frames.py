@@ -12,8 +12,27 @@ from nareg.io._around import SAMPLE
 from nareg.io._file import FileTable
 from nareg.io._notes import Notes, count, listed, verb
 from nareg.io._numbers import Numbers, OddCells
-from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, MISSING, POSITION, SENSOR, STATION, TIME, plain
+from nareg.io._vocabulary import (
+    ALTITUDE,
+    FLAG,
+    KIND,
+    LATITUDE,
+    LONGITUDE,
+    MISSING,
+    POSITION,
+    SENSOR,
+    STATION,
+    TIME,
+    kinds_in,
+    loose,
+    plain,
+)
 
+#: What is said of a frame without times, and its remedy.
+UNTIMED = (
+    "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced",
+    "set a DatetimeIndex",
+)
 #: Degrees of latitude and longitude.
 WGS84 = 4326
 
@@ -38,10 +57,12 @@ def _library(table: Any) -> str:
     return type(table).__module__.partition(".")[0]
 
 
-def readings_frame(table: Any, notes: Notes, value: str | None = None) -> tuple[Any, str | None, str | None]:
+def readings_frame(
+    table: Any, notes: Notes, value: str | None = None, stations: Sequence[str] | None = None
+) -> tuple[Any, str | None, str | None]:
     """A pandas frame of readings, wide or long, with their unit and the name of what they are, if the table has them."""
     if not is_xarray(table):
-        return _pandas(table, notes.source), None, None
+        return _one_level(_pandas(table, notes.source), notes, stations), None, None
     if hasattr(table, "data_vars"):
         series = _series_of_one_place(table, notes, value)
         series = _long(table) if series is None else series
@@ -53,6 +74,47 @@ def readings_frame(table: Any, notes: Notes, value: str | None = None) -> tuple[
         notes.fact(f"{count(len(others), 'variable')} of flags {verb(len(others))} not used: {listed(others)}")
     named = [array.attrs.get("standard_name"), array.attrs.get("long_name"), array.name]
     return *_wide(array, notes.source), " ".join(str(name) for name in named if name) or None
+
+
+def _one_level(frame: Any, notes: Notes, stations: Sequence[str] | None) -> Any:
+    """A frame whose columns have two levels, stations and quantities, as a long one; others as they are.
+
+    The level of the stations has a name that says so, or the names of the table of stations; or most of the other level's
+    names have words of quantities.
+    """
+    import pandas as pd
+
+    columns = getattr(frame, "columns", None)
+    if not isinstance(columns, pd.MultiIndex):
+        return frame
+    keys = [name for name in columns if any(str(part).strip() in ("", "nan") for part in name)]
+    readings = frame.set_index(keys) if keys and isinstance(frame.index, pd.RangeIndex) else frame
+    levels = [[str(part).strip() for part in readings.columns.unique(k)] for k in range(columns.nlevels)]
+    titles = [plain(str(name)) for name in columns.names]
+    known = {loose(name) for name in stations or ()}
+    shows = (
+        [title in (*STATION, *SENSOR) for title in titles],
+        [title in KIND for title in titles[::-1]],
+        [bool({*map(loose, names)} & known) for names in levels],
+        [2 * sum(map(bool, map(kinds_in, names))) > len(names) for names in levels[::-1]],
+    )
+    said, level = next(((k, one.index(True)) for k, one in enumerate(shows) if sum(one) == 1), (0, None))
+    if columns.nlevels != 2 or level is None or not readings.columns.is_unique:
+        raise InputError(
+            f"{notes.source} has {columns.nlevels} levels of columns: give it one name per column, or two levels of which one "
+            "is called 'station' (frame.columns.names)."
+        )
+    if said > 1:
+        notes.guess(
+            f"level {level + 1} of the columns has the names of the stations ({listed(levels[level])})",
+            "call it 'station' (frame.columns.names)",
+        )
+    if isinstance(readings.index, pd.RangeIndex) and readings.index.name is None:
+        notes.guess(*UNTIMED)
+    names = ["".join(name) if isinstance(name, tuple) else name for name in readings.index.names]
+    long = readings.rename_axis(index=["time" if name is None else name for name in names]).stack(level, future_stack=True)
+    long.index = long.index.set_names("station", level=-1)
+    return long.set_axis([str(name) for name in long.columns], axis=1)
 
 
 def _series_of_one_place(table: Any, notes: Notes, value: str | None) -> Any:

@@ -19,6 +19,9 @@ STEPS = (
     43_200, 86_400,
 )  # fmt: skip
 NEAR = 0.15
+#: Share of the gaps that are within WHOLE of a step that a part of the record has. Few readings share such a step, and more of
+#: them are within WHOLE of it than of times that are any.
+MANY, FEW, HALF = 0.15, 0.03, 0.6
 #: A grid is worth it from so many times fewer times on, and where at most this share of readings shares a step with another.
 FEWER, SHARED = 1.5, 0.1
 #: A grid begins at whole steps where the readings are within this part of a step of them, and either so many seconds or
@@ -80,23 +83,24 @@ def on_grid(
     seconds = stamps.astype("datetime64[ns]").astype(np.int64) / 1e9
     auto = step in (None, "auto")
     near = auto and known is not None and bool(np.mean(_off(seconds, *known) <= WHOLE) >= MOST)
-    size = known[1] if near and known else _usual(seconds, readings.observed) if auto else in_seconds(str(step))
-    if size is None:
-        return readings
-    start = known[0] if near and known else _start(seconds[readings.observed.any(axis=0)], size)
-    number = np.floor((seconds - start) / size + 0.5).astype(np.int64)  # what is midway goes to the later step
-    first, last = int(number.min()), int(number.max())
     station, time = np.nonzero(readings.observed)
-    cells = station * (last - first + 1) + number[time] - first
-    shared = len(cells) - len(np.unique(cells))
-    off = _off(seconds, start, size)
-    if near and len(np.unique(number)) == len(number) and off.max() <= JITTER:
-        return readings
-    if auto and not near:
-        fewer = len(stamps) >= FEWER * (last - first + 1) and shared <= SHARED * len(cells)
-        jitter = shared <= TWICE * len(cells) and _jittered(seconds, off, size)
-        if not (fewer or jitter):
+    usual, part = _usual(seconds, readings.observed) if auto and not near else (None, None)
+    sizes = [known[1]] if near and known else [usual, part] if auto else [in_seconds(str(step))]
+    for size in filter(None, sizes):
+        start = known[0] if near and known else _start(seconds[readings.observed.any(axis=0)], size)
+        number = np.floor((seconds - start) / size + 0.5).astype(np.int64)  # what is midway goes to the later step
+        first, last = int(number.min()), int(number.max())
+        cells = station * (last - first + 1) + number[time] - first
+        shared = len(cells) - len(np.unique(cells))
+        off = _off(seconds, start, size)
+        if near and len(np.unique(number)) == len(number) and off.max() <= JITTER:
             return readings
+        most = SHARED if size != part else FEW * float(np.mean(off <= WHOLE) > HALF)
+        fewer = len(stamps) >= FEWER * (last - first + 1) and shared <= most * len(cells)
+        if not auto or near or fewer or (shared <= TWICE * len(cells) and _jittered(seconds, off, size)):
+            break
+    else:
+        return readings
     shape = (len(readings.names), last - first + 1)
     values, averaged = merged(readings.values[station, time], cells, shape, readings.unit, [*names, readings.quantity], kind)
     grid = (1e9 * (start + size * np.arange(first, last + 1))).round().astype(np.int64).astype("datetime64[ns]")
@@ -116,14 +120,23 @@ def on_grid(
     return replace(gridded, notes=(*readings.notes, note), before=readings if moved else None)
 
 
-def _usual(seconds: np.ndarray, observed: np.ndarray) -> float | None:
-    """The usual time from one reading of a station to its next, where it is near a step that networks have."""
-    gaps = [np.diff(seconds[row]) for row in observed if row.sum() > 1]
-    if not gaps:
-        return None
-    usual = float(np.median(np.concatenate(gaps)))
+def _usual(seconds: np.ndarray, observed: np.ndarray) -> tuple[float | None, float | None]:
+    """Steps that networks have: near the usual time from one reading of a station to its next, and one of a part of the record.
+
+    Where the step changes from 10 to 5 minutes, the usual time may be near one of them, or none. That of a part is the least
+    of which the most frequent step is a multiple.
+    """
+    each = [np.diff(seconds[row]) for row in observed if row.sum() > 1]
+    if not each:
+        return None, None
+    gaps = np.concatenate(each)
+    usual = float(np.median(gaps))
     step = min(STEPS, key=lambda one: abs(np.log(usual / one)))
-    return float(step) if abs(usual / step - 1) <= NEAR else None
+    most = max(STEPS, key=lambda one: float(np.mean(np.abs(gaps / one - 1) <= NEAR)))
+    parts = (one for one in STEPS if most % one == 0 and np.mean(np.abs(gaps / one - 1) <= WHOLE) >= MANY)
+    least = next(parts, None)
+    near = float(step) if abs(usual / step - 1) <= NEAR else None
+    return near, None if least is None or least >= (near or usual) else float(least)
 
 
 def _off(seconds: np.ndarray, start: float, size: float) -> np.ndarray:

@@ -15,6 +15,7 @@ from nareg.errors import InputError
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._counts import CellCounts
 from nareg.io._dates import parse
+from nareg.io._directions import about_counters, about_tens
 from nareg.io._frames import FrameTable, Table, readings_frame
 from nareg.io._grid import in_words, on_grid
 from nareg.io._join import DATES_OF_ALL, named_by_files, without_dates
@@ -197,7 +198,8 @@ def inspect(
         own = notes if len(files) == 1 else Notes(str(file), strict)
         try:
             if not in_files or Path(file).suffix.lower() in SUFFIXES:
-                frame, unit, quantity = readings_frame(read_table(file) if in_files else file, own, recipe.value)
+                known = None if placed is None else placed.names
+                frame, unit, quantity = readings_frame(read_table(file) if in_files else file, own, recipe.value, known)
                 name = quantity or name
                 tables.append(FrameTable(frame, own, recipe.words))
             else:
@@ -251,16 +253,18 @@ def inspect(
     )
     order = None if seen.stamps is None else np.sort(seen.stamps)
     source = files[0] if len(files) == 1 else files
-    counted, read = _counted(source, placed, recipe, seen.names_of, strict)
+    quantities = seen.quantities(unit, units, name, recipe)
+    counted, read, wrong = _counted(source, placed, recipe, quantities, strict)
     said = [
         *(() if placed is None else placed.notes),
         *condensed([note for one, _ in full for note in one.notes.sentences]),
         *notes.sentences,
-        *(note for note in read if len(seen.names_of) == 1 or ABOUT_MARKS.search(note) or "cannot be cleaned" in note),
+        *(note for note in read if len(seen.names_of) == 1 or ABOUT_MARKS.search(note)),
+        *wrong,
     ]
     return Inspection(
         understood,
-        seen.quantities(unit, units, name, recipe),
+        quantities,
         seen.names,
         placed,
         order,
@@ -274,24 +278,29 @@ def inspect(
 
 
 def _counted(
-    readings: Any, placed: Stations | None, recipe: Recipe, names: Sequence[str], strict: bool
-) -> tuple[dict[str, CellCounts], list[str]]:
-    """By quantity, what becomes of the cells when it is read, and the notes; without those that cannot be read as they are."""
+    readings: Any, placed: Stations | None, recipe: Recipe, quantities: pd.DataFrame, strict: bool
+) -> tuple[dict[str, CellCounts], list[str], list[str]]:
+    """By quantity, what becomes of the cells when it is read; the notes; and why quantities cannot be cleaned as they are."""
     read = read_readings if isinstance(readings, (str, os.PathLike, list, tuple)) else readings_from_frame
     counted: dict[str, CellCounts] = {}
     said: list[str] = []
-    for name in names:
-        one = replace(recipe, value=name) if len(names) > 1 else recipe
+    wrong: list[str] = []
+    for name, row in quantities.iterrows():
+        one = replace(recipe, value=name) if len(quantities) > 1 else recipe
         try:
             table = read(readings, placed, strict=strict, own_order=True, recipe=one)
             table = on_grid(table, "none" if strict and recipe.step is None else recipe.step, (), recipe.kind_of([name]))
         except InputError as error:
-            said.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
+            wrong.append(f"{name}: the readings cannot be cleaned as they are ({str(error).rstrip('.')}).")
             continue
         assert table.counts is not None
         counted[name] = table.counts
         said += table.notes
-    return counted, said
+        kind, unit = recipe.kind_of([name]), row["unit"] or table.unit
+        about = None if kind or row["kind"] == "direction" else about_counters(table.values, unit)
+        tens = about_tens(table.values, unit, [str(name)], kind)
+        wrong += [f"{name}: {sentence}" for sentence in (about and about[0], tens) if sentence]
+    return counted, said, wrong
 
 
 def _labels(table: Table, layout: Layout) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nareg.errors import InputError
 from nareg.io._around import WITHOUT_TIMES
 from nareg.io._dates import HALF, ORDINAL, parse
-from nareg.io._frames import FrameTable, Table
+from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed
 from nareg.io._numbers import looks_numeric, looks_read
@@ -91,9 +91,7 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
         return _with_clock(table, words, dated, known, notes)
     if isinstance(table, FrameTable) and table.counted:
-        notes.guess(
-            "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced", "set a DatetimeIndex"
-        )
+        notes.guess(*UNTIMED)
         return ()
     if words[0] in UNNAMED:
         return (0,)

@@ -177,7 +177,7 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
 
 
 def _from_foreign(table: Any, request: Wanted) -> Readings:
-    frame, unit, quantity = readings_frame(table, request.notes, request.recipe.value)
+    frame, unit, quantity = readings_frame(table, request.notes, request.recipe.value, request.stations)
     read = _from_table(FrameTable(frame, request.notes, request.recipe.words), request)
     return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 

@@ -21,6 +21,8 @@ DIGITS = re.compile(r"\d{8}(?:\d{2}){0,3}", re.ASCII)
 #: Numbers of this size in the whole column count from 1970, with so many of them per second: 1973 to 2103.
 EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e14, 4.2e15, 10**6, "microseconds"),
           (1e17, 4.2e18, 10**9, "nanoseconds"))  # fmt: skip
+#: Seconds from which on numbers of ten digits are dates with a year of two, if all are: 2033.
+FAR = 2e9
 #: Days since the end of 1899, as spreadsheets keep them, for the years 1990 to 2064; a day's fraction, in minutes, to a second.
 SPREADSHEET, EPOCH_OF_SPREADSHEETS, MINUTE = (32_874, 60_266), -25_569, 1_440
 #: Where clocks have twelve hours the month is written first.
@@ -52,7 +54,7 @@ class Times:
                 raise InputError(f"zone is {zone!r}, but {notes.source} has no dates: omit it.")
             if self.zone is not None:
                 raise InputError(f"zone is {zone!r}, but the times of {notes.source} have offsets of their own: omit it.")
-            return in_utc(self.stamps, series, values, zone)
+            return in_utc(self.stamps, series, values, labels, notes, zone)
         if self.stamps is None or self.stamps.dtype.kind != "M" or self.zone is not None:
             return None
         return in_standard_time(self.stamps, series, values, labels, notes)
@@ -114,11 +116,16 @@ def _naive(index: Any) -> np.ndarray:
 def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes) -> Times:
     """Compact dates, time since 1970, or plain numbers."""
     if all(DIGITS.fullmatch(label) for label in labels) and len({len(label) for label in labels}) == 1:
-        parsed = [parse(label) for label in labels]
-        stamps = [None if date is None or not 1900 <= date.year <= 2100 else date.nanoseconds() for date in parsed]
-        if None not in stamps:
-            notes.guess(f"numbers in {column} such as {labels[0]} are read as dates", ISO_REMEDY)
-            return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"))
+        forms = [(labels, "")]
+        if len(labels[0]) == 12 or (len(labels[0]) == 10 and numbers.min() >= FAR):
+            short = [("20" if label < "70" else "19") + label for label in labels]
+            forms.append((np.array(short, dtype=object), f" whose years have two digits ({short[0][:4]})"))
+        for full, how in forms:
+            parsed = [parse(label) for label in full]
+            stamps = [None if date is None or not 1900 <= date.year <= 2100 else date.nanoseconds() for date in parsed]
+            if None not in stamps:
+                notes.guess(f"numbers in {column} such as {labels[0]} are read as dates{how}", ISO_REMEDY)
+                return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"))
     for low, high, per_second, unit in EPOCHS:
         if numbers.min() >= low and numbers.max() <= high:
             notes.guess(f"numbers in {column} such as {labels[0]} are read as {unit} since 1970, UTC", ISO_REMEDY)
@@ -260,6 +267,14 @@ def either_order(labels: Sequence[str]) -> list[np.ndarray] | None:
         return None
     stamps = [[date.nanoseconds(day_first=first) for date in dates] for first in (True, False)]
     return None if None in stamps[0] + stamps[1] else [np.array(s, dtype=np.int64).view("datetime64[ns]") for s in stamps]
+
+
+def instants(labels: Sequence[str]) -> np.ndarray | None:
+    """The times (R,) of labels that one column has; None where they are none."""
+    try:
+        return understand(np.array(labels, dtype=object), "time", str, Notes("times", strict=False), Recipe()).stamps
+    except InputError:
+        return None
 
 
 def order_of_all(labels: Sequence[Sequence[str]]) -> str | None:

@@ -174,6 +174,33 @@ def test_a_day_that_is_applied_again_stays_in_its_place(tables, model, tmp_path)
         assert list(times) == list(frame.index[LEARNED : max(len(first), LEARNED + len(times))])
 
 
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M"])
+def test_a_day_that_comes_late_goes_where_its_times_belong(tables, model, tmp_path, form):
+    """It went behind the later days that were there."""
+    frame = tables[0].set_axis(tables[0].index.strftime(form)).rename_axis("time")
+    recipe = nareg.io.Recipe(dates="day-first" if form.startswith("%d") else None)
+    for part in (slice(170, 180), slice(155, 165), slice(185, 187), slice(150, 158)):
+        apply(model, frame[part], recipe=recipe).append(tmp_path)
+    for name in ("clean", "std", "flags"):
+        labels = pd.read_csv(tmp_path / f"{name}.csv")["time"].tolist()
+        assert labels == list(frame.index[np.r_[150:165, 170:180, 185:187]])
+
+
+def test_times_before_the_models_are_counted_as_such(tables):
+    """They were said to be times that the model has."""
+    frame, _, places = tables
+    model = nareg.clean(frame[40:100].drop(index=frame.index[50:53]), places, hidden=0).model
+    applied = apply(model, frame[:110])
+    end = frame.index[99].isoformat()
+    assert f"57 times up to {end}, which the model has, left out." in applied.notes
+    assert f"43 times before {end}, which the model does not have, left out: clean all anew to add them." in applied.notes
+    counts = applied.readings.counts
+    assert counts.add_up
+    assert counts.beside["of earlier times that the model does not have"] == frame.iloc[np.r_[:40, 50:53]].notna().sum().sum()
+    assert counts.beside["of times that the model has"] == frame.iloc[np.r_[40:50, 53:100]].notna().sum().sum()
+    assert len(applied.x) == 10
+
+
 def test_the_rows_of_the_model_stay_where_clocks_go_back(tmp_path, rng):
     """New times had the labels of times an hour before, whose rows were lost."""
     times = pd.date_range("2024-10-25 22:00", periods=168, freq="20min", tz="UTC").tz_convert("Europe/Berlin")
@@ -302,11 +329,56 @@ def test_directions_are_added_by_the_command(vanes, tmp_path):
 
 
 @pytest.mark.slow
-def test_directions_with_a_speed_leave_no_model(vanes, tmp_path):
-    nareg.clean(vanes[:60], kind=nareg.cleaning.Wind(vanes[:60] * 0 + 3)).save(tmp_path)
-    assert not (tmp_path / "model.npz").exists()
-    refused = CliRunner().invoke(app, ["apply", str(tmp_path / "model.npz"), str(tmp_path / "tomorrow.csv")])
-    assert "were cleaned without a model, as directions with a speed are" in str(refused.exception) + refused.output
+def test_directions_with_a_speed_go_on_with_it(vanes, tmp_path):
+    """They left no model: vectors of tomorrow are as long as its speeds, over the median of the first run."""
+    rng = np.random.default_rng(6)
+    speeds = pd.DataFrame(rng.gamma(2.0, 2.0, vanes.shape).round(1), vanes.index, vanes.columns)
+    speeds.iloc[80, 2] = np.nan
+    cleaned = nareg.clean(vanes[:72], kind=nareg.cleaning.Wind(speeds[:72]))
+    cleaned.save(tmp_path)
+    models = nareg.spacetime.load_any(tmp_path / "model.npz")
+    np.testing.assert_array_equal(models.speeds, speeds[:72].median())
+    assert models.median_speed == np.median(speeds[:72])
+    applied = apply(models, vanes, speed=speeds)
+    length = (speeds[72:].fillna(speeds[:72].median()) / np.median(speeds[:72])).to_numpy().T
+    good, bad = np.deg2rad(vanes[72:].to_numpy().T), applied.flags.to_numpy().T == 4
+    east, north = (
+        model.smooth(np.hstack([model.readings, np.where(bad, np.nan, length * part(good))]), times=vanes.index.to_numpy())
+        for model, part in ((models.east, np.sin), (models.north, np.cos))
+    )
+    expected = np.rad2deg(np.arctan2(east.x, north.x))[:, 72:].T
+    np.testing.assert_allclose((applied.x - expected + 180) % 360 - 180, 0, atol=1e-6)
+    assert "1 new direction without a speed: that of the station's median is taken." in applied.notes
+    with pytest.raises(InputError, match=r"were cleaned with a speed: pass speed="):
+        apply(models, vanes)
+    with pytest.raises(InputError, match="kind has a speed of -1"):
+        apply(models, vanes, speed=speeds * 0 - 1)
+    with pytest.raises(InputError, match="speed is given, but the model's directions were cleaned without"):
+        apply(dataclasses.replace(models, speeds=None), vanes, speed=speeds)
+    with pytest.raises(InputError, match="speed is given, but the model is not of directions"):
+        apply(models.east, vanes, speed=speeds)
+    models.save(tmp_path / "again.npz")
+    assert nareg.spacetime.load_any(tmp_path / "again.npz").speed_column is None
+
+
+@pytest.mark.slow
+def test_the_column_of_speeds_is_remembered(vanes, tmp_path):
+    rows = vanes.rename_axis(columns="station").stack(future_stack=True).rename("WDIR").reset_index()
+    rows["WSPD"], rows["gust"] = np.random.default_rng(6).gamma(2.0, 2.0, (2, len(rows))).round(1)
+    rows[:360].to_csv(tmp_path / "today.csv", index=False)
+    rows[360:].to_csv(tmp_path / "tomorrow.csv", index=False)
+    run("clean", tmp_path / "today.csv", "--value", "WDIR", "--speed", "WSPD", "--out", tmp_path / "out", "--hidden", 0)
+    assert nareg.spacetime.load_any(tmp_path / "out" / "model.npz").speed_column == "WSPD"
+    estimates = []
+    for options in ((), ("--speed", "WSPD"), ("--speed", "gust")):
+        assert "24 times of 5 stations" in run("apply", tmp_path / "out", tmp_path / "tomorrow.csv", *options).stdout
+        estimates.append(pd.read_csv(tmp_path / "out" / "clean.csv")["WDIR"][360:].to_numpy())
+    assert len(estimates[0]) == 24 * 5
+    np.testing.assert_array_equal(estimates[0], estimates[1])
+    assert np.abs(estimates[0] - estimates[2]).max() > 1
+    run("clean", tmp_path / "today.csv", "--value", "WSPD", "--effort", "fast", "--out", tmp_path / "fast")
+    refused = CliRunner().invoke(app, ["apply", str(tmp_path / "fast"), str(tmp_path / "tomorrow.csv")])
+    assert "were cleaned without a model, as all with --effort fast are" in str(refused.exception) + refused.output
 
 
 @pytest.mark.parametrize("more", [1, 20])
@@ -318,6 +390,42 @@ def test_times_that_jitter_are_on_the_grid_of_the_model(tables, more):
     model = nareg.clean(jittered[:LEARNED], places).model
     for part in (jittered[: LEARNED + more], jittered[LEARNED : LEARNED + more]):
         assert list(apply(model, part).x.index) == list(frame.index[LEARNED : LEARNED + more])
+
+
+@pytest.mark.parametrize("kind", ["number", "direction"])
+def test_rows_are_added_at_the_readings_own_times(tables, tmp_path, kind):
+    """They were missing: the table ended with the first run, with a note."""
+    frame, _, places = tables
+    offset = np.random.default_rng(1).integers(-170, 171, len(frame))
+    index = (frame.index + pd.to_timedelta(offset, unit="s")).rename("time")
+    level = frame.to_numpy()
+    frame = pd.DataFrame((50 * level) % 360 if kind == "direction" else level, index, frame.columns)
+    recipe = nareg.io.Recipe(step="10min", kind=(kind,))
+    network = nareg.cleaning.assemble(frame[:LEARNED], places, recipe=recipe)
+    cleaned = nareg.cleaning.run(network, nareg.cleaning.CleanSettings(kind=kind, hidden=0))
+    cleaned.save(tmp_path)
+    model = nareg.spacetime.load_any(tmp_path / "model.npz")
+    first = pd.read_csv(tmp_path / "own_times.csv")
+    for part in (frame[:170], frame, frame):  # one comes twice
+        apply(model, part, recipe=recipe).append(tmp_path)
+    own, table = pd.read_csv(tmp_path / "own_times.csv"), pd.read_csv(tmp_path / "clean.csv", index_col="time")
+    pd.testing.assert_frame_equal(own[: len(first)], first)
+    t, station = np.nonzero(frame.notna().to_numpy())
+    assert list(pd.to_datetime(own["time"])) == list(frame.index[t])
+    assert list(own["station"]) == list(frame.columns[station])
+    np.testing.assert_allclose(own["reading"], frame.to_numpy()[t, station])
+    steps = pd.to_datetime(table.index).to_numpy().astype("datetime64[ns]").astype(float)
+    x = np.unwrap(table, axis=0, period=360 if kind == "direction" else 1e9)
+    at = frame.index.to_numpy().astype("datetime64[ns]").astype(float)
+    expected = np.array([np.interp(at[r], steps, x[:, i]) for r, i in zip(t, station, strict=True)])
+    between = (at[t] > steps[LEARNED - 1]) & (at[t] < steps[LEARNED])  # whose earlier step is estimated anew by later readings
+    off = (own["estimate"] - expected)[~between]
+    off = (off + 180) % 360 - 180 if kind == "direction" else off
+    std = pd.read_csv(tmp_path / "std.csv", index_col="time").to_numpy()
+    assert np.abs(off).max() < 0.02 * std.min()  # as far as numbers are rounded
+    flags = pd.read_csv(tmp_path / "flags.csv", index_col="time").to_numpy()
+    row = np.searchsorted((steps[1:] + steps[:-1]) / 2, at[t], side="right")
+    np.testing.assert_array_equal(own["flag"], flags[row, station])
 
 
 def test_an_instant_in_another_offset_is_no_other_row(tables, model, tmp_path):
@@ -447,7 +555,10 @@ def test_times_between_the_models_steps_are_joined_as_its_own_were(rng, tmp_path
     run("clean", tmp_path / "today.csv", "--out", tmp_path / "out", "--step", "1h", "--hidden", 0)
     done = run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv")
     assert "20 times of 4 stations" in done.stdout
-    assert "own_times.csv gets no rows" in " ".join(done.stderr.split())
+    own = pd.read_csv(tmp_path / "out" / "own_times.csv")
+    read = frame.drop(times[600:603])  # those of the model's last step are left out
+    assert list(own["time"]) == list(read.index.astype(str).repeat(4))
+    np.testing.assert_array_equal(own["reading"], read.to_numpy().ravel())
 
 
 @pytest.mark.slow

@@ -244,3 +244,36 @@ def test_kinds_by_the_names_of_quantities():
     both = nareg.clean(table, kind="bounded", bounds=(None, 50), effort="fast")
     assert (both.bounds.low, both.bounds.high) == (0, 50)
     assert nareg.clean(table, effort="fast").bounds.low == -np.inf
+
+
+def test_directions_in_tens_of_degrees_are_refused(rng, tmp_path):
+    """They were numbers from 0 to 36, whose mean across north points to the south."""
+    tens = np.round(wind(rng) / 10) % 37
+    tens[5, 2] = 99  # variable
+    for how in ({"kind": "direction"}, {"kind": nareg.cleaning.Wind(pd.DataFrame(tens * 0 + 3))}):
+        with pytest.raises(InputError, match="lie from 0 to 36, as those in tens of degrees do: multiply them by 10"):
+            nareg.cleaning.run(network(tens), nareg.cleaning.CleanSettings(effort="fast", **how))
+    with pytest.raises(InputError, match="tens of degrees"):
+        nareg.cleaning.run(network(tens, tmp_path, "wind_direction"), nareg.cleaning.CleanSettings(effort="fast"))
+    seen = nareg.io.inspect(tmp_path / "wind_direction.csv")
+    assert [note.startswith("wind_direction: The directions lie from 0 to 36") for note in seen.notes if "tens" in note] == [
+        True
+    ]
+    (tmp_path / "canada.csv").write_text(
+        "time,Wind Dir (10s deg)\n" + "".join(f"2024-01-01 0{h}:00,{h + 1}\n" for h in range(9))
+    )
+    assert any("are in tens of degrees (10s deg): multiply" in note for note in nareg.io.inspect(tmp_path / "canada.csv").notes)
+    number_of = nareg.cleaning.CleanSettings(effort="fast", kind="number")
+    assert not any("tens" in note for note in nareg.cleaning.run(network(tens), number_of).notes)
+    for values, name in (
+        (tens * 10, "wind_direction"),
+        (np.round(36 * rng.random(tens.shape), 1), "wind_direction"),
+        (tens, "x"),
+    ):
+        seen = nareg.io.inspect(network_file(values, tmp_path, name))
+        assert not any("tens" in note for note in seen.notes)
+
+
+def network_file(values: np.ndarray, tmp_path, name: str):
+    network(values, tmp_path, name)
+    return tmp_path / f"{name}.csv"

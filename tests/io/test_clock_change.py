@@ -105,3 +105,31 @@ def test_plain_repeats_beside_the_hour_are_averaged(tmp_path):
     np.testing.assert_allclose(table.values[:, 2], frame.iloc[2].to_numpy() + 1)
     assert set(np.diff(table.timestamps)) == {np.timedelta64(1, "h")}
     assert sum("averaged" in note or "daylight" in note for note in table.notes) == 2
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize(
+    ("start", "step"),
+    [("00:30", "10min"), ("00:50", "10min"), ("01:00", "10min"), ("01:50", "10min"), ("00:00", "1h"), ("01:00", "1h")],
+)
+def test_a_table_that_begins_in_the_hour(tmp_path, zone, newest_first, start, step):
+    """Its first rows were averaged with those an hour later, or, after the change, an hour early."""
+    frame = local("Europe/Berlin", f"2024-10-27 {start}", 12, step)
+    utc = pd.date_range(f"2024-10-27 {start}", periods=len(frame), freq=step)
+    table = read(tmp_path, frame[::-1] if newest_first else frame, recipe=io.Recipe(zone=zone))
+    np.testing.assert_array_equal(table.values, frame.to_numpy().T)
+    np.testing.assert_array_equal(table.timestamps, utc if zone else utc + pd.Timedelta("1h"))
+    assert any("as the next reading follows then" in note for note in table.notes) == (start >= "01:00" and zone is not None)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("stop", ["00:20", "01:00", "01:10", "01:40"])
+def test_a_table_that_ends_in_the_hour(tmp_path, zone, stop):
+    frame = local("Europe/Berlin", "2024-10-26 12:00", 24, "10min")
+    utc = pd.date_range("2024-10-26 12:00", f"2024-10-27 {stop}", freq="10min")
+    table = read(tmp_path, frame[: len(utc)], recipe=io.Recipe(zone=zone))
+    np.testing.assert_array_equal(table.values, frame[: len(utc)].to_numpy().T)
+    # without a zone and without a label that repeats nothing says that clocks change
+    hours = 0 if zone else 1 if stop >= "01:00" else 2
+    np.testing.assert_array_equal(table.timestamps, utc + pd.Timedelta(hours=hours))

@@ -10,6 +10,7 @@ import pytest
 
 from nareg import io
 from nareg.errors import InputError, MissingDependencyError
+from nareg.io import SeveralQuantities
 
 polars = pytest.importorskip("polars")
 xarray = pytest.importorskip("xarray")
@@ -230,3 +231,42 @@ def test_a_table_is_no_file(what):
     for table, name in ((frame(), "DataFrame"), (xarray.Dataset({"t": ("x", [1.0])}), "Dataset")):
         with pytest.raises(InputError, match=f"path is a {name}: pass the files' names, or this table to nareg.io.{what}_from"):
             getattr(io, f"read_{what}")(table)
+
+
+LEVELS = pd.concat({"temperature": frame(), "humidity": frame() + 50}, axis=1)
+UNCLEAR = LEVELS.rename(columns={"temperature": "p1", "humidity": "p2"})
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "stations"),
+    [
+        (LEVELS, "temperature", None),
+        (LEVELS.swaplevel(axis=1), "temperature", None),
+        (LEVELS.rename_axis("time").reset_index(), "temperature", None),
+        (LEVELS[["temperature"]], None, None),
+        (UNCLEAR.rename_axis(columns=[None, "station"]), "p1", None),
+        (UNCLEAR.rename_axis(columns=["variable", None]), "p1", None),
+        (UNCLEAR, "p1", NAMES),
+    ],
+)
+def test_columns_of_two_levels_are_stations_and_quantities(table, value, stations):
+    """They were refused."""
+    recipe = io.Recipe(value=value)
+    read = io.readings_from_frame(table, stations, recipe=recipe)
+    check(read)
+    assert read.quantity == value or value is None
+    if stations is None:
+        assert len(io.inspect(table).quantities) == (1 if value is None else 2)
+    if value is not None:
+        with pytest.raises(SeveralQuantities, match="name the one to read by --value"):
+            io.readings_from_frame(table, stations)
+
+
+def test_columns_of_two_levels_of_which_none_is_that_of_the_stations_are_refused():
+    for table in (UNCLEAR, pd.concat({"z": LEVELS}, axis=1), pd.concat([LEVELS, LEVELS], axis=1)):
+        with pytest.raises(InputError, match=r"levels of columns: give it one name .* or two levels of which one is called"):
+            io.readings_from_frame(table)
+    with pytest.raises(InputError, match="level 2 of the columns has the names of the stations"):
+        io.readings_from_frame(LEVELS, strict=True)
+    numbered = io.readings_from_frame(LEVELS.reset_index(drop=True), recipe=io.Recipe(value="humidity"))
+    assert any("rows are taken as evenly spaced" in note for note in numbered.notes)

@@ -212,3 +212,34 @@ def test_a_folder_does_not_say_that_readings_are_directions(tmp_path):
         rows = table if path.stem == "counts" else table.melt("time", var_name="station", value_name="counts")
         rows.to_csv(path, index=False)
         assert io.read_readings(path).values[0].tolist() == [180.0, 180.0, 180.0, 180.0, 90.0]
+
+
+@pytest.mark.parametrize("jitter", [2, 20, 60])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_a_step_that_changes_within_a_record(jitter, share):
+    """From 10 to 5 minutes: times stayed each station's own, where most steps were the longer one, or times jittered much."""
+    rng = np.random.default_rng(0)
+    change = round(48 * share) * 3600
+    whole = np.concatenate([np.arange(0, change, 600), np.arange(change, 48 * 3600, 300)])
+    stamps = np.datetime64("2024-06-01T00:00:00") + (whole + rng.integers(-jitter, jitter + 1, (4, len(whole)))).astype("m8[s]")
+    values = rng.normal(size=stamps.shape)
+    station = np.repeat(list("ABCD"), len(whole))
+    frame = pd.DataFrame({"time": stamps.ravel().astype(str), "station": station, "value": values.ravel()})
+    read = io.on_grid(io.readings_from_frame(frame, own_order=True))
+    steps = np.datetime64("2024-06-01T00:00:00") + whole.astype("m8[s]")
+    at = np.searchsorted(read.timestamps, steps.astype("datetime64[ns]"))
+    assert set(np.diff(read.timestamps)) == {np.timedelta64(5, "m")}
+    np.testing.assert_array_equal(read.values[:, at], values)
+    assert read.observed.sum() == values.size
+    assert any("every 5 minutes" in note for note in read.notes)
+
+
+def test_times_of_no_step_stay():
+    rng = np.random.default_rng(1)
+    for gaps in (rng.exponential(3600, (12, 200)), rng.uniform(600, 5400, (12, 200))):
+        stamps = np.datetime64("2024-06-01T00:00:00") + gaps.cumsum(axis=1).round().astype("m8[s]")
+        frame = pd.DataFrame(
+            {"time": stamps.ravel().astype(str), "station": np.repeat(list("ABCDEFGHIJKL"), 200), "value": 1.0}
+        )
+        read = io.readings_from_frame(frame, own_order=True)
+        assert io.on_grid(read) is read

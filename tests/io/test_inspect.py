@@ -147,6 +147,25 @@ def test_what_clean_would_refuse_is_said(tmp_path):
         assert any(note.startswith(f"{name}: the readings cannot be cleaned as they are (zone is") for note in seen.notes)
 
 
+@pytest.mark.parametrize(
+    "header", ["time,station,value (kWh),temp", "time,station,value (kWh)", "time,station,total", "time,A"]
+)
+def test_what_clean_says_of_meters_is_said(tmp_path, header):
+    """They were numbers like others, and clean refused them."""
+    times = np.datetime64("2024-01-01") + np.arange(250) * np.timedelta64(1, "h")
+    rows = [f"{time},A,{10 + t},{t % 7}".split(",") for t, time in enumerate(times)]
+    columns = [0, 2] if header == "time,A" else list(range(header.count(",") + 1))
+    (tmp_path / "r.csv").write_text("\n".join([header, *(",".join(row[c] for c in columns) for row in rows)]))
+    seen = io.inspect(tmp_path / "r.csv")
+    only = [note for note in seen.notes if "only rise" in note]
+    assert len(only) == 1
+    assert only[0].startswith(
+        f"{seen.quantities.index[0]}: The readings only rise{', in kWh, as' if 'kWh' in header else '. If'}"
+    )
+    assert "clean the differences of successive readings" in only[0]
+    assert not any("only rise" in note for note in io.inspect(tmp_path / "r.csv", recipe=io.Recipe(kind="number")).notes)
+
+
 def test_a_column_of_numbers_with_an_unknown_mark_is_named(tmp_path):
     """METAR tables: M and VRB are missing; of another mark the option is said."""
     rows = [f"{station},2023-06-0{h + 1},7{h},{'M' if h == 1 else 60 + h},{'VRB' if h == 2 else 10 * h},{'x7' if h == 3 else h}"

@@ -382,6 +382,26 @@ def test_dates_further_apart_than_nanoseconds_reach(tmp_path):
     assert any("1 step back" in note for note in table.notes)
 
 
+@pytest.mark.parametrize(
+    ("labels", "first", "said"),
+    [
+        (["240201000000", "240201010000"], "2024-02-01T00:00", "as dates whose years have two digits (2024)"),
+        (["991231230000", "991231233000"], "1999-12-31T23:00", "as dates whose years have two digits (1999)"),
+        (["2402011230", "2402011240"], "2024-02-01T12:30", "as dates whose years have two digits (2024)"),
+        (["202402010000", "202402010010"], "2024-02-01T00:00", "as dates"),
+        (["946684800000", "946688400000"], "2000-01-01T00:00", "as milliseconds since 1970, UTC"),
+        (["1704067200", "1704070800"], "2024-01-01T00:00", "as seconds since 1970, UTC"),
+    ],
+)
+def test_years_of_two_digits_are_no_milliseconds(tmp_path, labels, first, said):
+    """240201000000 was a day of 1977."""
+    table = read(tmp_path, labels)
+    assert table.timestamps[0] == np.datetime64(first)
+    assert [note.endswith(f"such as {labels[0]} are read {said}.") for note in table.notes] == [True]
+    with pytest.raises(InputError):
+        read(tmp_path, labels, strict=True)
+
+
 def test_dates_are_read_rather_than_seconds(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text("time,timestamp,A,B\n2018-09-05T21:00Z,1536181200,1,2\n2018-09-05T22:00Z,1536184800,3,4\n")

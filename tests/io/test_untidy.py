@@ -437,6 +437,23 @@ def test_a_header_that_is_there_again_and_comments_among_the_rows_are_left_out(t
         io.read_readings(path)
 
 
+@pytest.mark.parametrize("line", ["# cleaned, new battery, ok", "#2024-01-02,9,9", "# UTC, 5, ok"])
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_comment_with_as_many_separators_as_the_header_is_left_out(tmp_path, line, at):
+    rows = ["time,A,B", "2024-01-01,1,2", "2024-01-02,3,4", "2024-01-03,5,6"]
+    for mark in (",", ";"):
+        table = io.read_readings(write(tmp_path, "r.csv", "\n".join([*rows[:at], line, *rows[at:]]).replace(",", mark)))
+        assert table.values.tolist() == [[1, 3, 5], [2, 4, 6]]
+        assert sum("1 line" in note and "left out" in note for note in table.notes) == 1
+
+
+def test_what_starts_with_a_number_sign_and_is_no_comment_is_read(tmp_path):
+    rows = [f"{name},2024-01-0{day},{day}" for day in (1, 2, 3) for name in ("#3", "4")]
+    assert io.read_readings(write(tmp_path, "r.csv", "\n".join(["station,time,value", *rows]))).names == ("#3", "4")
+    path = write(tmp_path, "r.csv", "time,A,B\n# UTC,m/s,m/s\n2024-01-01,1,2\n2024-01-02,3,4\n2024-01-03,5,6\n")
+    assert io.read_readings(path).unit == "m/s"
+
+
 def test_a_comma_in_the_header_separates_no_cells_that_the_rows_do_not_have(tmp_path):
     """HOBOware writes the zone behind a comma, whatever separates the cells."""
     rows = ["01/12/2023 11:00 PM;5.10", "01/13/2023 12:00 AM;5.24", "01/13/2023 01:00 AM;5.31"]

@@ -53,12 +53,21 @@ class DirectionModels:
         Whether directions are from -180 to 180.
     stretch : float
         Factor of the standard deviations.
+    speeds : (N,) array or None
+        Usual speed of each station, where vectors are as long as the speed; it stands for one that is missing.
+    median_speed : float
+        That of a vector of length 1.
+    speed_column : str or None
+        Column of the speeds beside the directions.
     """
 
     east: SpaceTimeModel | SparseSpaceTimeModel
     north: SpaceTimeModel | SparseSpaceTimeModel
     signed: bool
     stretch: float
+    speeds: np.ndarray | None = None
+    median_speed: float = 1.0
+    speed_column: str | None = None
     format: ClassVar[str] = "nareg directions 1"
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -68,6 +77,9 @@ class DirectionModels:
         for part, model in (("east", self.east), ("north", self.north)):
             own, facts[part] = model.to_arrays()
             arrays |= {f"{part}_{name}": values for name, values in own.items()}
+        if self.speeds is not None:
+            arrays["speeds"] = self.speeds
+            facts |= {"median_speed": self.median_speed, "speed_column": self.speed_column}
         store.write(path, arrays, facts)
 
     @classmethod
@@ -83,7 +95,12 @@ class DirectionModels:
         store.need(
             east.graph.names == north.graph.names and np.array_equal(east.times, north.times), "its parts contradict each other"
         )
-        return cls(east, north, signed, stretch)
+        if "speeds" not in a:
+            return cls(east, north, signed, stretch)
+        median, column = store.number(facts, "median_speed"), facts["speed_column"]
+        right = a["speeds"].shape == (len(east.readings),) and a["speeds"].dtype.kind == "f" and median > 0
+        store.need(right and (column is None or isinstance(column, str)), "its speeds are of another kind")
+        return cls(east, north, signed, stretch, a["speeds"], median, column)
 
 
 def _makers() -> dict[str, store.Maker[SpaceTimeModel | SparseSpaceTimeModel]]:
