@@ -27,6 +27,8 @@ MAD_TO_STD = 1.4826
 #: Units of NumPy's dates that are finer than a second.
 FINER = ("ms", "us", "ns", "ps", "fs", "as")
 SECOND = np.timedelta64(1, "s")
+#: Seconds of a calendar month in the mean. Steps of whole ones stand for calendar months.
+MONTH = 365.2425 * 86_400 / 12
 
 
 def robust_std(values: np.ndarray) -> float:
@@ -171,6 +173,36 @@ def ratio(above: Array, below: Array, where: Array = None) -> Array:
     if isinstance(below, np.ndarray):
         return np.divide(above, below, out=np.zeros_like(below), where=where)
     return namespace(below).where(where, above / below, 0.0)
+
+
+def in_calendar(start: np.datetime64, months: np.ndarray) -> np.ndarray:
+    """Times that are so many calendar months after a start: as long after their month's begin, or before its end.
+
+    Examples
+    --------
+    >>> in_calendar(np.datetime64("2024-01-31"), np.array([1, 2])).astype("datetime64[D]")
+    array(['2024-02-29', '2024-03-31'], dtype='datetime64[D]')
+    """
+    begin = start.astype("datetime64[M]")
+    later = begin + months
+    if start.astype("datetime64[D]") + 1 == begin + 1:  # the last day
+        return (later + 1).astype("datetime64[ns]") - ((begin + 1).astype("datetime64[ns]") - start)
+    return np.asarray(later.astype("datetime64[ns]") + (start - begin.astype("datetime64[ns]")))
+
+
+def calendar_months(times: np.ndarray) -> np.ndarray | None:
+    """Months (T,) since 1970 of increasing times that are calendar months apart; None of others.
+
+    Examples
+    --------
+    >>> calendar_months(np.array(["2024-01-31", "2024-02-29", "2024-04-30"], dtype="datetime64[ns]"))
+    array([648, 649, 651])
+    >>> calendar_months(np.array(["2024-01-31", "2024-03-01", "2024-03-31"], dtype="datetime64[ns]")) is None
+    True
+    """
+    number: np.ndarray = times.astype("datetime64[M]").astype(np.int64)
+    apart = len(times) > 1 and np.diff(number).all()
+    return number if apart and (in_calendar(times[0], number - number[0]) == times).all() else None
 
 
 def since(times: np.ndarray, start: Any) -> np.ndarray:

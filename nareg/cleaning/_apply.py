@@ -54,7 +54,7 @@ FORMS = [
     f"{day}{clock}"
     for day in ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
     for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
-]
+] + ["%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y"]
 OFFSET = re.compile(r"(?:Z|(?<=:\d\d)[+-]\d\d:?\d\d)$")
 ISO = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 

@@ -36,6 +36,15 @@ YEAR_AFTER = re.compile(
     r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<d>\d{1,2})\s+(?P<H>\d{2}):(?P<M>\d{2}):(?P<S>\d{2})\s+"
     r"(?:(?:(?P<zone>UTC|GMT)|(?P<other>[A-Z]{2,5}))\s+)?(?P<y>\d{4})"
 )
+#: Months and quarters: 07/2024, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
+OF_YEAR = (
+    re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
+    re.compile(r"(?P<name>[A-Za-z]{3,9})\.?[-/,\s]\s*(?P<y>\d{4})", re.ASCII),
+    re.compile(r"(?P<y>\d{4})[-/\s](?P<name>[A-Za-z]{3,9})\.?", re.ASCII),
+    re.compile(r"(?P<y>\d{4})-?M(?P<m>\d{1,2})", re.ASCII),
+    re.compile(r"(?P<y>\d{4})[-\s]?Q(?P<quarter>[1-4])", re.ASCII),
+    re.compile(r"Q(?P<quarter>[1-4])[-/\s]?(?P<y>\d{4})", re.ASCII),
+)
 DOTTED = ("hour", "minute", "second")
 #: The half of the day in a column beside a clock of twelve hours.
 HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
@@ -90,8 +99,10 @@ def parse(text: str) -> Date | None:
     False
     >>> parse("station 3") is None
     True
+    >>> parse("Jul 2024") == parse("07/2024") == parse("2024-Q3") == parse("2024-07-01")
+    True
     """
-    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER):
+    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER, *OF_YEAR):
         match = pattern.fullmatch(text)
         if match:
             return _date(match.groupdict())
@@ -106,11 +117,13 @@ def _date(parts: dict[str, str | None]) -> Date | None:
     year = int(text) + ((2000 if int(text) < 70 else 1900) if len(text) == 2 else 0)
     month, day, first, second = 0, 0, 0, 0
     if parts.get("name"):
-        month, day = MONTHS.get(str(parts["name"]).lower(), 0), int(parts["d"] or 0)
+        month, day = MONTHS.get(str(parts["name"]).lower(), 0), int(parts.get("d", 1) or 0)
         if not month:
             return None
+    elif parts.get("quarter"):
+        month, day = 3 * int(parts["quarter"] or 0) - 2, 1
     elif parts.get("m"):
-        month, day = int(parts["m"] or 0), int(parts["d"] or 0)
+        month, day = int(parts["m"] or 0), int(parts.get("d", 1) or 0)
         if not 1 <= month <= 12:
             return None
     else:

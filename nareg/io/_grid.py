@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nareg._core.arrays import MONTH
 from nareg.errors import InputError
 from nareg.io._counts import IN_STEP
 from nareg.io._directions import merged
@@ -181,7 +182,7 @@ def in_seconds(step: str) -> float:
 
 def in_words(seconds: float, one: str = "") -> str:
     """A time in words: ``10 minutes``; of a single unit ``minute``, behind ``one``."""
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+    for size, unit in ((12 * MONTH, "year"), (MONTH, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size and seconds % size == 0:
             return one + unit if seconds == size else f"{seconds / size:,.0f} {unit}s"
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):

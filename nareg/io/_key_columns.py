@@ -93,6 +93,9 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if isinstance(table, FrameTable) and table.counted:
         notes.guess(*UNTIMED)
         return ()
+    of_year = [next((i for i in others if words[i] in names), None) for names in CALENDAR[:2]]
+    if of_year[0] is not None:  # months of years, or years alone
+        return tuple(i for i in of_year if i is not None)
     if words[0] in UNNAMED:
         return (0,)
     if len(table.header) == 1:

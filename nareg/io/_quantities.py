@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nareg._core.arrays import MONTH, calendar_months
 from nareg.io._directions import kind_of
 from nareg.io._frames import Table
 from nareg.io._grid import NEAR, STEPS
@@ -171,6 +172,10 @@ class QuantityRows:
         """The times of rows, in seconds or the unit of plain numbers, of each of so many stations."""
         assert self.stamps is not None
         seconds = self.stamps.astype("datetime64[ns]").astype(np.int64) / 1e9 if self._dated else self.stamps.astype(float)
+        stamps, back = np.unique(self.stamps, return_inverse=True)
+        months = calendar_months(stamps) if self._dated else None
+        if months is not None:
+            seconds = MONTH * months[back].astype(float)
         order = np.argsort(site, kind="stable")
         return np.split(seconds[row[order]], np.searchsorted(site[order], np.arange(1, number)))
 
@@ -238,8 +243,9 @@ class QuantityRows:
 def _usual(gaps: np.ndarray, *, dated: bool, share: float = MODE) -> float:
     """The most frequent of times between readings; where they jitter, a step that networks have, near the median."""
     spans, number = np.unique(gaps, return_counts=True)
-    if number.max() >= share * len(gaps):
-        return float(spans[np.argmax(number)])
+    most = float(spans[np.argmax(number)])
+    if number.max() >= share * len(gaps) or not (spans % most).any():  # multiples of it are gaps
+        return most
     median = float(np.median(gaps))
     near = min(STEPS, key=lambda one: abs(np.log(median / one)))
     return float(near) if dated and abs(median / near - 1) <= NEAR else median

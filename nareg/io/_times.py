@@ -18,6 +18,8 @@ from nareg.io._recipe import DATES, Recipe
 from nareg.io._vocabulary import OFFSETS
 
 DIGITS = re.compile(r"\d{8}(?:\d{2}){0,3}", re.ASCII)
+#: A month as a number.
+MONTH = re.compile(r"(?:1[89]|20)\d{2}(?:0[1-9]|1[0-2])", re.ASCII)
 #: Numbers of this size in the whole column count from 1970, with so many of them per second: 1973 to 2103.
 EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e14, 4.2e15, 10**6, "microseconds"),
           (1e17, 4.2e18, 10**9, "nanoseconds"))  # fmt: skip
@@ -115,6 +117,9 @@ def _naive(index: Any) -> np.ndarray:
 
 def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes) -> Times:
     """Compact dates, time since 1970, or plain numbers."""
+    if all(MONTH.fullmatch(label) for label in labels) and _is_monthly(labels):
+        notes.guess(f"numbers in {column} such as {labels[0]} are read as months", ISO_REMEDY)
+        return Times(np.array([f"{label[:4]}-{label[4:]}" for label in labels], dtype="datetime64[ns]"))
     if all(DIGITS.fullmatch(label) for label in labels) and len({len(label) for label in labels}) == 1:
         forms = [(labels, "")]
         if len(labels[0]) == 12 or (len(labels[0]) == 10 and numbers.min() >= FAR):
@@ -137,6 +142,13 @@ def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes)
     if numbers.min() >= SPREADSHEET[0] and numbers.max() < SPREADSHEET[1]:
         return _spreadsheet(labels, numbers, column, notes)
     return Times(numbers)
+
+
+def _is_monthly(labels: np.ndarray) -> bool:
+    """Whether numbers such as 202407 rise by a month at most steps, and turn a year somewhere."""
+    months = np.array([12 * int(label[:4]) + int(label[4:]) for label in labels])
+    steps = np.diff(np.unique(months))
+    return bool(steps.size and np.median(steps) == 1 and np.ptp(months) >= 12)
 
 
 def _spreadsheet(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes) -> Times:

@@ -529,3 +529,33 @@ def test_a_zone_in_the_name_of_a_column_that_is_not_used_is_said(tmp_path, heade
     assert any(said in note for note in io.read_readings(tmp_path / "r.csv").notes)
     asked = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(zone="+05:30")) if "IST" in header else None
     assert asked is None or not any("not used" in note for note in asked.notes)
+
+
+MONTHS = ("2023-11", "11/2023", "Nov 2023", "november 2023", "2023-Nov", "2023M11", "2023-M11")
+
+
+@pytest.mark.parametrize("label", MONTHS)
+def test_months_stand_for_their_first_day(tmp_path, label):
+    later = {"11": "12", "Nov": "Dec", "november": "december"}
+    word = next(word for word in later if word in label)
+    readings = read(tmp_path, [label, label.replace(word, later[word])])
+    assert readings.timestamps.astype("datetime64[D]").astype(str).tolist() == ["2023-11-01", "2023-12-01"]
+
+
+@pytest.mark.parametrize("labels", [("2023Q4", "2024Q1"), ("2023-Q4", "2024-Q1"), ("Q4 2023", "Q1 2024")])
+def test_quarters_stand_for_their_first_day(tmp_path, labels):
+    readings = read(tmp_path, labels)
+    assert readings.timestamps.astype("datetime64[D]").astype(str).tolist() == ["2023-10-01", "2024-01-01"]
+
+
+def test_months_as_numbers_are_told_from_counters(tmp_path):
+    months = [f"{year}{month:02}" for year in (2022, 2023) for month in range(1, 13)]
+    readings = read(tmp_path, months)
+    assert readings.timestamps[-1] == np.datetime64("2023-12-01")
+    assert any("are read as months" in note for note in readings.notes)
+    for header, rows in (("year,month,A", ["2023,1,5", "2023,2,6"]), ("Month,Year,A", ["Jan,2023,5", "Feb,2023,6"])):
+        path = tmp_path / "parts.csv"
+        path.write_text("\n".join([header, *rows]))
+        assert io.read_readings(path).timestamps.astype("datetime64[D]").astype(str).tolist() == ["2023-01-01", "2023-02-01"]
+    for numbers in ([str(n) for n in range(202_001, 202_013)], ["200101", "200102", "200110", "200403"]):
+        assert read(tmp_path, numbers).timestamps.dtype.kind == "f"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg._core.arrays import since
+from nareg._core.arrays import MONTH, calendar_months, in_calendar, since
 from nareg.errors import InputError, TooLargeError
 
 #: One time: a date, or a number.
@@ -27,8 +27,6 @@ LONGEST_JUMP = 100_000
 LARGEST = 1e300
 #: Whole years that nanoseconds since 1970 reach.
 FIRST_YEAR, LAST_YEAR = np.datetime64("1678"), np.datetime64("2261")
-#: Seconds of a calendar month in the mean. A step of whole ones stands for calendar months.
-MONTH = 365.2425 * 86_400 / 12
 #: How a date begins; NumPy also takes "20240501" or "17", as years.
 ISO = re.compile(r"\d{4}-\d\d|NaT")
 
@@ -37,7 +35,7 @@ ISO = re.compile(r"\d{4}-\d\d|NaT")
 class TimeGrid:
     """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise.
 
-    Rows of calendar months are equal steps to the model, and have the times of the calendar.
+    A step of whole :data:`~nareg._core.arrays.MONTH` stands for calendar months, which are equal steps to the model.
     """
 
     start: Any  # float or datetime64
@@ -72,15 +70,15 @@ class TimeGrid:
     def time_of(self, row: int) -> np.datetime64 | float:
         """Time of one row of the grid."""
         if self.months:
-            return _in_calendar(self.start, np.array([row * self.months]))[0]
+            return in_calendar(self.start, np.array([row * self.months]))[0]
         return self.start + np.timedelta64(round(self.step * row * 1e9), "ns") if self.dated else self.start + self.step * row
 
     def row_of(self, times: np.ndarray) -> np.ndarray:
         """Rows (not rounded) of other times."""
         if self.months:
-            number = _month(times) - _month(self.start)
+            number = (np.asarray(times).astype("datetime64[M]") - self.start.astype("datetime64[M]")).astype(np.int64)
             around = np.arange(number.min() - 1, number.max() + 3)
-            seconds, known = (since(each, self.start) for each in (times, _in_calendar(self.start, around)))
+            seconds, known = (since(each, self.start) for each in (times, in_calendar(self.start, around)))
             return np.interp(seconds, known, around) / self.months
         return _since(times, self.start, self.dated) / self.step
 
@@ -88,20 +86,6 @@ class TimeGrid:
 def _since(times: np.ndarray, start: Any, dated: bool) -> np.ndarray:
     """Seconds, or the user's unit, from the start on."""
     return since(times, start) if dated else np.asarray(np.asarray(times, dtype=float) - start, dtype=float)
-
-
-def _month(times: Any) -> Any:
-    """Months since 1970."""
-    return np.asarray(times).astype("datetime64[M]").astype(np.int64)
-
-
-def _in_calendar(start: np.datetime64, months: np.ndarray) -> np.ndarray:
-    """Times that are so many calendar months after the start: as long after their month's begin, or before its end."""
-    begin = start.astype("datetime64[M]")
-    later = begin + months
-    if start.astype("datetime64[D]") + 1 == begin + 1:  # the last day
-        return (later + 1).astype("datetime64[ns]") - ((begin + 1).astype("datetime64[ns]") - start)
-    return later.astype("datetime64[ns]") + (start - begin.astype("datetime64[ns]"))
 
 
 def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:
@@ -192,11 +176,10 @@ def grid(times: np.ndarray) -> TimeGrid:
 
 def _by_month(times: np.ndarray) -> TimeGrid | None:
     """The grid of times that are calendar months apart, such as the first or the last day of each."""
-    number = _month(times)
-    gaps = np.diff(number)
-    if not gaps.all() or (_in_calendar(times[0], number - number[0]) != times).any():
+    number = calendar_months(times)
+    if number is None:
         return None
-    each = int(np.gcd.reduce(gaps))
+    each = int(np.gcd.reduce(np.diff(number)))
     rows = (number - number[0]) // each
     return TimeGrid(times[0], each * MONTH, True, rows, int(rows[-1]) + 1, times)
 
