@@ -25,6 +25,8 @@ from nareg.quality._results import Fault
 
 #: The response is so many times the network's, or less than one over it, by so many standard errors.
 FACTOR, SURE = 3.0, 3.0
+#: A span in which more than this share of the stations respond so tells nothing of one: soils that freeze rest at 0 °C.
+MOST_ODD = 0.25
 #: By itself a response is a fault where it is less than one over this times the network's, by a standard error, and so many
 #: standard deviations of all responses below them, in the logarithm; none counts as less than the last.
 DEAF, BELOW, LEAST_SLOPE = 5.0, 6.0, 1e-2
@@ -104,11 +106,15 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
         slope, error = _slopes(white, slice(start, stop))
         apart = np.where(live, medians(off[start:stop]), 0.0)
         odd = (slope + SURE * error < typical / FACTOR) | (slope - SURE * error > typical * FACTOR)
+        if (odd & live).sum() > MOST_ODD * live.sum():
+            continue
+        # in a season levels differ by more than in the whole record: one soil thaws before the other
+        far = max(usual, MAD_TO_STD * float(np.median(np.abs(apart[live] - np.median(apart[live])))))
         # a station that is far off takes its neighbors' predictions along
-        odd &= (np.abs(apart) > FAR * usual) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
+        odd &= (np.abs(apart) > FAR * far) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
         odd &= counted[start:stop].sum(axis=0) >= SHORTEST
         for i in map(int, np.flatnonzero(odd)):
-            now = Response(i, start, stop, float(np.abs(apart[i])) / usual, float(slope[i]), float(apart[i]))
+            now = Response(i, start, stop, float(np.abs(apart[i])) / far, float(slope[i]), float(apart[i]))
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
     return [_from_the_change(response, off[:, response.station], usual) for response in best.values()]

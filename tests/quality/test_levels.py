@@ -97,6 +97,21 @@ def test_a_mountain_and_a_calm_coast_are_no_fault(case):
     assert found(checked(readings, coordinates)) == {}
 
 
+@pytest.mark.parametrize("seed", [0, 3, 4, 5])
+def test_soils_that_thaw_one_after_the_other_are_no_fault(seed):
+    """All rest at the melting point, and then each warms from a time of its own: levels and company are like no winter's."""
+    rng = np.random.default_rng(seed)
+    coordinates, _ = drawn(rng)
+    winter = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+    thaws = rng.integers(225, 285, (N, 1))
+    thaws[7] = 222
+    steps = np.arange(T)
+    spring = 15 + 0.3 * rng.standard_normal((N, T)) + 0.15 * np.maximum(steps - thaws, 0)
+    quality = checked(np.where(steps < 200, winter, spring), coordinates)
+    assert {s.kind for s in quality.suspects} <= {"drift"}
+    assert quality.count(Flag.BAD) == 0
+
+
 @pytest.mark.parametrize("start", [0, 150])
 @pytest.mark.parametrize(
     ("factor", "quantity", "unit"),
