@@ -29,8 +29,8 @@ def test_swapped_from_some_time_on(case, rng, spread):
 
 
 @pytest.mark.slow
-def test_swapped_throughout_in_a_graph_without_places(case):
-    coordinates, readings = case
+def test_swapped_throughout_in_a_graph_without_places():
+    coordinates, readings = drawn(np.random.default_rng(1))
     other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
     readings[[0, other]] = readings[[other, 0]]
     graph = nareg.Graph(nareg.Graph.from_knn(coordinates, 5).adjacency)
