@@ -32,6 +32,8 @@ MOST_ODD = 0.25
 DEAF, BELOW, LEAST_SLOPE = 5.0, 6.0, 1e-2
 #: And these differ by no more: stations of fine dust differ by .6, and some in clean air follow no other.
 NEARLY_ALIKE = 0.4
+#: Also among this share of the readings, those of which the others expect least change.
+CALM = 0.9
 #: The level differs by so many standard deviations of the network's levels.
 FAR = 6.0
 #: And it is at least this share of the largest difference of all stations.
@@ -126,15 +128,24 @@ def deaf(residuals: Residuals, seen: Others) -> list[Response]:
     if live.sum() < STATIONS or residuals.model.graph.coordinates is None:
         return []
     slope, error = _slopes(white, slice(None))
-    logs = np.log(np.maximum(slope, LEAST_SLOPE))
-    spread = robust_std(logs[live])
-    if not 0 < spread < NEARLY_ALIKE:
+    logs, spread = _logs(slope, live)
+    # jams and floods are not at every place: beside them, too, the others have to respond alike
+    expected = np.where(counted, np.abs(white[1]), np.nan)
+    calm = expected <= np.nanquantile(np.where(live, expected, 0.0), CALM, axis=0)
+    calm_slope, _ = _slopes([np.where(calm, part, 0.0) for part in white], slice(None))
+    if not all(0 < part < NEARLY_ALIKE for part in (spread, _logs(calm_slope, live)[1])):
         return []
     below = (np.median(logs[live]) - logs) / spread
     typical = np.median(slope[live])
     # a response that is far below zero, or hardly known, is none that is nearly zero
     odd = live & (np.abs(slope) + error < typical / DEAF) & (SURE * error < typical / 2) & (below > BELOW)
     return [Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan) for i in np.flatnonzero(odd).tolist()]
+
+
+def _logs(slope: np.ndarray, live: np.ndarray) -> tuple[np.ndarray, float]:
+    """Logarithms of responses, and how much those of the live stations differ."""
+    logs = np.log(np.maximum(slope, LEAST_SLOPE))
+    return logs, robust_std(logs[live])
 
 
 def _compared(residuals: Residuals, seen: Others) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:

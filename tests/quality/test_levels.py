@@ -171,6 +171,20 @@ def test_a_sensor_that_hardly_follows_is_suspect_at_the_weathers_own_level(case,
         assert "standard deviations less than these follow each other" in finding.evidence
 
 
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_road_without_jams_is_no_deaf_sensor(rng, everywhere):
+    """All others have jams, and beside these nobody follows anybody; of weather, a sensor that follows nobody is deaf."""
+    coordinates, weather = drawn(rng)
+    jams = np.zeros(T)
+    for start in range(40, T, 90):
+        jams[start : start + 3] = 12.0
+    calm = weather if everywhere else 15 + 0.7 * rng.standard_normal((N, T))
+    readings = calm - jams * rng.uniform(0.9, 1.1, (N, 1))
+    readings[7] = 15 + 0.7 * rng.standard_normal(T)
+    residuals = compute_residuals(known_model(readings, coordinates, level=readings.mean(axis=1)))
+    assert [response.station for response in deaf(residuals, others(residuals))] == ([7] if everywhere else [])
+
+
 def test_a_unit_changes_at_once():
     """Snow that stays on a mountain while it melts in the valley is 3.6 times as deep there by and by, and in no unit."""
     depth, valley = np.linspace(100, 80, 100), np.linspace(100, 20, 100)
