@@ -278,7 +278,7 @@ def _in_time_order(
             raise InputError(
                 f"{notes.source}: most times have several rows with different readings ({twice!r}): if they are of several "
                 "stations, name the column of the stations by --station-column; if a column has the rest of the time, by "
-                "--time-columns (station=, time= of a recipe)."
+                "--time-column (station=, time= of a recipe)."
             )
         values, labels, stamps = mean, labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())

@@ -321,7 +321,7 @@ class LimitCells:
         if not every:
             raise InputError(
                 f"{notes.source}, {where(row, column)}: {cell!r} may mean not detected or no data: write the limit of "
-                "detection, such as <0.5, or leave the cell empty."
+                f"detection, such as <0.5, or say that it means no data by --missing {cell!r} (missing= of a recipe)."
             )
         for _, i, j in cells:
             values[i, j] = float(np.median(self._limits.get(j, every)))

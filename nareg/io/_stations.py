@@ -197,6 +197,8 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     if name is None and not timed and placed:
         name = _named_by_words(table, notes, first=0)
     alone = name is None and timed and bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
+    if alone:  # the column that names the stations of the readings, whatever its name
+        name = recognize(table, None, Notes(table.source, strict=False), recipe, several=True).station
     if name is None and not alone:
         if timed:
             raise NoPlaces(

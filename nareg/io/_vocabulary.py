@@ -63,7 +63,7 @@ CLOCK = (
     "timehhmm",
 )
 #: Days of the year beside a column of years, or behind the year.
-DAY_OF_YEAR = ("doy", "dayofyear", "yday", "jday", "julian", "julianday", "julday", "yearday", "yeardoy", "yyyyddd")
+DAY_OF_YEAR = ("doy", "dayofyear", "yday", "jday", "julian", "julianday", "julday", "yearday", "yeardoy", "yyyyddd", "yyyydoy")
 #: Columns of the parts of a time, the largest first; what is not there is 0.
 CALENDAR = (
     ("year", "yyyy", "yy", "yr", "jahr", "année", "annee", "año", "jaar", "anno"),

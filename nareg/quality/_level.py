@@ -25,11 +25,15 @@ from nareg.quality._results import Fault
 
 #: The response is so many times the network's, or less than one over it, by so many standard errors.
 FACTOR, SURE = 3.0, 3.0
+#: A span in which more than this share of the stations respond so tells nothing of one: soils that freeze rest at 0 °C.
+MOST_ODD = 0.25
 #: By itself a response is a fault where it is less than one over this times the network's, by a standard error, and so many
 #: standard deviations of all responses below them, in the logarithm; none counts as less than the last.
 DEAF, BELOW, LEAST_SLOPE = 5.0, 6.0, 1e-2
 #: And these differ by no more: stations of fine dust differ by .6, and some in clean air follow no other.
 NEARLY_ALIKE = 0.4
+#: Also among this share of the readings, those of which the others expect least change.
+CALM = 0.9
 #: The level differs by so many standard deviations of the network's levels.
 FAR = 6.0
 #: And it is at least this share of the largest difference of all stations.
@@ -104,11 +108,15 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
         slope, error = _slopes(white, slice(start, stop))
         apart = np.where(live, medians(off[start:stop]), 0.0)
         odd = (slope + SURE * error < typical / FACTOR) | (slope - SURE * error > typical * FACTOR)
+        if (odd & live).sum() > MOST_ODD * live.sum():
+            continue
+        # in a season levels differ by more than in the whole record: one soil thaws before the other
+        far = max(usual, MAD_TO_STD * float(np.median(np.abs(apart[live] - np.median(apart[live])))))
         # a station that is far off takes its neighbors' predictions along
-        odd &= (np.abs(apart) > FAR * usual) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
+        odd &= (np.abs(apart) > FAR * far) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
         odd &= counted[start:stop].sum(axis=0) >= SHORTEST
         for i in map(int, np.flatnonzero(odd)):
-            now = Response(i, start, stop, float(np.abs(apart[i])) / usual, float(slope[i]), float(apart[i]))
+            now = Response(i, start, stop, float(np.abs(apart[i])) / far, float(slope[i]), float(apart[i]))
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
     return [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
@@ -120,15 +128,24 @@ def deaf(residuals: Residuals, seen: Others) -> list[Response]:
     if live.sum() < STATIONS or residuals.model.graph.coordinates is None:
         return []
     slope, error = _slopes(white, slice(None))
-    logs = np.log(np.maximum(slope, LEAST_SLOPE))
-    spread = robust_std(logs[live])
-    if not 0 < spread < NEARLY_ALIKE:
+    logs, spread = _logs(slope, live)
+    # jams and floods are not at every place: beside them, too, the others have to respond alike
+    expected = np.where(counted, np.abs(white[1]), np.nan)
+    calm = expected <= np.nanquantile(np.where(live, expected, 0.0), CALM, axis=0)
+    calm_slope, _ = _slopes([np.where(calm, part, 0.0) for part in white], slice(None))
+    if not all(0 < part < NEARLY_ALIKE for part in (spread, _logs(calm_slope, live)[1])):
         return []
     below = (np.median(logs[live]) - logs) / spread
     typical = np.median(slope[live])
     # a response that is far below zero, or hardly known, is none that is nearly zero
     odd = live & (np.abs(slope) + error < typical / DEAF) & (SURE * error < typical / 2) & (below > BELOW)
     return [Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan) for i in np.flatnonzero(odd).tolist()]
+
+
+def _logs(slope: np.ndarray, live: np.ndarray) -> tuple[np.ndarray, float]:
+    """Logarithms of responses, and how much those of the live stations differ."""
+    logs = np.log(np.maximum(slope, LEAST_SLOPE))
+    return logs, robust_std(logs[live])
 
 
 def _compared(residuals: Residuals, seen: Others) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg.quality._others import LARGEST, Others, Spectrum, Whitener
@@ -29,6 +30,8 @@ PARTS = 8
 FITS = 6.0
 #: Correlations with the other stations have so much smaller squared changes without an exchange than with one.
 SAME = 0.5
+#: Exchanged, they change by this in the mean square at most, unless without an exchange they change by much more.
+STRANGE = 0.15
 #: And neither place loses more than this share of what both gain: where one does, one of the stations is odd. So it is where
 #: another exchange with one of the two gains the second share: any readings fit its place better than its own.
 LOSES, RIVAL = 0.1, 0.5
@@ -61,8 +64,9 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     ranked = sorted((pairs.exact(a, b) for a, b in pairs.candidates()), key=lambda entry: -entry[4])
     taken: set[int] = set()
     result = []
+    weights = residuals.model.graph.adjacency[spectrum.live][:, spectrum.live]
     for k, (a, b, start, stop, gain) in enumerate(ranked):
-        if gain <= 0 or taken & {a, b} or _same_company(parts[0], a, b, slice(start, stop)):
+        if gain <= 0 or taken & {a, b} or _denied(parts[0], a, b, slice(start, stop), weights):
             continue
         taken |= {a, b}
         if not any(other[4] > RIVAL * gain and {a, b} & {*other[:2]} for other in ranked[k + 1 :]):
@@ -70,19 +74,23 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     return result
 
 
-def _same_company(readings: np.ndarray, a: int, b: int, span: slice) -> bool:
-    """Whether both stations go up and down with the same others inside a span as outside: nobody exchanged them.
+def _denied(readings: np.ndarray, a: int, b: int, span: slice, weights: sp.csr_array) -> bool:
+    """Whether the others that two stations go up and down with say that nobody exchanged them.
 
-    An exchanged station keeps the company of the other one. Where the two have much the same company, nothing follows.
+    These are the same inside a span as outside, where an exchanged station keeps the company of the other one. Or neither
+    keeps any that it had, as soils that thaw one after the other. Where the two have much the same company, nothing follows.
+    Exchanged throughout, both go along with the neighbors of the other one's place more than with those of their own: without
+    places, neighbors are those that the readings themselves go along with.
     """
+    rest = np.setdiff1d(np.arange(readings.shape[1]), [a, b])
     inside = np.zeros(len(readings), dtype=bool)
     inside[span] = True
     if min(inside.sum(), (~inside).sum()) < SHORTEST:
-        return False
-    rest = np.setdiff1d(np.arange(readings.shape[1]), [a, b])
+        beside, along = weights[[a, b]][:, rest].toarray(), _correlations(readings, [a, b], rest)
+        return bool((beside * along).sum() > (beside * along[::-1]).sum())
     now, usual = (_correlations(readings[part], [a, b], rest) for part in (inside, ~inside))
-    own, exchanged = (float(np.sum((part - usual) ** 2)) for part in (now, now[::-1]))
-    return own < SAME * exchanged
+    own, exchanged = (float(np.mean((part - usual) ** 2)) for part in (now, now[::-1]))
+    return own < SAME * exchanged or exchanged > max(STRANGE, SAME * own)
 
 
 def _correlations(values: np.ndarray, some: list[int], others: np.ndarray) -> np.ndarray:

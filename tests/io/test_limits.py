@@ -55,8 +55,9 @@ def test_not_detected_is_the_limit_that_other_cells_name_or_refused(tmp_path, wo
     assert any(f"1 reading {word!r} is read as the limit of detection" in note for note in table.notes)
     with pytest.raises(
         InputError, match=r"line 3, column 'A': .* may mean not detected or no data: write the limit of detection, such as"
-    ):
+    ) as refusal:
         read(tmp_path, column("3", word))
+    assert f"--missing {word!r}" in str(refusal.value)
 
 
 def test_the_limit_of_a_station_is_its_own(tmp_path):

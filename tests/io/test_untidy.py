@@ -200,6 +200,21 @@ def test_readings_with_positions_in_their_rows_are_not_called_unneeded(tmp_path)
     assert io.read_stations(path).notes == (f"{path}: 2 stations in 6 rows, which have the positions.",)
 
 
+def test_the_stations_of_positions_are_those_of_the_readings(tmp_path):
+    """A column of another name was that of the readings, and all rows were one station's in the table of places."""
+    path = tmp_path / "waves.csv"
+    rows = [f"2024-01-0{d},4{i}.1,-8.{i},buoy_{i},{d + i}" for d in range(1, 9) for i in range(3)]
+    path.write_text("\n".join(["time,latitude,longitude,platform,VHM0", *rows]))
+    places = io.read_stations(path)
+    assert places.names == io.read_readings(path, places.names).names == ("buoy_0", "buoy_1", "buoy_2")
+    np.testing.assert_allclose(places.coordinates, [[40.1, -8.0], [41.1, -8.1], [42.1, -8.2]])
+    alone = tmp_path / "alone.csv"
+    alone.write_text("\n".join(["time,latitude,longitude,VHM0,SWH", *(f"2024-01-0{d},4.1,-8,{d},{d}" for d in range(1, 9))]))
+    assert io.read_stations(alone).names == ("alone",)
+    with pytest.raises(InputError, match=r"--station-column; if a column has the rest of the time, by --time-column \("):
+        io.read_readings(path)
+
+
 def test_a_folder_with_a_table_of_stations_among_the_readings(tmp_path):
     (tmp_path / "places.csv").write_text("station,lat,lon\nA,48,11\nB,48.5,11\n")
     for name in "AB":

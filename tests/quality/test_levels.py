@@ -97,6 +97,21 @@ def test_a_mountain_and_a_calm_coast_are_no_fault(case):
     assert found(checked(readings, coordinates)) == {}
 
 
+@pytest.mark.parametrize("seed", [0, 3, 4, 5])
+def test_soils_that_thaw_one_after_the_other_are_no_fault(seed):
+    """All rest at the melting point, and then each warms from a time of its own: levels and company are like no winter's."""
+    rng = np.random.default_rng(seed)
+    coordinates, _ = drawn(rng)
+    winter = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+    thaws = rng.integers(225, 285, (N, 1))
+    thaws[7] = 222
+    steps = np.arange(T)
+    spring = 15 + 0.3 * rng.standard_normal((N, T)) + 0.15 * np.maximum(steps - thaws, 0)
+    quality = checked(np.where(steps < 200, winter, spring), coordinates)
+    assert {s.kind for s in quality.suspects} <= {"drift"}
+    assert quality.count(Flag.BAD) == 0
+
+
 @pytest.mark.parametrize("start", [0, 150])
 @pytest.mark.parametrize(
     ("factor", "quantity", "unit"),
@@ -154,6 +169,20 @@ def test_a_sensor_that_hardly_follows_is_suspect_at_the_weathers_own_level(case,
         finding = _level(residuals, response)
         assert finding.flag == Flag.SUSPECT
         assert "standard deviations less than these follow each other" in finding.evidence
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_road_without_jams_is_no_deaf_sensor(rng, everywhere):
+    """All others have jams, and beside these nobody follows anybody; of weather, a sensor that follows nobody is deaf."""
+    coordinates, weather = drawn(rng)
+    jams = np.zeros(T)
+    for start in range(40, T, 90):
+        jams[start : start + 3] = 12.0
+    calm = weather if everywhere else 15 + 0.7 * rng.standard_normal((N, T))
+    readings = calm - jams * rng.uniform(0.9, 1.1, (N, 1))
+    readings[7] = 15 + 0.7 * rng.standard_normal(T)
+    residuals = compute_residuals(known_model(readings, coordinates, level=readings.mean(axis=1)))
+    assert [response.station for response in deaf(residuals, others(residuals))] == ([7] if everywhere else [])
 
 
 def test_a_unit_changes_at_once():

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.fft import next_fast_len
 
 import nareg
 from nareg.quality._lasting import Scan, highest, scans
 from nareg.quality._others import Spectrum, Whitener, convolve, covariances, others
 from nareg.quality._residuals import compute_residuals, neighbor_spread
-from nareg.quality._swapped import _Pairs, _same_company
+from nareg.quality._swapped import _denied, _Pairs
 
 from ..spacetime.reference import model_of, parameters
 from .conftest import drawn, known_model
@@ -220,9 +221,12 @@ def test_stations_that_go_with_the_same_others_before_and_after_were_not_exchang
     """A calm station and one with jams, which the model takes for exchanged on quiet days."""
     common = rng.standard_normal((300, 1)) * np.where(np.arange(300) < 180, 1.0, 2.0)[:, None]
     readings = np.hstack([common + 0.3 * rng.standard_normal((300, 5)), rng.standard_normal((300, 5))])
-    assert _same_company(readings, 0, 9, slice(0, 180))
+    weights = sp.csr_array(np.kron(np.eye(2), np.ones((5, 5))) - np.eye(10))
+    assert _denied(readings, 0, 9, slice(0, 180), weights)
     swapped = readings.copy()
     swapped[:180, [0, 9]] = readings[:180, [9, 0]]
-    assert not _same_company(swapped, 0, 9, slice(0, 180))
-    assert not _same_company(readings, 0, 1, slice(0, 180))  # alike: nothing follows
-    assert not _same_company(readings, 0, 9, slice(0, 300))
+    assert not _denied(swapped, 0, 9, slice(0, 180), weights)
+    assert not _denied(readings, 0, 1, slice(0, 180), weights)  # alike: nothing follows
+    # throughout, each goes along with the neighbors of its own place, or of the other one's
+    assert _denied(readings, 0, 9, slice(0, 300), weights)
+    assert not _denied(readings[:, [9, *range(1, 9), 0]], 0, 9, slice(0, 300), weights)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import nareg
+from nareg.cleaning._network import learned_graph
 from nareg.quality import Flag, check
 from nareg.spacetime import SpaceTimeModel
 from tests.helpers import at_night
@@ -24,6 +26,39 @@ def test_swapped_from_some_time_on(case, rng, spread):
     assert {s.station for s in quality.suspects} == {0, other}
     assert {s.kind for s in quality.suspects} == {"swapped"}
     assert abs(quality.suspects[0].start - 130) <= (5 if spread else 40)
+
+
+@pytest.mark.slow
+def test_swapped_throughout_in_a_graph_without_places():
+    coordinates, readings = drawn(np.random.default_rng(1))
+    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    readings[[0, other]] = readings[[other, 0]]
+    graph = nareg.Graph(nareg.Graph.from_knn(coordinates, 5).adjacency)
+    quality = check(nareg.spacetime.fit(graph, readings))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (other, "swapped")}
+
+
+@pytest.mark.slow
+def test_nobody_exchanges_stations_that_are_neighbors_by_their_readings():
+    """Houses that are heated at hours of their own: two of them were bad throughout, for the neighbors of each other."""
+    rng = np.random.default_rng(27)
+    n, hours = 18, np.arange(1200)
+    begins, ends = rng.integers(4, 7, (n, 1)), rng.integers(20, 23, (n, 1))
+    at_work = (hours // 24 % 7 < 5) | (rng.random((n, 1)) < 0.6)
+    heated = (hours % 24 >= begins) & (hours % 24 < ends) & at_work
+    base, night = rng.normal(34, 4, (n, 1)), rng.uniform(5, 11, (n, 1))
+    outside = lfilter([0.2], [1, -0.98], rng.standard_normal(hours.size))
+    readings = lfilter([0.45], [1, -0.55], base + night * heated - 2 * outside)
+    readings += lfilter([0.35], [1, -0.72], rng.standard_normal((n, hours.size)))
+    readings += rng.exponential(2.0, readings.shape) * (rng.random(readings.shape) < 0.02)
+    readings[:, :24] = readings[:, 168:192]
+    readings[4, 480:] = readings[4, 479:-1]
+    readings[7, 600:] += 6
+    times = np.datetime64("2025-01-06", "s") + hours * np.timedelta64(3600, "s")
+    graph = learned_graph(readings, [f"S{i}" for i in range(n)], 7)
+    quality = check(nareg.spacetime.fit(graph, readings, times=times))
+    assert "swapped" not in {s.kind for s in quality.suspects}
+    assert (7, "drift") in {(s.station, s.kind) for s in quality.suspects}
 
 
 @pytest.mark.slow
