@@ -25,7 +25,16 @@ def linear(x: Any, M: Operator, recurrence: Any) -> Any:
 
 def ngc(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     """``(I + lam (I - A~))^-1 x`` or its truncated Neumann series."""
-    return (_learned if adjacency.is_learned else _fixed)(adjacency, x, lam=lam, solver=solver)
+    return (_learned if differentiable(adjacency) else _fixed)(adjacency, x, lam=lam, solver=solver)
+
+
+def differentiable(adjacency: Any, parameter: Any = None) -> bool:
+    """Whether a gradient may be asked for in a learned adjacency or a parameter: without one, iterates need no memory."""
+    if not (adjacency.is_learned or getattr(parameter, "requires_grad", False)):
+        return False
+    import torch
+
+    return torch.is_grad_enabled()
 
 
 def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:

@@ -20,7 +20,7 @@ from nareg.gnn import _operators, spectrum
 from nareg.gnn._last_graph import object_key
 from nareg.gnn._operators import NumpySparse, Operator, Perturbed, TorchSparse, adjacency_operator
 from nareg.gnn.adjacency import Adjacency, csr_like
-from nareg.gnn.ngc import linear, ngc, system
+from nareg.gnn.ngc import differentiable, linear, ngc, system
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver
 
 #: The perturbation by the last features of a layer, and a key to recognize them.
@@ -65,7 +65,7 @@ def rngc(
             return _operators.neumann(op, B, lam=lam, order=solver.order)
         return cg.solve_exactly(system(op, lam), B, tol=solver.tol)[0]
 
-    if not (adjacency.is_learned or getattr(U, "requires_grad", False)):
+    if not differentiable(adjacency, U):
         return linear(x, M, recurrence)
     from nareg.gnn._autograd import PerturbedSeries, Solve
 

@@ -192,3 +192,15 @@ def test_dropout_is_unbiased_reproducible_and_its_own_gradient():
     assert torch.equal(x.grad, first.detach())
     assert dropout(x, 0.3, False) is x
     assert dropout(x, 0.0, True) is x
+
+
+@pytest.mark.parametrize("solver", [Neumann(12), ConjugateGradients(1e-10)])
+def test_without_gradients_the_values_are_the_same(graph, solver):
+    """Iterates are stored for a gradient alone; what they lead to does not depend on that."""
+    x, options = leaf(18, 4), {"lam": 2.0, "solver": solver, "perturbation": Perturbation(0.3)}
+    with_gradient = propagate(graph, x, **options)
+    assert with_gradient.requires_grad
+    with torch.no_grad():
+        without = propagate(graph, x, **options)
+    assert not without.requires_grad
+    torch.testing.assert_close(without, with_gradient.detach(), rtol=1e-12, atol=1e-12)
