@@ -14,6 +14,8 @@ LOWEST, HIGHEST = 0.5, 0.8
 MARGIN, SMALLEST = 0.1, 0.15
 #: Vertices closer than this share of the map's extent are merged; islands smaller than that vanish.
 DETAIL = 1 / 800
+#: The data go from one side of the date line to the other in steps of 90 degrees around the globe.
+LEAP = 60.0
 #: A map wider than this has no coastline: it may cross the date line.
 WIDEST = 180.0
 
@@ -50,14 +52,29 @@ def _lines(name: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     firsts = np.cumsum(lengths) - lengths
     steps = np.insert(steps, firsts - np.arange(len(firsts)), starts, axis=0)
     steps[firsts[1:]] -= np.add.reduceat(steps, firsts)[:-1]  # back from the end of the line before
-    points = np.cumsum(steps, axis=0) / scale
-    return np.split(points, firsts[1:]), np.minimum.reduceat(points, firsts), np.maximum.reduceat(points, firsts)
+    lines = [_in_one_piece(line) for line in np.split(np.cumsum(steps, axis=0) / scale, firsts[1:])]
+    low, high = (np.array([corner(line, axis=0) for line in lines]) for corner in (np.min, np.max))
+    return lines, low, high
+
+
+def _in_one_piece(line: np.ndarray) -> np.ndarray:
+    """A ring across the date line beyond 180 degrees, without the way around the globe; one around a pole as it is."""
+    leaps = np.abs(line[:, 0] - np.roll(line[:, 0], 1)) > LEAP
+    if not leaps.any():
+        return line
+    rest = line[~(leaps & np.roll(leaps, -1))]
+    longitude = np.unwrap(rest[:, 0], period=360)
+    return line if abs(longitude[-1] - longitude[0]) > LEAP else np.column_stack([longitude, rest[:, 1]])
 
 
 def _near(name: str, box: np.ndarray) -> list[np.ndarray]:
-    """The lines of a layer that a box may meet."""
+    """The lines of a layer that a box may meet, on either side of the date line."""
     lines, low, high = _lines(name)
-    return [lines[k] for k in np.flatnonzero(((high >= box[0]) & (low <= box[1])).all(axis=1))]
+    return [
+        lines[k] + turn
+        for turn in np.array([[-360.0, 0.0], [0.0, 0.0], [360.0, 0.0]])
+        for k in np.flatnonzero(((high + turn >= box[0]) & (low + turn <= box[1])).all(axis=1))
+    ]
 
 
 def clip(ring: np.ndarray, box: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg.datasets._coast import clip, coast
+from nareg.datasets._coast import LEAP, _lines, clip, coast
 
 
 def is_land(longitude: float, latitude: float, rings: list[list[float]]) -> bool:
@@ -67,3 +67,26 @@ def test_clipping_keeps_what_is_inside(corners, seed):
         inside = bool(((box[0] < (x, y)) & ((x, y) < box[1])).all())
         flat = [part.ravel().tolist()] if len(part) else []
         assert is_land(x, y, flat) == (inside and is_land(x, y, [ring.ravel().tolist()]))
+
+
+@pytest.mark.parametrize(
+    ("places", "land", "sea"),
+    [
+        ([[-59.5, -163.5], [8.5, -90.5]], (-179.95, -16.8), (-130.0, -16.5)),  # Fiji's islands lie on the date line
+        ([[-17.5, 177.0], [-16.5, 179.9]], (180.02, -16.85), (178.9, -16.0)),
+        ([[62.0, 10.0], [70.0, 30.0]], (15.0, 65.06), (5.0, 65.06)),  # Eurasia goes over it at 65.06 degrees
+        ([[51.0, 172.0], [68.0, 179.9]], (175.0, 67.0), (172.0, 58.0)),
+        ([[62.0, -179.0], [68.0, -168.0]], (-175.0, 66.8), (-178.0, 63.0)),  # its other end
+    ],
+)
+def test_land_across_the_date_line_is_in_one_piece(places, land, sea):
+    rings = coast(np.array(places))["land"]
+    assert is_land(*land, rings)
+    assert not is_land(*sea, rings)
+
+
+def test_only_the_land_around_the_pole_goes_around_the_globe():
+    """Rings across the date line were drawn through all maps at their latitude."""
+    wide = [line for line in _lines("land")[0] if np.abs(np.diff(line[:, 0])).max() > LEAP]
+    assert len(wide) == 1
+    assert wide[0][:, 1].max() < -60
