@@ -277,7 +277,8 @@ def draw(s: Settings, rows: list[Row], kind: str) -> Any:
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter("")
-    axes[0, 0].legend(fontsize=8, title="gray: published")
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, title="gray: published", loc="outside lower center", ncols=len(names))
     return figure
 
 
