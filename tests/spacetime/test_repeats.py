@@ -201,6 +201,16 @@ def test_two_stuck_stations_do_not_hide_each_other():
     assert stuck(readings.T).sum(axis=0).tolist() == [0, 0, 0, 0, 60, 60, 0, 0, 0, 0, 0, 0]
 
 
+def test_a_sensor_of_fine_steps_is_stuck_where_it_hardly_reads_elsewhere():
+    """Monthly rain in tenths: of six equal sums few others are within steps, but the thirty nearest never repeat."""
+    rng = np.random.default_rng(0)
+    y = np.exp(rng.standard_normal((360, 1)) + 0.35 * rng.standard_normal((360, 14)) + 4).round(1)
+    assert not stuck_runs(y)
+    y[300:306, 9] = y[300, 9]
+    (run,) = stuck_runs(y)
+    assert (run.station, run.rows.tolist()) == (9, list(range(300, 306)))
+
+
 def test_water_that_rests_at_its_freezing_point_is_not_stuck(rng):
     """Hundredths, between -0.02 and 0 in cold nights at one station; a sensor that fails leaps to 0."""
     t = np.arange(96 * 40)

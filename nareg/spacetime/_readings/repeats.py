@@ -58,8 +58,8 @@ NEARLY, RARE_LEAP = 0.75, float(np.log(100))
 TOGETHER = 3
 #: Runs longer than this share of a station's others are its long ones.
 LONG = 0.95
-#: Values up to so many steps away are beside a run, and changes beyond this share of all are leaps.
-STEPS_BESIDE, LEAP = 2.5, 0.99
+#: Values up to so many steps away are beside a run, at least so many readings, and changes beyond this share of all are leaps.
+STEPS_BESIDE, FEWEST_BESIDE, LEAP = 2.5, 30, 0.99
 #: Readings at a bound that the others' share counts for beside the station's own.
 PRIOR_READINGS = 10.0
 #: Runs at a bound, or of a lone station, from which on their evidence has a tail of its own, between these two quantiles.
@@ -362,7 +362,9 @@ class _Odds:
         before = y[: run.rows[0]][np.isfinite(y[: run.rows[0]])][-1:]
         if (np.abs(before - run.value) > np.quantile(np.abs(np.diff(series)), LEAP)).any():
             return np.inf
-        near = np.abs(y - run.value) <= STEPS_BESIDE * step
+        distance = np.abs(y - run.value)
+        others = np.sort(distance[distance > 0])[:FEWEST_BESIDE]
+        near = distance <= max(STEPS_BESIDE * step, float(others.max(initial=0.0)))
         return -float(np.log(_own_share(repeats, y == run.value, near))) * (run.rows.size - 1)
 
     def caught_up(self, run: RepeatedValue, step: float, stations: Sequence[int] = ()) -> float:
