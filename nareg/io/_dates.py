@@ -36,9 +36,10 @@ YEAR_AFTER = re.compile(
     r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<d>\d{1,2})\s+(?P<H>\d{2}):(?P<M>\d{2}):(?P<S>\d{2})\s+"
     r"(?:(?:(?P<zone>UTC|GMT)|(?P<other>[A-Z]{2,5}))\s+)?(?P<y>\d{4})"
 )
-#: Months and quarters: 07/2024, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
+#: Months and quarters: 07/2024, 2024/07, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
 OF_YEAR = (
     re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
+    re.compile(r"(?P<y>(?:1[89]|20)\d{2})[-/](?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<name>[A-Za-z]{3,9})\.?[-/,\s]\s*(?P<y>\d{4})", re.ASCII),
     re.compile(r"(?P<y>\d{4})[-/\s](?P<name>[A-Za-z]{3,9})\.?", re.ASCII),
     re.compile(r"(?P<y>\d{4})-?M(?P<m>\d{1,2})", re.ASCII),
@@ -107,6 +108,17 @@ def parse(text: str) -> Date | None:
         if match:
             return _date(match.groupdict())
     return None
+
+
+def is_day(text: str) -> bool:
+    """Whether a text is a date with a day; months and quarters, which may be names of stations, are none.
+
+    Examples
+    --------
+    >>> is_day("2024-07-01"), is_day("07/2024")
+    (True, False)
+    """
+    return parse(text) is not None and not any(pattern.fullmatch(text) for pattern in OF_YEAR)
 
 
 def _date(parts: dict[str, str | None]) -> Date | None:

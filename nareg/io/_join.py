@@ -28,6 +28,8 @@ Source = TypeVar("Source")
 #: Rows of one time are averaged. In a table of one series whose readings differ at more than this share of the times, and at
 #: more than a few times, they are of several stations.
 MOST, FEW, EXTREMES = 0.5, 4, ((np.maximum, -np.inf), (np.minimum, np.inf))
+#: A year, or a month of it, of columns that are called so: others may have the rest of the time.
+OF_YEAR = re.compile(r"\d{4}(?:\.0)?(?:-\w+)?", re.ASCII)
 #: What a file says of dates in either order, and what is said of all.
 DATES_GUESSED = "dates such as"
 DATES_OF_ALL = "dates are read {}, as all files together show"
@@ -274,7 +276,9 @@ def _in_time_order(
         cells = i * len(starts) + np.cumsum(np.concatenate([[0], ~repeats]))[t]
         mean, number = merged(values[seen], cells, (len(values), len(starts)), None, called, request.recipe.kind_of(called))
         high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
-        if len(values) == 1 and ((number > 1) & (high > low)).sum() > max(MOST * int((number > 0).sum()), FEW):
+        differ, of_year = int(((number > 1) & (high > low)).sum()), OF_YEAR.fullmatch(twice)
+        few = 0 if of_year else FEW
+        if (len(values) == 1 or of_year) and differ > max(MOST * int((number > 0).sum()), few):
             raise InputError(
                 f"{notes.source}: most times have several rows with different readings ({twice!r}): if they are of several "
                 "stations, name the column of the stations by --station-column; if a column has the rest of the time, by "
