@@ -118,12 +118,10 @@ def _naive(index: Any) -> np.ndarray:
 
 def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes) -> Times:
     """Compact dates, time since 1970, or plain numbers."""
-    form = MONTH_FIRST if MONTH_FIRST.fullmatch(labels[0]) else MONTH
-    if all(form.fullmatch(label) for label in labels):
-        months = np.array([form.sub(r"\g<y>-\g<m>", label) for label in labels], dtype="datetime64[M]")
-        if _is_monthly(months.astype(np.int64)):
-            notes.guess(f"numbers in {column} such as {labels[0]} are read as months", ISO_REMEDY)
-            return Times(months.astype("datetime64[ns]"))
+    months = months_of(labels)
+    if months is not None and _is_monthly(months.astype("datetime64[M]").astype(np.int64)):
+        notes.guess(f"numbers in {column} such as {labels[0]} are read as months", ISO_REMEDY)
+        return Times(months)
     if all(DIGITS.fullmatch(label) for label in labels) and len({len(label) for label in labels}) == 1:
         forms = [(labels, "")]
         if len(labels[0]) == 12 or (len(labels[0]) == 10 and numbers.min() >= FAR):
@@ -146,6 +144,14 @@ def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes)
     if numbers.min() >= SPREADSHEET[0] and numbers.max() < SPREADSHEET[1]:
         return _spreadsheet(labels, numbers, column, notes)
     return Times(numbers)
+
+
+def months_of(labels: Sequence[str] | np.ndarray) -> np.ndarray | None:
+    """The first days (R,) of months that numbers such as 202407 may be; None where one is no month."""
+    form = MONTH_FIRST if MONTH_FIRST.fullmatch(labels[0]) else MONTH
+    if not all(form.fullmatch(label) for label in labels):
+        return None
+    return np.array([form.sub(r"\g<y>-\g<m>", label) for label in labels], dtype="datetime64[ns]")
 
 
 def _is_monthly(months: np.ndarray) -> bool:

@@ -576,3 +576,28 @@ def test_one_of_several_quantities_may_come_alone(rng, tmp_path):
     assert f"such as {tmp_path / 'temp' / 'model.npz'}" in str(refused.exception) + refused.output
     run(*clean, "--out", tmp_path / "out")
     assert "value temp" in run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv").stderr
+
+
+@pytest.fixture(scope="module")
+def monthly():
+    """Readings of eight years by the month, and what is cleaned of the first seven."""
+    network = nareg.datasets.simulated(6, 96, faults=(), rng=np.random.default_rng(3))
+    index = pd.date_range("2015-01-01", periods=96, freq="MS", name="time")
+    frame = pd.DataFrame(network.readings.T, index, network.names)
+    places = pd.DataFrame(network.coordinates, network.names, ["latitude", "longitude"])
+    return frame, nareg.clean(frame[:84], places)
+
+
+@pytest.mark.parametrize("form", ["%b %Y", "%B %Y", "%YM%m", "%Y%m", "%m.%Y", "%d-%b-%Y", "%d/%m/%Y"])
+def test_readings_follow_in_the_form_of_the_table_whatever_it_is(monthly, tmp_path, form):
+    frame, cleaned = monthly
+    cleaned.save(tmp_path)
+    labels = frame.index.strftime(form).tolist()
+    for name in ("clean", "std", "flags"):
+        table = pd.read_csv(tmp_path / f"{name}.csv", dtype=str)
+        table.assign(time=labels[:84]).to_csv(tmp_path / f"{name}.csv", index=False)
+    for later in (slice(84, 88), slice(86, 96)):
+        frame.set_axis(pd.Index(labels, name="time"))[later].to_csv(tmp_path / "new.csv")
+        apply(cleaned.model, tmp_path / "new.csv").append(tmp_path)
+        for name in ("clean", "std", "flags"):
+            assert pd.read_csv(tmp_path / f"{name}.csv", dtype=str)["time"].tolist() == labels[: later.stop]

@@ -586,7 +586,7 @@ def test_columns_of_months_are_no_stations(tmp_path):
     for header, key in (("year", ""), ("station,year", "A,")):
         rows = [f"{key}{year}," + ",".join("123456789012") for year in range(1990, 2000)]
         (tmp_path / "r.csv").write_text("\n".join([f"{header},{months}", *rows]))
-        with pytest.raises(InputError, match="has a column per month .*: write one row per month"):
+        with pytest.raises(InputError, match=r"has a column per month .*: write one row per month"):
             io.read_readings(tmp_path / "r.csv")
 
 
