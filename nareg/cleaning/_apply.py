@@ -552,7 +552,7 @@ def _in_order(table: Readings, grid: TimeGrid, said: str | None) -> Readings:
         months = io.months_of(table.times)
         return table if months is None else _rearranged(table, months)
     if said is not None or table.timestamps is None or last.dtype.kind != "M":
-        return table
+        return _on_clock_of(table, last)
     first, near = table.timestamps[0], np.timedelta64(2, "D")
     orders = io.either_order(table.times) or []
     monthly = [grid.months > 0 and calendar_months(np.append(last, np.sort(one[one > last]))) is not None for one in orders]
@@ -569,7 +569,17 @@ def _in_order(table: Readings, grid: TimeGrid, said: str | None) -> Readings:
                 f"they would follow the model's last time, {str(last)[:10]}: pass --dates day-first or "
                 "month-first (dates= of a recipe)."
             )
-    return table
+    return _on_clock_of(table, last)
+
+
+def _on_clock_of(table: Readings, last: np.datetime64) -> Readings:
+    """Readings in summer time, as a model's ``last`` time is, where standard time would take new ones for those it has."""
+    own = io.instants(table.times) if table.zone is None and table.timestamps is not None and last.dtype.kind == "M" else None
+    if own is None or table.timestamps is None or own.dtype.kind != "M":
+        return table
+    hour = np.timedelta64(1, "h")
+    hidden = (own > last) & (table.timestamps <= last) & (own - table.timestamps == hour)
+    return replace(table, timestamps=table.timestamps + hour) if hidden.any() else table
 
 
 def _rearranged(table: Readings, stamps: np.ndarray) -> Readings:

@@ -601,3 +601,15 @@ def test_readings_follow_in_the_form_of_the_table_whatever_it_is(monthly, tmp_pa
         apply(cleaned.model, tmp_path / "new.csv").append(tmp_path)
         for name in ("clean", "std", "flags"):
             assert pd.read_csv(tmp_path / f"{name}.csv", dtype=str)["time"].tolist() == labels[: later.stop]
+
+
+def test_no_new_reading_is_lost_where_the_clocks_go_back(tmp_path):
+    network = nareg.datasets.simulated(6, 200, faults=(), rng=np.random.default_rng(2))
+    local = pd.date_range("2024-10-20", periods=200, freq="h", tz="Europe/Berlin").strftime("%Y-%m-%d %H:%M")
+    frame = pd.DataFrame(network.readings.T, pd.Index(local, name="time"), network.names)
+    places = pd.DataFrame(network.coordinates, network.names, ["latitude", "longitude"])
+    model = nareg.clean(frame[:160], places).model
+    for later in (slice(160, 200), slice(140, 200)):
+        applied = apply(model, frame[later])
+        assert list(applied.readings.times) == local[160:].tolist()
+        np.testing.assert_array_equal(np.diff(applied.readings.timestamps), np.timedelta64(1, "h"))
