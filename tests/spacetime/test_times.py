@@ -190,6 +190,7 @@ def test_calendar_months_are_steps_of_one_row(frequency, months):
     later = on_steps(dates[40:].astype("datetime64[ns]"), regular.step)
     np.testing.assert_array_equal(later.rows, np.arange(50))
     assert later.time_of(49) == dates[89]
+    np.testing.assert_array_equal(later.seconds, regular.seconds[40:])  # at which a model's year is
 
 
 def test_days_of_one_month_after_another_are_no_months():

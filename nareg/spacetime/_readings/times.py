@@ -57,7 +57,9 @@ class TimeGrid:
         return rows
 
     def seconds_of(self, rows: np.ndarray) -> np.ndarray:
-        """Time of rows of the grid since 1970 in seconds, or in the user's numbers."""
+        """Time of rows of the grid since 1970 in seconds, or in the user's numbers; of months as if all were equally long."""
+        if self.months:  # a month has one time, wherever a grid begins
+            return float(MONTH) * (self.start.astype("datetime64[M]").astype(int) + self.months * np.asarray(rows, dtype=float))
         start = float(since(self.start, np.datetime64(0, "s"))) if self.dated else float(self.start)
         return start + self.step * np.asarray(rows, dtype=float)
 
