@@ -46,6 +46,7 @@ OF_YEAR = (
     re.compile(r"(?P<y>\d{4})[-\s]?Q(?P<quarter>[1-4])", re.ASCII),
     re.compile(r"Q(?P<quarter>[1-4])[-/\s]?(?P<y>\d{4})", re.ASCII),
 )
+YEAR = re.compile(r"(?:1[89]|20)\d{2}(?:\.0)?", re.ASCII)
 DOTTED = ("hour", "minute", "second")
 #: The half of the day in a column beside a clock of twelve hours.
 HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
@@ -119,6 +120,11 @@ def is_day(text: str) -> bool:
     (True, False)
     """
     return parse(text) is not None and not any(pattern.fullmatch(text) for pattern in OF_YEAR)
+
+
+def is_of_year(text: str) -> bool:
+    """Whether a text is a year, a quarter or a month, with the rest of the time elsewhere if it is there often."""
+    return bool(YEAR.fullmatch(text)) or (parse(text) is not None and not is_day(text))
 
 
 def _date(parts: dict[str, str | None]) -> Date | None:

@@ -14,6 +14,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import MERGED, CellCounts
+from nareg.io._dates import is_of_year
 from nareg.io._directions import merged
 from nareg.io._file import LABELED
 from nareg.io._missing import remove_sentinels
@@ -28,8 +29,6 @@ Source = TypeVar("Source")
 #: Rows of one time are averaged. In a table of one series whose readings differ at more than this share of the times, and at
 #: more than a few times, they are of several stations.
 MOST, FEW, EXTREMES = 0.5, 4, ((np.maximum, -np.inf), (np.minimum, np.inf))
-#: A year, or a month of it, of columns that are called so: others may have the rest of the time.
-OF_YEAR = re.compile(r"\d{4}(?:\.0)?(?:-\w+)?", re.ASCII)
 #: What a file says of dates in either order, and what is said of all.
 DATES_GUESSED = "dates such as"
 DATES_OF_ALL = "dates are read {}, as all files together show"
@@ -250,6 +249,15 @@ def from_columns(
     return in_order(names, labels, values, replace(times, stamps=stamps), request, what)
 
 
+def several_rows(source: str, time: str) -> InputError:
+    """The error for a table most of whose times have several rows."""
+    return InputError(
+        f"{source}: most times have several rows with different readings ({time!r}): if they are of several stations, name the "
+        "column of the stations by --station-column; if a column has the rest of the time, by --time-column (station=, time= "
+        "of a recipe)."
+    )
+
+
 def _in_time_order(
     labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, request: Wanted, called: list[str | None]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -276,14 +284,10 @@ def _in_time_order(
         cells = i * len(starts) + np.cumsum(np.concatenate([[0], ~repeats]))[t]
         mean, number = merged(values[seen], cells, (len(values), len(starts)), None, called, request.recipe.kind_of(called))
         high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
-        differ, of_year = int(((number > 1) & (high > low)).sum()), OF_YEAR.fullmatch(twice)
+        differ, of_year = int(((number > 1) & (high > low)).sum()), is_of_year(str(twice))
         few = 0 if of_year else FEW
         if (len(values) == 1 or of_year) and differ > max(MOST * int((number > 0).sum()), few):
-            raise InputError(
-                f"{notes.source}: most times have several rows with different readings ({twice!r}): if they are of several "
-                "stations, name the column of the stations by --station-column; if a column has the rest of the time, by "
-                "--time-column (station=, time= of a recipe)."
-            )
+            raise several_rows(notes.source, twice)
         values, labels, stamps = mean, labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())
     return labels, values, stamps

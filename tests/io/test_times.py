@@ -581,6 +581,24 @@ def test_years_and_months_with_the_rest_of_the_time_in_a_column_are_not_averaged
         io.read_readings(tmp_path / "r.csv")
 
 
+@pytest.mark.parametrize("header", ["year,week,station,temp", "month,n,station,temp"])
+def test_years_and_months_of_stations_are_not_averaged_either(tmp_path, header):
+    keys = ("2020", "2021") if header.startswith("year") else ("10/2020", "11/2020", "12/2020")
+    rows = [f"{key},{week},{station},{week}" for key in keys for week in range(1, 53) for station in "ab"]
+    (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
+    with pytest.raises(InputError, match="most times have several rows"):
+        io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(value="temp"))
+
+
+def test_months_that_repeat_are_no_hour_of_autumn(tmp_path):
+    """In Havana the clocks go back at midnight, as on the first of November 2020."""
+    rows = [f"{month}/2020,{month}" for month in (10, 11, 11, 12)]
+    (tmp_path / "r.csv").write_text("\n".join(["time,A", *rows[:2], "11/2020,13", rows[3]]))
+    readings = io.read_readings(tmp_path / "r.csv")
+    np.testing.assert_array_equal(readings.values, [[10, 12, 12]])
+    assert not any("clocks" in note for note in readings.notes)
+
+
 def test_columns_of_months_are_no_stations(tmp_path):
     months = "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec"
     for header, key in (("year", ""), ("station,year", "A,")):
