@@ -36,6 +36,8 @@ YEAR_AFTER = re.compile(
     r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<d>\d{1,2})\s+(?P<H>\d{2}):(?P<M>\d{2}):(?P<S>\d{2})\s+"
     r"(?:(?:(?P<zone>UTC|GMT)|(?P<other>[A-Z]{2,5}))\s+)?(?P<y>\d{4})"
 )
+#: A span of days, as pandas writes weeks, stands for its first.
+SPAN = re.compile(r"(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})/\d{4}-\d{2}-\d{2}", re.ASCII)
 #: Months and quarters: 07/2024, 2024/07, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
 OF_YEAR = (
     re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
@@ -104,7 +106,7 @@ def parse(text: str) -> Date | None:
     >>> parse("Jul 2024") == parse("07/2024") == parse("2024-Q3") == parse("2024-07-01")
     True
     """
-    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER, *OF_YEAR):
+    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER, SPAN, *OF_YEAR):
         match = pattern.fullmatch(text)
         if match:
             return _date(match.groupdict())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nareg.errors import InputError
 from nareg.io._around import WITHOUT_TIMES
-from nareg.io._dates import HALF, MONTHS, ORDINAL, is_day, parse
+from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, parse
 from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed
@@ -90,11 +90,8 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if dated is not None:
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
         return _with_clock(table, words, dated, known, notes)
-    if isinstance(table, FrameTable) and table.counted:
-        notes.guess(*UNTIMED)
-        return ()
     of_year = [next((i for i in others if words[i] in names), None) for names in CALENDAR[:2]]
-    if of_year[0] is not None:  # months of years, or years alone
+    if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
         months = [table.header[i] for i in others if words[i] in MONTHS]
         if len(months) > 6:
             raise InputError(
@@ -102,6 +99,9 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
                 "2024-07, and one column per station."
             )
         return tuple(i for i in of_year if i is not None)
+    if isinstance(table, FrameTable) and table.counted:
+        notes.guess(*UNTIMED)
+        return ()
     if words[0] in UNNAMED:
         return (0,)
     if len(table.header) == 1:

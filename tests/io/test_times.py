@@ -620,7 +620,20 @@ def test_months_behind_points_are_no_decimal_numbers(tmp_path, form):
     np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2024-01", dtype="datetime64[M]"))
 
 
+def test_a_column_called_year_without_years_is_no_time():
+    frame = pd.DataFrame({"A": [1.0, 2.0, 3.0], "yr": [0.5, 1.5, -2.5]})
+    assert io.readings_from_frame(frame).names == ("A", "yr")
+
+
+def test_weeks_of_pandas_stand_for_their_first_day():
+    frame = pd.DataFrame({"A": range(5)}, pd.period_range("2015-01-05", periods=5, freq="W"))
+    readings = io.readings_from_frame(frame)
+    np.testing.assert_array_equal(readings.timestamps, np.datetime64("2015-01-05") + 7 * np.arange(5))
+
+
 def test_columns_of_years_and_months_may_be_decimal_numbers(tmp_path):
     (tmp_path / "r.csv").write_text("year,month,A\n2022.0,1.0,5\n2022.0,2.0,6")
-    readings = io.read_readings(tmp_path / "r.csv")
-    np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2022-03", dtype="datetime64[M]"))
+    frame = pd.DataFrame({"year": [2022, 2022], "month": [1, 2], "A": [5.0, 6.0]})
+    for readings in (io.read_readings(tmp_path / "r.csv"), io.readings_from_frame(frame)):
+        np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2022-03", dtype="datetime64[M]"))
+        assert readings.names == ("A",)
