@@ -29,6 +29,8 @@ FINER = ("ms", "us", "ns", "ps", "fs", "as")
 SECOND = np.timedelta64(1, "s")
 #: Seconds of a calendar month in the mean. Steps of whole ones stand for calendar months.
 MONTH = 365.2425 * 86_400 / 12
+#: Months of times in UTC begin so much earlier where clocks are ahead, and an hour earlier again in summer.
+AHEAD, SUMMER = np.timedelta64(13, "h"), np.timedelta64(1, "h")
 
 
 def robust_std(values: np.ndarray) -> float:
@@ -183,15 +185,20 @@ def in_calendar(start: np.datetime64, months: np.ndarray) -> np.ndarray:
     >>> in_calendar(np.datetime64("2024-01-31"), np.array([1, 2])).astype("datetime64[D]")
     array(['2024-02-29', '2024-03-31'], dtype='datetime64[D]')
     """
-    begin = start.astype("datetime64[M]")
+    begin = month_of(start)
     later = begin + months
-    if start.astype("datetime64[D]") + 1 == begin + 1:  # the last day
+    if (start + AHEAD).astype("datetime64[D]") + 1 == begin + 1:  # the last day
         return (later + 1).astype("datetime64[ns]") - ((begin + 1).astype("datetime64[ns]") - start)
     return np.asarray(later.astype("datetime64[ns]") + (start - begin.astype("datetime64[ns]")))
 
 
+def month_of(times: Any) -> Any:
+    """Months of local times that are in UTC, whatever the zone: those 13 hours later."""
+    return (times + AHEAD).astype("datetime64[M]")
+
+
 def calendar_months(times: np.ndarray) -> np.ndarray | None:
-    """Months (T,) since 1970 of increasing times that are calendar months apart; None of others.
+    """Months (T,) since 1970 of increasing times that are calendar months apart, but for an hour in summer; None of others.
 
     Examples
     --------
@@ -200,9 +207,9 @@ def calendar_months(times: np.ndarray) -> np.ndarray | None:
     >>> calendar_months(np.array(["2024-01-31", "2024-03-01", "2024-03-31"], dtype="datetime64[ns]")) is None
     True
     """
-    number: np.ndarray = times.astype("datetime64[M]").astype(np.int64)
+    number: np.ndarray = month_of(times).astype(np.int64)
     apart = len(times) > 1 and np.diff(number).all()
-    return number if apart and (in_calendar(times[0], number - number[0]) == times).all() else None
+    return number if apart and (np.abs(in_calendar(times[0], number - number[0]) - times) <= SUMMER).all() else None
 
 
 def since(times: np.ndarray, start: Any) -> np.ndarray:

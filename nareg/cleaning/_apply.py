@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg import io
-from nareg._core.arrays import briefly_shown
+from nareg._core.arrays import briefly_shown, calendar_months
 from nareg.cleaning._kinds import (
     UNKNOWN,
     components,
@@ -40,7 +40,7 @@ from nareg.io import EARLIER, KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Rules, Suspect, beyond, check, farther, muted, of_quantity, references
 from nareg.quality import beside as reference_pairs
-from nareg.spacetime import DirectionModels, SpaceTimeModel, SparseSpaceTimeModel
+from nareg.spacetime import DirectionModels, SpaceTimeModel, SparseSpaceTimeModel, TimeGrid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +55,7 @@ FORMS = [
     for day in ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
     for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
 ] + ["%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y"]
+NAMES = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*", re.IGNORECASE)
 OFFSET = re.compile(r"(?:Z|(?<=:\d\d)[+-]\d\d:?\d\d)$")
 ISO = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 
@@ -156,6 +157,9 @@ class Applied:
         if self.known is None or self.known.dtype.kind != "M" or not 0 < len(self.known) <= len(labels):
             return 0
         last = self.known[-1:].astype("datetime64[ns]")
+        stamps = io.instants([str(label) for label in labels[: len(self.known)]])
+        if stamps is not None and stamps.dtype.kind == "M" and stamps[-1] == last[0]:
+            return len(self.known)
         one = replace(self.readings, times=(str(last[0]).removesuffix(".000000000"),), timestamps=last)
         return len(self.known) if labeled_as(one, path, self.zone).times[0] == labels[len(self.known) - 1] else 0
 
@@ -200,9 +204,10 @@ def labeled_as(readings: Readings, path: Path, zone: str | None) -> Readings:
 
 
 def _form_of(label: str) -> str:
-    """A time without what its numbers are, but with its offset from UTC."""
+    """A time without what its numbers and names of months are, but with its offset from UTC."""
     offset = OFFSET.search(label)
-    return re.sub(r"\d", "0", label[: offset.start() if offset else None]) + (offset[0] if offset else "")
+    bare = NAMES.sub("Jan", label[: offset.start() if offset else None])
+    return re.sub(r"\d", "0", bare) + (offset[0] if offset else "")
 
 
 def _written_as(readings: Readings, before: list[str], zone: str | None) -> tuple[str, ...] | None:
@@ -453,7 +458,7 @@ def _apply_directions(
     if bounds != (None, None):
         raise InputError(f"bounds are {bounds}, but the model is of directions, which have none: omit them.")
     names = models.east.graph.names or ()
-    table = _in_order(read_known(readings, names, strict, recipe, models.east.grid), models.east.times[-1], recipe.dates)
+    table = _in_order(read_known(readings, names, strict, recipe, models.east.grid), models.east.grid, recipe.dates)
     refuse_no_degrees(table.values)
     rules, _ = of_quantity(Rules.of(recipe.quality), (table.quantity or "",), names)
     times = stamps(table)
@@ -504,7 +509,7 @@ def _lengths(
     column = models.speed_column if speed is None else None
     named = replace(recipe, value=column, kind=())
     speeds = read_known(readings if speed is None else speed, table.names, strict, named, models.east.grid)
-    known = speeds_at(_in_order(speeds, models.east.times[-1], recipe.dates), table)
+    known = speeds_at(_in_order(speeds, models.east.grid, recipe.dates), table)
     assert table.timestamps is not None
     new = table.timestamps > models.east.times[-1]
     without = int((np.isnan(known) & table.observed)[:, new].sum())
@@ -536,40 +541,59 @@ def _forgets(model: SpaceTimeModel | SparseSpaceTimeModel, y: np.ndarray, times:
     return bool((moved <= MOVED * more.std[:, 2 * PROBED :]).all())
 
 
-def _in_order(table: Readings, last: np.datetime64, said: str | None) -> Readings:
-    """Readings whose dates follow the model's ``last`` time, where day and month may be either and nothing is ``said``.
+def _in_order(table: Readings, grid: TimeGrid, said: str | None) -> Readings:
+    """Readings whose dates follow the last time of a model's ``grid``, where day and month may be either and none is ``said``.
 
+    A few numbers such as 202407 may not show that they are months, nor do days that are months apart; the grid does.
     The order that was not taken is where it goes on within two days; where it follows later, neither is sure and both refused.
     """
-    if said is not None or table.timestamps is None or table.timestamps.dtype.kind != "M" or last.dtype.kind != "M":
-        return table
+    last = grid.values[-1]
+    if table.timestamps is not None and table.timestamps.dtype.kind != last.dtype.kind:
+        months = io.months_of(table.times)
+        return table if months is None else _rearranged(table, months)
+    if said is not None or table.timestamps is None or last.dtype.kind != "M":
+        return _on_clock_of(table, last)
     first, near = table.timestamps[0], np.timedelta64(2, "D")
     orders = io.either_order(table.times) or []
-    for which, dates in zip(("day", "month"), orders, strict=False):
+    monthly = [grid.months > 0 and calendar_months(np.append(last, np.sort(one[one > last]))) is not None for one in orders]
+    for which, dates, right in zip(("day", "month"), orders, monthly, strict=False):
         other = dates.min()
-        if abs(other - first) > near and last < other and not last < first <= other:
-            if other - last <= near and any(np.array_equal(one, table.timestamps) for one in orders):
-                rows = np.argsort(dates, kind="stable")
+        follows = abs(other - first) > near and last < other and not last < first <= other
+        if (right and sum(monthly) == 1) or (follows and sum(monthly) != 1):
+            if right or (other - last <= near and any(np.array_equal(one, table.timestamps) for one in orders)):
                 why = f"dates such as {table.times[0]!r} are read {which} first, so that they follow the model's last time."
-                return replace(
-                    table, times=tuple(table.times[t] for t in rows), timestamps=dates[rows], values=table.values[:, rows],
-                    notes=(*(note for note in table.notes if "dates such as" not in note), why),
-                )  # fmt: skip
+                notes = (*(note for note in table.notes if "dates such as" not in note), why)
+                return replace(_rearranged(table, dates), notes=notes)
             raise InputError(
                 f"readings have dates such as {table.times[0]!r}, which are read as {str(first)[:10]}; as {str(other)[:10]} "
                 f"they would follow the model's last time, {str(last)[:10]}: pass --dates day-first or "
                 "month-first (dates= of a recipe)."
             )
-    return table
+    return _on_clock_of(table, last)
+
+
+def _on_clock_of(table: Readings, last: np.datetime64) -> Readings:
+    """Readings in summer time, as a model's ``last`` time is, where standard time would take new ones for those it has."""
+    own = io.instants(table.times) if table.zone is None and table.timestamps is not None and last.dtype.kind == "M" else None
+    if own is None or table.timestamps is None or own.dtype.kind != "M":
+        return table
+    hour = np.timedelta64(1, "h")
+    hidden = (own > last) & (table.timestamps <= last) & (own - table.timestamps == hour)
+    return replace(table, timestamps=table.timestamps + hour) if hidden.any() else table
+
+
+def _rearranged(table: Readings, stamps: np.ndarray) -> Readings:
+    """Readings in the order of other ``stamps`` of the same labels."""
+    rows = np.argsort(stamps, kind="stable")
+    return replace(table, times=tuple(table.times[t] for t in rows), timestamps=stamps[rows], values=table.values[:, rows])
 
 
 def _new(table: Readings, model: SpaceTimeModel | SparseSpaceTimeModel, order: str | None) -> tuple[Readings, list[str]]:
     """The columns of times after the model's last one, and what is to be said of the others."""
-    if table.timestamps is None or table.timestamps.dtype.kind != model.times.dtype.kind:
-        raise InputError("readings have times of another kind than the model's: dates, or numbers, in both.")
     last = model.times[-1]
-    table = _in_order(table, last, order)
-    assert table.timestamps is not None
+    table = _in_order(table, model.grid, order)
+    if table.timestamps is None or table.timestamps.dtype.kind != last.dtype.kind:
+        raise InputError("readings have times of another kind than the model's: dates, or numbers, in both.")
     later = np.flatnonzero(table.timestamps > last)
     end = str(last).removesuffix(".000000000")
     if not later.size:

@@ -38,6 +38,8 @@ def in_standard_time(
     """
     import pandas as pd
 
+    if not (stamps - stamps.astype("datetime64[D]")).any():  # days and months have no hour
+        return None
     near = _near_change(stamps)
     twice = _repeated(stamps[near], series[near])
     if not twice.size:

@@ -36,15 +36,19 @@ YEAR_AFTER = re.compile(
     r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<d>\d{1,2})\s+(?P<H>\d{2}):(?P<M>\d{2}):(?P<S>\d{2})\s+"
     r"(?:(?:(?P<zone>UTC|GMT)|(?P<other>[A-Z]{2,5}))\s+)?(?P<y>\d{4})"
 )
-#: Months and quarters: 07/2024, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
+#: A span of days, as pandas writes weeks, stands for its first.
+SPAN = re.compile(r"(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})/\d{4}-\d{2}-\d{2}", re.ASCII)
+#: Months and quarters: 07/2024, 2024/07, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
 OF_YEAR = (
     re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
+    re.compile(r"(?P<y>(?:1[89]|20)\d{2})[-/](?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<name>[A-Za-z]{3,9})\.?[-/,\s]\s*(?P<y>\d{4})", re.ASCII),
     re.compile(r"(?P<y>\d{4})[-/\s](?P<name>[A-Za-z]{3,9})\.?", re.ASCII),
     re.compile(r"(?P<y>\d{4})-?M(?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<y>\d{4})[-\s]?Q(?P<quarter>[1-4])", re.ASCII),
     re.compile(r"Q(?P<quarter>[1-4])[-/\s]?(?P<y>\d{4})", re.ASCII),
 )
+YEAR = re.compile(r"(?:1[89]|20)\d{2}(?:\.0)?", re.ASCII)
 DOTTED = ("hour", "minute", "second")
 #: The half of the day in a column beside a clock of twelve hours.
 HALF = re.compile(r"[AaPp]\.?[Mm]\.?")
@@ -102,11 +106,27 @@ def parse(text: str) -> Date | None:
     >>> parse("Jul 2024") == parse("07/2024") == parse("2024-Q3") == parse("2024-07-01")
     True
     """
-    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER, *OF_YEAR):
+    for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, SHORT, NAME_DAY, YEAR_AFTER, SPAN, *OF_YEAR):
         match = pattern.fullmatch(text)
         if match:
             return _date(match.groupdict())
     return None
+
+
+def is_day(text: str) -> bool:
+    """Whether a text is a date with a day; months and quarters, which may be names of stations, are none.
+
+    Examples
+    --------
+    >>> is_day("2024-07-01"), is_day("07/2024")
+    (True, False)
+    """
+    return parse(text) is not None and not any(pattern.fullmatch(text) for pattern in OF_YEAR)
+
+
+def is_of_year(text: str) -> bool:
+    """Whether a text is a year, a quarter or a month, with the rest of the time elsewhere if it is there often."""
+    return bool(YEAR.fullmatch(text)) or (parse(text) is not None and not is_day(text))
 
 
 def _date(parts: dict[str, str | None]) -> Date | None:

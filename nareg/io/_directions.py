@@ -15,6 +15,11 @@ NAMES = frozenset(
     ("direction", "direccion", "dirección", "richtung", "windrichtung", "windrichting", "richting", "winddirection", "winddir",
      "wdir", "wd", "dir", "mwd", "azimuth", "heading", "bearing")
 )  # fmt: skip
+#: Words of names of what is about directions and none itself: how they spread, turn or were counted.
+SPREAD = frozenset(
+    ("std", "stdev", "stddev", "sd", "sigma", "deviation", "standard", "variance", "variability", "range", "change", "shear",
+     "count", "number", "quality", "qc", "flag")
+)  # fmt: skip
 UNITS = frozenset(("°", "deg", "degree", "degrees", "degt", "degtrue", "degreestrue", "degreetrue", "°true", "degrees_true"))
 #: What a quantity is: any number, one from 0 on, one from 0 to 100, or a direction.
 KINDS = ("number", "nonnegative", "bounded", "direction")
@@ -190,9 +195,11 @@ def about_tens(values: np.ndarray, unit: str | None, names: Iterable[str], kind:
 
 
 def _named(name: str) -> bool:
-    """Whether a name says direction: as a word, or in the manner of windDir and WIND_DIRECTION_10M."""
+    """Whether a name says direction: as a word, or in the manner of windDir and WIND_DIRECTION_10M; not its spread."""
     spaced = re.sub(r"(?<=[a-zäöü])(?=[A-Z])", " ", name)
     words = re.split(r"[\W\d_]+", spaced.casefold())
+    if SPREAD & {*words}:
+        return False
     return bool(NAMES & {*words, "".join(words)}) or any(word.startswith("wind") and word.endswith("dir") for word in words)
 
 

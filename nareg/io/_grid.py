@@ -21,8 +21,9 @@ STEPS = (
 )  # fmt: skip
 NEAR = 0.15
 #: Share of the gaps that are within WHOLE of a step that a part of the record has. Few readings share such a step, and more of
-#: them are within WHOLE of it than of times that are any.
-MANY, FEW, HALF = 0.15, 0.03, 0.6
+#: them are within WHOLE of it than of times that are any. The usual time is between two steps where less than this share of
+#: the gaps that are near the most frequent one are near its own.
+MANY, FEW, HALF, BETWEEN = 0.15, 0.03, 0.6, 2 / 3
 #: A grid is worth it from so many times fewer times on, and where at most this share of readings shares a step with another.
 FEWER, SHARED = 1.5, 0.1
 #: A grid begins at whole steps where the readings are within this part of a step of them, and either so many seconds or
@@ -133,10 +134,11 @@ def _usual(seconds: np.ndarray, observed: np.ndarray) -> tuple[float | None, flo
     gaps = np.concatenate(each)
     usual = float(np.median(gaps))
     step = min(STEPS, key=lambda one: abs(np.log(usual / one)))
-    most = max(STEPS, key=lambda one: float(np.mean(np.abs(gaps / one - 1) <= NEAR)))
+    shares = {one: float(np.mean(np.abs(gaps / one - 1) <= NEAR)) for one in STEPS}
+    most = max(STEPS, key=shares.__getitem__)
     parts = (one for one in STEPS if most % one == 0 and np.mean(np.abs(gaps / one - 1) <= WHOLE) >= MANY)
     least = next(parts, None)
-    near = float(step) if abs(usual / step - 1) <= NEAR else None
+    near = float(step) if abs(usual / step - 1) <= NEAR and shares[step] >= BETWEEN * shares[most] else None
     return near, None if least is None or least >= (near or usual) else float(least)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import MERGED, CellCounts
+from nareg.io._dates import is_of_year
 from nareg.io._directions import merged
 from nareg.io._file import LABELED
 from nareg.io._missing import remove_sentinels
@@ -248,6 +249,15 @@ def from_columns(
     return in_order(names, labels, values, replace(times, stamps=stamps), request, what)
 
 
+def several_rows(source: str, time: str) -> InputError:
+    """The error for a table most of whose times have several rows."""
+    return InputError(
+        f"{source}: most times have several rows with different readings ({time!r}): if they are of several stations, name the "
+        "column of the stations by --station-column; if a column has the rest of the time, by --time-column (station=, time= "
+        "of a recipe)."
+    )
+
+
 def _in_time_order(
     labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, request: Wanted, called: list[str | None]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -274,12 +284,10 @@ def _in_time_order(
         cells = i * len(starts) + np.cumsum(np.concatenate([[0], ~repeats]))[t]
         mean, number = merged(values[seen], cells, (len(values), len(starts)), None, called, request.recipe.kind_of(called))
         high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
-        if len(values) == 1 and ((number > 1) & (high > low)).sum() > max(MOST * int((number > 0).sum()), FEW):
-            raise InputError(
-                f"{notes.source}: most times have several rows with different readings ({twice!r}): if they are of several "
-                "stations, name the column of the stations by --station-column; if a column has the rest of the time, by "
-                "--time-column (station=, time= of a recipe)."
-            )
+        differ, of_year = int(((number > 1) & (high > low)).sum()), is_of_year(str(twice))
+        few = 0 if of_year else FEW
+        if (len(values) == 1 or of_year) and differ > max(MOST * int((number > 0).sum()), few):
+            raise several_rows(notes.source, twice)
         values, labels, stamps = mean, labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())
     return labels, values, stamps

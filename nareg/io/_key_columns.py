@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nareg.errors import InputError
 from nareg.io._around import WITHOUT_TIMES
-from nareg.io._dates import HALF, ORDINAL, parse
+from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, parse
 from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed
@@ -42,7 +42,7 @@ def more_times(table: Table, rest: list[int], stations: Sequence[str] | None, no
     """Columns with dates or times of day beside the one that is read; of known stations, others are left out anyway."""
 
     def dated(cells: list[str]) -> bool:
-        return not looks_numeric(cells, comma=table.comma) and all(parse(cell) or CLOCK_TIME.fullmatch(cell) for cell in cells)
+        return not looks_numeric(cells, comma=table.comma) and all(is_day(cell) or CLOCK_TIME.fullmatch(cell) for cell in cells)
 
     more = set() if stations is not None else {i for i in rest if dated(table.head(i)) or plain(table.header[i]) in DAY_OF_YEAR}
     if more:
@@ -78,7 +78,7 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return _with_clock(table, words, 0, known, notes)
-    dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
+    dated = next((i for sure in (is_day, parse) for i in others if all(map(sure, table.head(i)))), None)
     if dated is not None and parse(table.header[dated]) is not None:
         raise InputError(
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
@@ -90,12 +90,18 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if dated is not None:
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
         return _with_clock(table, words, dated, known, notes)
+    of_year = [next((i for i in others if words[i] in names), None) for names in CALENDAR[:2]]
+    if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
+        months = [table.header[i] for i in others if words[i] in MONTHS]
+        if len(months) > 6:
+            raise InputError(
+                f"{notes.source} has a column per month ({listed(months)}): write one row per month, with a column 'time' as "
+                "2024-07, and one column per station."
+            )
+        return tuple(i for i in of_year if i is not None)
     if isinstance(table, FrameTable) and table.counted:
         notes.guess(*UNTIMED)
         return ()
-    of_year = [next((i for i in others if words[i] in names), None) for names in CALENDAR[:2]]
-    if of_year[0] is not None:  # months of years, or years alone
-        return tuple(i for i in of_year if i is not None)
     if words[0] in UNNAMED:
         return (0,)
     if len(table.header) == 1:

@@ -42,7 +42,8 @@ def _joined(names: Sequence[str], parts: list[np.ndarray], notes: Notes, recipe:
     if len(parts) > 1 and all(map(HALF.fullmatch, parts[-1])):
         half = parts.pop()
     if len(parts) == 2 and words[0] in CALENDAR[0] and words[1] in CALENDAR[1]:
-        return np.array([f"{year}-{month.split('.')[0]:0>2}" for year, month in zip(*parts, strict=True)], dtype=object)
+        both = zip(*([cell.split(".")[0] for cell in part] for part in parts), strict=True)
+        return np.array([f"{year}-{month:0>2}" for year, month in both], dtype=object)
     days = _days_of_years(words, parts, by_name=bool(recipe.time))
     if days is not None:
         dates, used = days

@@ -10,9 +10,10 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import CODED, EMPTY, FAILED, MARKED, MERGED, OTHER_KIND, UNKNOWN
+from nareg.io._dates import is_of_year
 from nareg.io._directions import merged
 from nareg.io._frames import Table
-from nareg.io._join import Wanted, from_columns, in_order
+from nareg.io._join import Wanted, from_columns, in_order, several_rows
 from nareg.io._kinds import one_unit, refuse_mixed_kinds
 from nareg.io._labels import labels_of
 from nareg.io._layout import Layout
@@ -191,6 +192,8 @@ def long(table: Table, layout: Layout, station: int, request: Wanted) -> Reading
     if (number > 1).any():
         refuse_mixed_kinds(table, layout, flat, rows[seen], notes)
         i, j = divmod(int(np.argmax(number > 1)), t)
+        if is_of_year(str(unique[j])) and 2 * (number > 1).sum() > (number > 0).sum():
+            raise several_rows(notes.source, unique[j])
         notes.guess(
             f"{count(int((number - 1).clip(0).sum()), 'reading repeats', 'readings repeat')} station and time of another "
             f"({names[i]!r}, {unique[j]!r}); they are averaged",

@@ -18,8 +18,9 @@ from nareg.io._recipe import DATES, Recipe
 from nareg.io._vocabulary import OFFSETS
 
 DIGITS = re.compile(r"\d{8}(?:\d{2}){0,3}", re.ASCII)
-#: A month as a number.
-MONTH = re.compile(r"(?:1[89]|20)\d{2}(?:0[1-9]|1[0-2])", re.ASCII)
+#: A month as a number: 202407, 2024.07 and 07.2024.
+MONTH = re.compile(r"(?P<y>(?:1[89]|20)\d{2})\.?(?P<m>0[1-9]|1[0-2])", re.ASCII)
+MONTH_FIRST = re.compile(r"(?P<m>0[1-9]|1[0-2])\.(?P<y>(?:1[89]|20)\d{2})", re.ASCII)
 #: Numbers of this size in the whole column count from 1970, with so many of them per second: 1973 to 2103.
 EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e14, 4.2e15, 10**6, "microseconds"),
           (1e17, 4.2e18, 10**9, "nanoseconds"))  # fmt: skip
@@ -117,9 +118,10 @@ def _naive(index: Any) -> np.ndarray:
 
 def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes) -> Times:
     """Compact dates, time since 1970, or plain numbers."""
-    if all(MONTH.fullmatch(label) for label in labels) and _is_monthly(labels):
+    months = months_of(labels)
+    if months is not None and _is_monthly(months.astype("datetime64[M]").astype(np.int64)):
         notes.guess(f"numbers in {column} such as {labels[0]} are read as months", ISO_REMEDY)
-        return Times(np.array([f"{label[:4]}-{label[4:]}" for label in labels], dtype="datetime64[ns]"))
+        return Times(months)
     if all(DIGITS.fullmatch(label) for label in labels) and len({len(label) for label in labels}) == 1:
         forms = [(labels, "")]
         if len(labels[0]) == 12 or (len(labels[0]) == 10 and numbers.min() >= FAR):
@@ -144,9 +146,16 @@ def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes)
     return Times(numbers)
 
 
-def _is_monthly(labels: np.ndarray) -> bool:
-    """Whether numbers such as 202407 rise by a month at most steps, and turn a year somewhere."""
-    months = np.array([12 * int(label[:4]) + int(label[4:]) for label in labels])
+def months_of(labels: Sequence[str] | np.ndarray) -> np.ndarray | None:
+    """The first days (R,) of months that numbers such as 202407 may be; None where one is no month."""
+    form = MONTH_FIRST if MONTH_FIRST.fullmatch(labels[0]) else MONTH
+    if not all(form.fullmatch(label) for label in labels):
+        return None
+    return np.array([form.sub(r"\g<y>-\g<m>", label) for label in labels], dtype="datetime64[ns]")
+
+
+def _is_monthly(months: np.ndarray) -> bool:
+    """Whether months, read of numbers such as 202407, rise by one at most steps, and turn a year somewhere."""
     steps = np.diff(np.unique(months))
     return bool(steps.size and np.median(steps) == 1 and np.ptp(months) >= 12)
 

@@ -576,3 +576,40 @@ def test_one_of_several_quantities_may_come_alone(rng, tmp_path):
     assert f"such as {tmp_path / 'temp' / 'model.npz'}" in str(refused.exception) + refused.output
     run(*clean, "--out", tmp_path / "out")
     assert "value temp" in run("apply", tmp_path / "out" / "model.npz", tmp_path / "tomorrow.csv").stderr
+
+
+@pytest.fixture(scope="module")
+def monthly():
+    """Readings of eight years by the month, and what is cleaned of the first seven."""
+    network = nareg.datasets.simulated(6, 96, faults=(), rng=np.random.default_rng(3))
+    index = pd.date_range("2015-01-01", periods=96, freq="MS", name="time")
+    frame = pd.DataFrame(network.readings.T, index, network.names)
+    places = pd.DataFrame(network.coordinates, network.names, ["latitude", "longitude"])
+    return frame, nareg.clean(frame[:84], places)
+
+
+@pytest.mark.parametrize("form", ["%b %Y", "%B %Y", "%YM%m", "%Y%m", "%m.%Y", "%d-%b-%Y", "%d/%m/%Y"])
+def test_readings_follow_in_the_form_of_the_table_whatever_it_is(monthly, tmp_path, form):
+    frame, cleaned = monthly
+    cleaned.save(tmp_path)
+    labels = frame.index.strftime(form).tolist()
+    for name in ("clean", "std", "flags"):
+        table = pd.read_csv(tmp_path / f"{name}.csv", dtype=str)
+        table.assign(time=labels[:84]).to_csv(tmp_path / f"{name}.csv", index=False)
+    for later in (slice(84, 88), slice(86, 96)):
+        frame.set_axis(pd.Index(labels, name="time"))[later].to_csv(tmp_path / "new.csv")
+        apply(cleaned.model, tmp_path / "new.csv").append(tmp_path)
+        for name in ("clean", "std", "flags"):
+            assert pd.read_csv(tmp_path / f"{name}.csv", dtype=str)["time"].tolist() == labels[: later.stop]
+
+
+def test_no_new_reading_is_lost_where_the_clocks_go_back(tmp_path):
+    network = nareg.datasets.simulated(6, 200, faults=(), rng=np.random.default_rng(2))
+    local = pd.date_range("2024-10-20", periods=200, freq="h", tz="Europe/Berlin").strftime("%Y-%m-%d %H:%M")
+    frame = pd.DataFrame(network.readings.T, pd.Index(local, name="time"), network.names)
+    places = pd.DataFrame(network.coordinates, network.names, ["latitude", "longitude"])
+    model = nareg.clean(frame[:160], places).model
+    for later in (slice(160, 200), slice(140, 200)):
+        applied = apply(model, frame[later])
+        assert list(applied.readings.times) == local[160:].tolist()
+        np.testing.assert_array_equal(np.diff(applied.readings.timestamps), np.timedelta64(1, "h"))

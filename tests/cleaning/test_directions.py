@@ -269,6 +269,8 @@ def test_directions_in_tens_of_degrees_are_refused(rng, tmp_path):
         (tens * 10, "wind_direction"),
         (np.round(36 * rng.random(tens.shape), 1), "wind_direction"),
         (tens, "x"),
+        (tens, "wind_direction_std"),
+        (tens, "WDIR_SD"),
     ):
         seen = nareg.io.inspect(network_file(values, tmp_path, name))
         assert not any("tens" in note for note in seen.notes)

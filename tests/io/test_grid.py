@@ -234,6 +234,18 @@ def test_a_step_that_changes_within_a_record(jitter, share):
     assert any("every 5 minutes" in note for note in read.notes)
 
 
+def test_a_step_between_the_two_of_a_record_is_not_taken():
+    """The median of as many gaps of 10 as of 5 minutes is that of none: 6 minutes merged readings."""
+    rng = np.random.default_rng(0)
+    whole = np.concatenate([np.arange(0, 400), np.arange(400, 601, 0.5)]) * 600
+    stamps = np.datetime64("2024-06-01T00:00:00") + (whole + rng.integers(-30, 31, (4, len(whole)))).astype("m8[s]")
+    station, values = np.repeat(list("ABCD"), len(whole)), rng.normal(size=stamps.size)
+    frame = pd.DataFrame({"time": stamps.ravel().astype(str), "station": station, "value": values})
+    read = io.on_grid(io.readings_from_frame(frame))
+    assert set(np.diff(read.timestamps)) == {np.timedelta64(5, "m")}
+    assert read.observed.sum() == stamps.size
+
+
 def test_times_of_no_step_stay():
     rng = np.random.default_rng(1)
     for gaps in (rng.exponential(3600, (12, 200)), rng.uniform(600, 5400, (12, 200))):

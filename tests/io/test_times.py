@@ -560,3 +560,80 @@ def test_months_as_numbers_are_told_from_counters(tmp_path):
         assert io.read_readings(path).timestamps.astype("datetime64[D]").astype(str).tolist() == ["2023-01-01", "2023-02-01"]
     for numbers in ([str(n) for n in range(202_001, 202_013)], ["200101", "200102", "200110", "200403"]):
         assert read(tmp_path, numbers).timestamps.dtype.kind == "f"
+
+
+@pytest.mark.parametrize("name", ["code", "batch"])
+def test_months_are_no_times_beside_a_column_of_days(tmp_path, name):
+    rows = [f"{month:02}/2020,2020-01-0{day},{10 * month + day}" for day in range(1, 6) for month in (1, 2, 3)]
+    (tmp_path / "r.csv").write_text("\n".join([f"{name},when,temp", *rows]))
+    readings = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(station=(name,)))
+    assert readings.names == ("01/2020", "02/2020", "03/2020")
+    np.testing.assert_array_equal(readings.values[1], [21, 22, 23, 24, 25])
+
+
+@pytest.mark.parametrize("rest", ["week", "quarter", "hour_of_year"])
+@pytest.mark.parametrize("of_year", ["year", "year,month"])
+def test_years_and_months_with_the_rest_of_the_time_in_a_column_are_not_averaged(tmp_path, rest, of_year):
+    keys = [f"{year},{month}" if "," in of_year else str(year) for year in (2020, 2021) for month in range(1, 3)]
+    rows = [f"{key},{number},{number},{-number}" for key in keys for number in range(1, 5)]
+    (tmp_path / "r.csv").write_text("\n".join([f"{of_year},{rest},A,B", *rows]))
+    with pytest.raises(InputError, match="if a column has the rest of the time, by --time-column"):
+        io.read_readings(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize("header", ["year,week,station,temp", "month,n,station,temp"])
+def test_years_and_months_of_stations_are_not_averaged_either(tmp_path, header):
+    keys = ("2020", "2021") if header.startswith("year") else ("10/2020", "11/2020", "12/2020")
+    rows = [f"{key},{week},{station},{week}" for key in keys for week in range(1, 53) for station in "ab"]
+    (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
+    with pytest.raises(InputError, match="most times have several rows"):
+        io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(value="temp"))
+
+
+def test_months_that_repeat_are_no_hour_of_autumn(tmp_path):
+    """In Havana the clocks go back at midnight, as on the first of November 2020."""
+    rows = [f"{month}/2020,{month}" for month in (10, 11, 11, 12)]
+    (tmp_path / "r.csv").write_text("\n".join(["time,A", *rows[:2], "11/2020,13", rows[3]]))
+    readings = io.read_readings(tmp_path / "r.csv")
+    np.testing.assert_array_equal(readings.values, [[10, 12, 12]])
+    assert not any("clocks" in note for note in readings.notes)
+
+
+def test_columns_of_months_are_no_stations(tmp_path):
+    months = "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec"
+    for header, key in (("year", ""), ("station,year", "A,")):
+        rows = [f"{key}{year}," + ",".join("123456789012") for year in range(1990, 2000)]
+        (tmp_path / "r.csv").write_text("\n".join([f"{header},{months}", *rows]))
+        with pytest.raises(InputError, match=r"has a column per month .*: write one row per month"):
+            io.read_readings(tmp_path / "r.csv")
+
+
+def test_a_thirteenth_month_is_refused(tmp_path):
+    (tmp_path / "r.csv").write_text("\n".join(["year,month,A", *(f"2020,{month},5" for month in range(1, 14))]))
+    with pytest.raises(InputError, match="'2020-13' is not a time like '2020-01'"):
+        io.read_readings(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize("form", ["{1:02}.{0}", "{0}.{1:02}", "{0}/{1:02}"])
+def test_months_behind_points_are_no_decimal_numbers(tmp_path, form):
+    readings = read(tmp_path, [form.format(year, month) for year in (2022, 2023) for month in range(1, 13)])
+    np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2024-01", dtype="datetime64[M]"))
+
+
+def test_a_column_called_year_without_years_is_no_time():
+    frame = pd.DataFrame({"A": [1.0, 2.0, 3.0], "yr": [0.5, 1.5, -2.5]})
+    assert io.readings_from_frame(frame).names == ("A", "yr")
+
+
+def test_weeks_of_pandas_stand_for_their_first_day():
+    frame = pd.DataFrame({"A": range(5)}, pd.period_range("2015-01-05", periods=5, freq="W"))
+    readings = io.readings_from_frame(frame)
+    np.testing.assert_array_equal(readings.timestamps, np.datetime64("2015-01-05") + 7 * np.arange(5))
+
+
+def test_columns_of_years_and_months_may_be_decimal_numbers(tmp_path):
+    (tmp_path / "r.csv").write_text("year,month,A\n2022.0,1.0,5\n2022.0,2.0,6")
+    frame = pd.DataFrame({"year": [2022, 2022], "month": [1, 2], "A": [5.0, 6.0]})
+    for readings in (io.read_readings(tmp_path / "r.csv"), io.readings_from_frame(frame)):
+        np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2022-03", dtype="datetime64[M]"))
+        assert readings.names == ("A",)

@@ -190,6 +190,22 @@ def test_calendar_months_are_steps_of_one_row(frequency, months):
     later = on_steps(dates[40:].astype("datetime64[ns]"), regular.step)
     np.testing.assert_array_equal(later.rows, np.arange(50))
     assert later.time_of(49) == dates[89]
+    np.testing.assert_array_equal(later.seconds, regular.seconds[40:])  # at which a model's year is
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Europe/London", "America/New_York", "Pacific/Auckland", "Asia/Tokyo"])
+@pytest.mark.parametrize("frequency", ["MS", "ME"])
+def test_months_of_a_zone_are_months_in_utc(zone, frequency):
+    """In summer local months begin an hour earlier in UTC: a grid of 4 days had 8 rows per month."""
+    dates = pd.date_range("2010-01-01", periods=60, freq=frequency, tz=zone).tz_convert("UTC").tz_localize(None).to_numpy()
+    regular = grid(checked(dates, 60))
+    assert regular.months == 1
+    np.testing.assert_array_equal(regular.rows, np.arange(60))
+    np.testing.assert_array_equal(np.rint(regular.row_of(dates.astype("datetime64[ns]"))), regular.rows)
+    for begin in range(12):
+        later = on_steps(dates[begin:].astype("datetime64[ns]"), regular.step)
+        np.testing.assert_array_equal(later.rows, np.arange(60 - begin))
+        np.testing.assert_array_equal(later.seconds, regular.seconds[begin:])
 
 
 def test_days_of_one_month_after_another_are_no_months():

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nareg._core.arrays import MONTH, calendar_months, in_calendar, since
+from nareg._core.arrays import MONTH, calendar_months, in_calendar, month_of, since
 from nareg.errors import InputError, TooLargeError
 
 #: One time: a date, or a number.
@@ -57,7 +57,9 @@ class TimeGrid:
         return rows
 
     def seconds_of(self, rows: np.ndarray) -> np.ndarray:
-        """Time of rows of the grid since 1970 in seconds, or in the user's numbers."""
+        """Time of rows of the grid since 1970 in seconds, or in the user's numbers; of months as if all were equally long."""
+        if self.months:  # a month has one time, wherever a grid begins
+            return float(MONTH) * (month_of(self.start).astype(int) + self.months * np.asarray(rows, dtype=float))
         start = float(since(self.start, np.datetime64(0, "s"))) if self.dated else float(self.start)
         return start + self.step * np.asarray(rows, dtype=float)
 
