@@ -44,7 +44,8 @@ CONVERSIONS = (
 QUANTITIES = {
     "temperature": "°c c degc °f f degf k celsius fahrenheit kelvin temperature temperatur temp tair",
     "speed": "m/s ms-1 km/h kmh kt kts knots mph wind windspeed speed",
-    "length": "m cm mm mm/h ft feet in inch inches level waterlevel stage tide tides gauge pegel rain rainfall snow precipitation precip prcp niederschlag regen neerslag pluie lluvia pioggia",
+    "length": "m cm mm mm/h ft feet in inch inches level waterlevel stage tide tides gauge pegel rain rainfall snow "
+    "precipitation precip prcp niederschlag regen neerslag pluie lluvia pioggia",
     "": "hpa kpa pa mbar bar mmhg inhg psi % humidity pressure ppm ppb µg/m³ μg/m³ ug/m3 w/m2 w/m² lux db psu ntu ms/cm µs/cm",
 }
 #: Readings are so many standard deviations from the other stations in the median; the conversion leaves this share of it.
