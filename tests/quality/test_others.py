@@ -228,5 +228,5 @@ def test_stations_that_go_with_the_same_others_before_and_after_were_not_exchang
     assert not _denied(swapped, 0, 9, slice(0, 180), weights, memory=1.0)
     assert not _denied(readings, 0, 1, slice(0, 180), weights, memory=1.0)  # alike: nothing follows
     # throughout, each goes along with the neighbors of its own place, or of the other one's
-    assert _denied(readings, 0, 9, slice(0, 300), weights)
-    assert not _denied(readings[:, [9, *range(1, 9), 0]], 0, 9, slice(0, 300), weights)
+    assert _denied(readings, 0, 9, slice(0, 300), weights, memory=1.0)
+    assert not _denied(readings[:, [9, *range(1, 9), 0]], 0, 9, slice(0, 300), weights, memory=1.0)
