@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf
 
 from nareg._solvers import cg
 from nareg._solvers.iterate import Iterates
@@ -69,7 +71,7 @@ class Levels:
         # by its diagonal, or weights of unlike size would look like a null space
         scale = 1 / np.sqrt(np.where(coarsest.diagonal() > 0, coarsest.diagonal(), 1.0))
         scale = np.multiply.outer(scale, scale)
-        self.coarse_inverse = scale * np.linalg.pinv(scale * coarsest, hermitian=True)
+        self.coarse_inverse = scale * _inverse(scale * coarsest)
 
     def __len__(self) -> int:
         return len(self.levels) + 1
@@ -90,6 +92,20 @@ class Levels:
         kernels.add_product(P.indptr, P.indices, P.data, np.ascontiguousarray(correction), X, spare)
         kernels.sweep_up(*sweep, spare, X)
         return X
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """The inverse of a symmetric matrix with a diagonal of ones, without its null space where it has one.
+
+    Eigenvectors mix all entries with rounding of the largest, which a residual of huge weights would blow up; triangles do not.
+    """
+    factor, info = dpotrf(A, lower=1)
+    if info or factor.diagonal().min() ** 2 < len(A) * np.finfo(float).eps:
+        pseudo: np.ndarray = np.linalg.pinv(A, hermitian=True)
+        return pseudo
+    half = solve_triangular(factor, np.eye(len(A)), lower=True)
+    result: np.ndarray = half.T @ half
+    return result
 
 
 class Hierarchy:

@@ -129,16 +129,18 @@ def deaf(residuals: Residuals, seen: Others) -> list[Response]:
         return []
     slope, error = _slopes(white, slice(None))
     logs, spread = _logs(slope, live)
-    # jams and floods are not at every place: beside them, too, the others have to respond alike
-    expected = np.where(counted, np.abs(white[1]), np.nan)
-    calm = expected <= np.nanquantile(np.where(live, expected, 0.0), CALM, axis=0)
-    calm_slope, _ = _slopes([np.where(calm, part, 0.0) for part in white], slice(None))
-    if not all(0 < part < NEARLY_ALIKE for part in (spread, _logs(calm_slope, live)[1])):
+    if not 0 < spread < NEARLY_ALIKE:
         return []
     below = (np.median(logs[live]) - logs) / spread
     typical = np.median(slope[live])
     # a response that is far below zero, or hardly known, is none that is nearly zero
     odd = live & (np.abs(slope) + error < typical / DEAF) & (SURE * error < typical / 2) & (below > BELOW)
+    # jams and floods are not at every place: beside them, too, the others have to respond alike
+    expected = np.where(counted, np.abs(white[1]), np.nan)
+    calm = expected <= np.nanquantile(np.where(live, expected, 0.0), CALM, axis=0)
+    calm_slope, _ = _slopes([np.where(calm, part, 0.0) for part in white], slice(None))
+    if not 0 < _logs(calm_slope, live & ~odd)[1] < NEARLY_ALIKE:
+        return []
     return [Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan) for i in np.flatnonzero(odd).tolist()]
 
 

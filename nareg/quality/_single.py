@@ -116,8 +116,9 @@ SHORTEST, SHARE, MOST = 48, 0.05, 5.0
 COPIED = 0.8
 #: And so many robust standard deviations of the network's log variances above its median.
 NOISY_SPREADS = 4.0
-#: Its third differences exceed those of the median station by this factor.
-ROUGHER = 1.1
+#: Its third differences exceed those of the median station by this factor, and by so many robust standard deviations of the
+#: network's, in the logarithm: where stations are unlike, some are rough by nature.
+ROUGHER, ROUGHER_SPREADS = 1.1, 2.0
 
 
 def spikes(residuals: Residuals) -> list[Finding]:
@@ -186,7 +187,9 @@ def noisy(residuals: Residuals) -> list[Finding]:
     known = np.isfinite(jumps).sum(axis=0) >= FEWEST
     jumps = MAD_TO_STD * np.nanmedian(np.abs(np.where(known, jumps, 0.0)), axis=0)
     if (known & live).sum() > 1:  # one alone has none to exceed
-        visible &= ~known | (jumps > ROUGHER * np.median(jumps[known & live]))
+        logged = np.log(np.maximum(jumps, 1e-300))
+        usual = logged[known & live]
+        visible &= ~known | (logged - np.median(usual) > max(np.log(ROUGHER), ROUGHER_SPREADS * robust_std(usual)))
     findings = _noisy_parts(residuals, live)
     partly = {finding.station for finding in findings}
     visible &= np.log(shown) - center > np.log(NOISY)

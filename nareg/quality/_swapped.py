@@ -30,8 +30,9 @@ PARTS = 8
 FITS = 6.0
 #: Correlations with the other stations have so much smaller squared changes without an exchange than with one.
 SAME = 0.5
-#: Exchanged, they change by this in the mean square at most, unless without an exchange they change by much more.
-STRANGE = 0.15
+#: Exchanged, they change by this in the mean square at most, or by so many times what chance changes them by, unless without an
+#: exchange they change by more, of which it is the last share.
+STRANGE, CHANCES, LESS = 0.15, 2.0, 0.7
 #: And neither place loses more than this share of what both gain: where one does, one of the stations is odd. So it is where
 #: another exchange with one of the two gains the second share: any readings fit its place better than its own.
 LOSES, RIVAL = 0.1, 0.5
@@ -65,8 +66,9 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     taken: set[int] = set()
     result = []
     weights = residuals.model.graph.adjacency[spectrum.live][:, spectrum.live]
+    memory = float((spectrum.g**2).mean() / spectrum.g.mean() ** 2)  # steps that tell as much as one of white noise
     for k, (a, b, start, stop, gain) in enumerate(ranked):
-        if gain <= 0 or taken & {a, b} or _denied(parts[0], a, b, slice(start, stop), weights):
+        if gain <= 0 or taken & {a, b} or _denied(parts[0], a, b, slice(start, stop), weights, memory):
             continue
         taken |= {a, b}
         if not any(other[4] > RIVAL * gain and {a, b} & {*other[:2]} for other in ranked[k + 1 :]):
@@ -74,7 +76,7 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     return result
 
 
-def _denied(readings: np.ndarray, a: int, b: int, span: slice, weights: sp.csr_array) -> bool:
+def _denied(readings: np.ndarray, a: int, b: int, span: slice, weights: sp.csr_array, memory: float) -> bool:
     """Whether the others that two stations go up and down with say that nobody exchanged them.
 
     These are the same inside a span as outside, where an exchanged station keeps the company of the other one. Or neither
@@ -90,7 +92,9 @@ def _denied(readings: np.ndarray, a: int, b: int, span: slice, weights: sp.csr_a
         return bool((beside * along).sum() > (beside * along[::-1]).sum())
     now, usual = (_correlations(readings[part], [a, b], rest) for part in (inside, ~inside))
     own, exchanged = (float(np.mean((part - usual) ** 2)) for part in (now, now[::-1]))
-    return own < SAME * exchanged or exchanged > max(STRANGE, SAME * own)
+    # of a slow field, a span tells correlations roughly
+    chance = memory * (1 / inside.sum() + 1 / (~inside).sum()) * float(np.mean((1 - usual**2) ** 2))
+    return own < SAME * exchanged or exchanged > max(STRANGE, CHANCES * chance, LESS * own)
 
 
 def _correlations(values: np.ndarray, some: list[int], others: np.ndarray) -> np.ndarray:

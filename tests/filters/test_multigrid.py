@@ -86,6 +86,17 @@ def test_weights_of_unlike_size_leave_an_easy_system_easy(coarsest, rng, monkeyp
     np.testing.assert_allclose(solution.x, dense_filter(graph, w) @ y, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("heavy", [1e30, 1e150])
+def test_data_weights_of_unlike_size_leave_the_light_nodes_right(heavy, rng):
+    """The residual at a heavy node met rounding between it and a light one: the light ones were off by 1e44."""
+    graph = nareg.graphs.sensor(300, rng=rng)
+    c, y = np.where(rng.random(300) < 0.5, heavy, 1.0), rng.standard_normal((300, 2))
+    solution = nareg.filters.denoise(graph, 1.0, y, data_weight=c, method="multigrid")
+    assert solution.status.ok
+    direct = nareg.filters.denoise(graph, 1.0, y, data_weight=c, method="direct")
+    np.testing.assert_allclose(solution.x, direct.x, rtol=1e-5, atol=1e-6)
+
+
 def test_many_nodes_in_random_order_are_taken_in_a_better_one(rng):
     graph = nareg.graphs.sensor(20_500, rng=rng)
     w = 10 ** (3 * rng.random(graph.n_nodes))

@@ -331,6 +331,18 @@ def test_noise_that_no_residual_shows_makes_no_noisy_station(rng):
     assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == {"noisy"}
 
 
+@pytest.mark.parametrize(("unlike", "expected"), [(0.0, {"noisy"}), (0.3, set())])
+def test_a_place_as_rough_as_others_is_not_noisy(rng, unlike, expected):
+    """Two places of a cold sea tongue were noisy in a network whose places are rougher and calmer by nature."""
+    coordinates, readings = drawn(rng, noise=0.02)
+    natural = np.exp(unlike * np.linspace(-1.5, 1.5, N))
+    natural[3] = 1.0
+    readings = 15 + natural[:, None] * (readings - 15)
+    readings[3] += rng.normal(0, 0.3, T)
+    noise = np.where(np.arange(N) == 3, 0.3, 0.02)
+    assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == expected
+
+
 def test_a_noisy_station_that_alone_reads_at_every_step(rng):
     """Nobody else has third differences to compare it with."""
     coordinates, readings = drawn(rng)

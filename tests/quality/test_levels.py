@@ -185,6 +185,17 @@ def test_a_road_without_jams_is_no_deaf_sensor(rng, everywhere):
     assert [response.station for response in deaf(residuals, others(residuals))] == ([7] if everywhere else [])
 
 
+def test_many_deaf_sensors_do_not_hide_each_other(rng):
+    """A third of a network indoors: in calm times, too, it is the others that have to respond alike. None was found."""
+    coordinates, readings = drawn(rng)
+    indoors = np.arange(0, N, 3)
+    readings[indoors] = 15 + 0.2 * rng.standard_normal((indoors.size, T))
+    residuals = compute_residuals(known_model(readings, coordinates, level=readings.mean(axis=1)))
+    suspects = {response.station for response in deaf(residuals, others(residuals))}
+    assert suspects <= set(indoors)
+    assert len(suspects) >= indoors.size - 1
+
+
 def test_a_unit_changes_at_once():
     """Snow that stays on a mountain while it melts in the valley is 3.6 times as deep there by and by, and in no unit."""
     depth, valley = np.linspace(100, 80, 100), np.linspace(100, 20, 100)

@@ -29,6 +29,20 @@ def test_swapped_from_some_time_on(case, rng, spread):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("seed", "other", "start"), [(18, 7, 375), (49, 9, 381)])
+def test_swapped_in_a_slow_field(seed, other, start):
+    """A hundred steps tell little of whom a station goes along with: chance made every exchange look strange."""
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(0, 3, (12, 2))
+    correlation = np.exp(-np.linalg.norm(places[:, None] - places, axis=2) / 1.2) + 1e-9 * np.eye(12)
+    field = lfilter([0.2832], [1, -0.959], np.linalg.cholesky(correlation) @ rng.standard_normal((12, 580)))[:, 100:]
+    readings = 10 + rng.standard_normal((12, 1)) + 2 * field + 0.3 * rng.standard_normal((12, 480))
+    readings[[0, other], 380:] = readings[[other, 0], 380:]
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(places, 5), readings, dynamics="scalar"))
+    assert {(s.station, s.kind, s.start) for s in quality.suspects} == {(0, "swapped", start), (other, "swapped", start)}
+
+
+@pytest.mark.slow
 def test_swapped_throughout_in_a_graph_without_places():
     coordinates, readings = drawn(np.random.default_rng(1))
     other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))

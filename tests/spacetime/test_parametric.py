@@ -198,6 +198,12 @@ def test_a_swing_that_readings_show_begins_the_search():
         assert 2 * np.pi / np.angle(np.roots([1.0, *-a])[0]) == pytest.approx(12, abs=0.3)
         assert start.turn() == pytest.approx(0.8)
         assert (start.log_noise == first.log_noise).all()
+    # of any period, however long the record: it stood between the frequencies looked at
+    for T, period in ((600, 7.3), (2000, 12.42), (4000, 31.7)):
+        long = np.cos(2 * np.pi * np.arange(T) / period)[:, None] * [1.0, 2.0] + 0.5 * rng.standard_normal((T, 2))
+        start = with_shown_swing(parameters(2, phi=(0.9,)), [long])
+        root = np.roots([1.0, *-start.autoregression()[0]])[0]
+        assert 2 * np.pi / abs(np.angle(root)) == pytest.approx(period, rel=0.01)
     walk = np.cumsum(rng.standard_normal((600, 3)), axis=0)
     assert with_shown_swing(first, [walk - walk.mean(axis=0)]) is None
     assert with_shown_swing(first, [y[:80]]) is None

@@ -252,7 +252,9 @@ class _Learning(ModelComparison):
             self.choices.append((refinement.describe() + order, gains[k].value, gains[k].error))
             must = task.dynamics != "auto" and best.refinement is None
             k = max(k, 1) if must else k
-            better = gains[k].better and confirmed(path[k])
+            # the orders themselves are compared: the less likely one has to gain by its iterations, and on the whole
+            worth = source is starts[0] or (k > 0 and judge.better_overall(best.errors, path[k].errors))
+            better = gains[k].better and worth and confirmed(path[k])
             if must and not better:
                 whole = None if whole is None else whole_means(path[k])
             if better or must:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from scipy.fft import next_fast_len, rfft
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg._core.arrays import robust_std
@@ -361,13 +362,15 @@ def with_shown_swing(parameters: Parameters, windows: Sequence[np.ndarray]) -> P
 
     The likelihood has a top for a swing and another for a smooth field, and no slope between them.
     """
-    explained, squares = np.zeros(FREQUENCIES), 0.0
-    angles = np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES
+    n = 2 * next_fast_len(max(map(len, windows)))  # a wave between two of these frequencies still shows
+    angles = 2 * np.pi * np.arange(n // 2 + 1) / n
+    explained, squares = np.zeros(angles.size), 0.0
     for w in windows:
         known = np.isfinite(w)
-        waves = np.exp(1j * np.multiply.outer(angles, np.arange(len(w))))
-        explained += 2 * (np.abs(waves @ np.where(known, w, 0.0)) ** 2 / np.maximum(known.sum(axis=0), 1)).sum(axis=1)
+        power = np.abs(rfft(np.where(known, w, 0.0), n, axis=0)) ** 2
+        explained += 2 * (power / np.maximum(known.sum(axis=0), 1)).sum(axis=1)
         squares += float(np.sum(w[known] ** 2))
+    explained[-1] = 0.0  # a change of sign at every step is no turn
     explained[angles * min(map(len, windows)) < 2 * np.pi * TURNS] = 0.0
     k = int(np.argmax(explained))
     if explained[k] < SWING * squares:
