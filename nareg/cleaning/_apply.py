@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import re
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +29,7 @@ from nareg.cleaning._results import at_own_times, in_scheme, rounded, written_in
 from nareg.cleaning._series import read_series
 from nareg.cleaning._steps import frame, screen, sensor_errors
 from nareg.cleaning._words import plural
+from nareg.cleaning._written import labeled_as, shaped, with_new, written_rows
 from nareg.errors import InputError
 from nareg.io import EARLIER, KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
@@ -49,15 +44,6 @@ if TYPE_CHECKING:
 BEFORE = 1_000
 #: It does where twice as many times before the new ones move no estimate by more than this share of its standard deviation.
 PROBED, MOVED = 125, 1e-6
-#: How tables write times, and what may stand behind: an offset from UTC.
-FORMS = [
-    f"{day}{clock}"
-    for day in ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
-    for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
-] + ["%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y"]
-NAMES = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*", re.IGNORECASE)
-OFFSET = re.compile(r"(?:Z|(?<=:\d\d)[+-]\d\d:?\d\d)$")
-ISO = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 
 
 @briefly_shown
@@ -122,10 +108,10 @@ class Applied:
             If a file there has other columns, flags of another scheme, or times of which no others can be written.
         """
         paths = [folder / f"{name}.csv" for name in TABLES]
-        readings = labeled_as(_shaped(self.readings, paths[0]), paths[0], self.zone)
+        readings = labeled_as(shaped(self.readings, paths[0]), paths[0], self.zone)
         header, _ = laid_out(readings, self.x.to_numpy())
         keys = len(TIDY) if readings.tidy else 1
-        before = [_rows(path, header, keys) for path in paths]
+        before = [written_rows(path, header, keys) for path in paths]
         rows_of = len(readings.names) if readings.tidy else 1
         first = rows_of * self._known_in([row[0] for row in before[0][::rows_of]], paths[0])
         if not written_in({cell for row in before[-1] for cell in row[keys:]}, self.rules.flags):
@@ -134,7 +120,7 @@ class Applied:
                 "recipe, or name another folder with --out."
             )
         for path, rows, new in zip(paths, before, self.written, strict=True):
-            io.write_rows(path, header, [*rows[:first], *_with_new(rows[first:], laid_out(readings, new)[1])])
+            io.write_rows(path, header, [*rows[:first], *with_new(rows[first:], laid_out(readings, new)[1])])
         own = folder / OWN_TIMES
         if own.exists() and self.readings.timestamps is not None:
             header, rows = self._of_own_times(own)
@@ -147,7 +133,7 @@ class Applied:
         before = self.readings if self.readings.before is None else self.readings.before
         labels = dict(zip(before.times, labeled_as(before, path, self.zone).times, strict=True))
         new = single_rows(table.assign(time=table["time"].map(labels)), self.std)
-        return list(table.columns), _with_new(_rows(path, list(table.columns), len(TIDY)), new)
+        return list(table.columns), with_new(written_rows(path, list(table.columns), len(TIDY)), new)
 
     def _known_in(self, labels: list[object], path: Path) -> int:
         """How many times of a table are the model's; none where it is not the table of the model.
@@ -162,140 +148,6 @@ class Applied:
             return len(self.known)
         one = replace(self.readings, times=(str(last[0]).removesuffix(".000000000"),), timestamps=last)
         return len(self.known) if labeled_as(one, path, self.zone).times[0] == labels[len(self.known) - 1] else 0
-
-
-def _shaped(readings: Readings, path: Path) -> Readings:
-    """Readings in the shape of a table that was written before; in their own where there is none."""
-    if not path.exists():
-        return readings
-    header = next(written_before(path))
-    tidy = header[:-1] == list(TIDY) and header[1:] != list(readings.names)
-    return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
-
-
-def labeled_as(readings: Readings, path: Path, zone: str | None) -> Readings:
-    """Readings whose times are written as those of a table that was written before: a time has one label there.
-
-    Raises
-    ------
-    InputError
-        If times have a zone in one of both alone, or the form of the table's is not known.
-    """
-    before = [row[0] for row in written_before(path)][1:] if path.exists() else []
-    if not before or readings.timestamps is None or readings.timestamps.dtype.kind != "M":
-        return readings
-    new, old = readings.times[0], before[-1]
-    if readings.zone is None and io.has_zone(old):
-        raise InputError(
-            f"readings have times without a zone, such as {new!r}, and those of {path} have one, such as {old!r}: pass it as "
-            "--zone (zone= of a recipe)."
-        )
-    if zone is None and io.has_zone(new) and not io.has_zone(old):
-        raise InputError(
-            f"readings have times with a zone, such as {new!r}, and those of {path} have none, such as {old!r}: write the "
-            "new ones in the same way, or clean all anew."
-        )
-    if {_form_of(time) for time in readings.times} <= {_form_of(time) for time in before}:
-        return readings
-    labels = _written_as(readings, before, zone)
-    if labels is None and not (ISO.match(new) and ISO.match(old)):
-        raise InputError(f"readings have times such as {new!r}, and {path} such as {old!r}: write them alike.")
-    return readings if labels is None else replace(readings, times=labels)
-
-
-def _form_of(label: str) -> str:
-    """A time without what its numbers and names of months are, but with its offset from UTC."""
-    offset = OFFSET.search(label)
-    bare = NAMES.sub("Jan", label[: offset.start() if offset else None])
-    return re.sub(r"\d", "0", bare) + (offset[0] if offset else "")
-
-
-def _written_as(readings: Readings, before: list[str], zone: str | None) -> tuple[str, ...] | None:
-    """The times of readings in the form of labels of a table, with the offset of its last; None where they show no form.
-
-    Where the form is too short for them, as for seconds, more is written behind it.
-    """
-    import pandas as pd
-
-    offset = OFFSET.search(before[-1])
-    bare = pd.Index(OFFSET.sub("", label) for label in before)
-    forms = [form for form in FORMS if _is_form(bare, form)]
-    if len(forms) != 1:
-        return None
-    index = pd.DatetimeIndex(readings.timestamps)
-    if readings.zone is not None:
-        here = zone or "UTC" if offset is None else "UTC" if offset[0] == "Z" else offset[0]
-        index = index.tz_localize("UTC").tz_convert(here).tz_localize(None)
-    for form in FORMS:
-        labels = index.strftime(form)
-        if form.startswith(forms[0]) and (pd.to_datetime(labels, format=form) == index).all():
-            return tuple(labels + (offset[0] if offset else ""))
-    return None
-
-
-def _is_form(labels: pd.Index, form: str) -> bool:
-    """Whether labels are times in this form, in order, but for the hour that repeats in autumn."""
-    import pandas as pd
-
-    times = pd.to_datetime(labels, format=form, errors="coerce")
-    back = pd.Series(times).diff() < -pd.Timedelta("1h")
-    return bool(times.notna().all() and not back.any() and (times.strftime(form) == labels).all())
-
-
-def written_before(path: Path) -> Iterator[list[str]]:
-    """The rows of a table that was written before, as they were before a spreadsheet's formulas were made texts."""
-    with path.open(newline="", encoding="utf-8") as handle:
-        if not path.stat().st_size:
-            raise InputError(f"{path} is empty: remove it, or name another folder with --out.")
-        for row in csv.reader(handle):
-            yield list(map(io.unshield, row))
-
-
-def _with_new(before: list[list[object]], new: list[list[object]]) -> list[list[object]]:
-    """Rows with new ones in the place of those of the same times, and others where their times belong.
-
-    Where labels do not show that, as in autumn, others go behind the time before; else to the end.
-    """
-    old, fresh = _by_time(before), _by_time(new)
-    stamps = io.instants([str(label) for label, _ in (*old, *fresh)])
-    if stamps is not None and all((part[1:] >= part[:-1]).all() for part in np.split(stamps, [len(old)])):
-        at_time = dict(zip((*old, *fresh), stamps, strict=True))
-        return [row for _, rows in sorted((old | fresh).items(), key=lambda one: at_time[one[0]]) for row in rows]
-    place = {time: k for k, time in enumerate(old)}
-    at = next((place[time] - 1 for time in fresh if time in place), len(old))
-    placed = [((k, 0), old[time]) for time, k in place.items() if time not in fresh]
-    for number, (time, rows) in enumerate(fresh.items(), 1):
-        at = place.get(time, at)
-        placed.append(((at, 0 if time in place else number), rows))
-    return [row for _, rows in sorted(placed, key=itemgetter(0)) for row in rows]
-
-
-def _by_time(rows: list[list[object]]) -> dict[tuple[object, int], list[list[object]]]:
-    """Rows by the label of their time and its number, for in autumn two hours have the same."""
-    groups: dict[tuple[object, int], list[list[object]]] = {}
-    seen: Counter[object] = Counter()
-    for time, some in groupby(rows, key=itemgetter(0)):
-        seen[time] += 1
-        groups[time, seen[time]] = list(some)
-    return groups
-
-
-def _rows(path: Path, header: list[str], keys: int) -> list[list[object]]:
-    """The rows of a table that was written before; ``keys`` cells of each are no values."""
-    if not path.exists():
-        return []
-    lines = written_before(path)
-    if next(lines) != header:
-        raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-    return [[*row[:keys], *map(cell, row[keys:])] for row in lines]
-
-
-def cell(text: str) -> int | float | str:
-    """A cell of a table that was written before: a flag, a value, a word, or nothing."""
-    try:
-        return int(text) if text.isdigit() else float(text)
-    except ValueError:
-        return text
 
 
 def apply(

@@ -12,10 +12,11 @@ from urllib.parse import quote
 import numpy as np
 
 from nareg import __version__
-from nareg.cleaning._apply import Applied, cell, labeled_as, written_before
+from nareg.cleaning._apply import Applied
 from nareg.cleaning._cleaned import Cleaned
 from nareg.cleaning._report import FORMATS, REPORT, files, write_dataset, write_frame, write_page
 from nareg.cleaning._words import plural
+from nareg.cleaning._written import cell, labeled_as, written_before
 from nareg.errors import InputError
 from nareg.io import Readings, Recipe, read_readings, write_rows
 from nareg.quality import Flag
