@@ -111,7 +111,8 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
         if (odd & live).sum() > MOST_ODD * live.sum():
             continue
         # in a season levels differ by more than in the whole record: one soil thaws before the other
-        far = max(usual, MAD_TO_STD * float(np.median(np.abs(apart[live] - np.median(apart[live])))))
+        others = apart[live & ~odd]
+        far = max(usual, MAD_TO_STD * float(np.median(np.abs(others - np.median(others)))))
         # a station that is far off takes its neighbors' predictions along
         odd &= (np.abs(apart) > FAR * far) & (np.abs(apart) >= LARGEST * np.abs(apart).max())
         odd &= counted[start:stop].sum(axis=0) >= SHORTEST
