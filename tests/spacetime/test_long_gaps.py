@@ -12,7 +12,7 @@ import nareg
 from nareg.spacetime import SpaceTimeModel, fit
 from nareg.spacetime._dense import families
 from nareg.spacetime._dense.families import ModelComparison, windows_of
-from nareg.spacetime._dense.parametric import calm_noise
+from nareg.spacetime._dense.starts import calm_noise
 from nareg.spacetime._readings.engine import LearningTask, StageClock
 from nareg.spacetime._readings.holdout import Judge, gaps_of, hide, hide_times, improvement, silent_times
 from nareg.spacetime._readings.space import Space

@@ -16,14 +16,12 @@ from nareg.spacetime._dense.parametric import (
     NOISE_SPREAD,
     REACH_PRIOR,
     Penalized,
-    first_guess,
     information,
     maximize,
     noise_errors,
-    second_order,
-    with_shown_swing,
 )
 from nareg.spacetime._dense.smoother import run
+from nareg.spacetime._dense.starts import first_guess, second_order, with_shown_swing
 from nareg.spacetime._readings.space import FAMILIES, Space
 from tests.spacetime.reference import dense, parameters, slopes
 

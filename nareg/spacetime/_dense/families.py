@@ -6,19 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from nareg.spacetime._dense.parametric import (
-    MUCH,
-    Fitted,
-    Parameters,
-    Penalized,
-    calm_noise,
-    first_guess,
-    maximize,
-    second_order,
-    with_shown_noise,
-    with_shown_swing,
-)
+from nareg.spacetime._dense.parametric import Fitted, Parameters, Penalized, maximize
 from nareg.spacetime._dense.smoother import smoothed_means
+from nareg.spacetime._dense.starts import MUCH, calm_noise, first_guess, second_order, with_shown_noise, with_shown_swing
 from nareg.spacetime._readings.engine import LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, Gain, Judge, gaps_of, hide, hide_times, silent_times, station_order
 from nareg.spacetime._readings.space import Space

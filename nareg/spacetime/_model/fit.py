@@ -18,8 +18,9 @@ from nareg.progress import ProgressCallback
 from nareg.spacetime._dense import learning as _dense
 from nareg.spacetime._dense.em import DYNAMICS, DynamicsName
 from nareg.spacetime._dense.families import windows_of
-from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, Penalized, calm_noise, first_guess, maximize
+from nareg.spacetime._dense.parametric import NOISE_RANGE, NOTED, SMALLEST, Penalized, maximize
 from nareg.spacetime._dense.places import PlaceKernel, best_kernel
+from nareg.spacetime._dense.starts import calm_noise, first_guess
 from nareg.spacetime._model.base import checked_readings
 from nareg.spacetime._model.dense import SpaceTimeModel
 from nareg.spacetime._model.results import Bands, FitDetails, calibrate

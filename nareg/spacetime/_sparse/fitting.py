@@ -17,7 +17,8 @@ from nareg._solvers.threads import one_thread
 from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime._dense.families import windows_of
-from nareg.spacetime._dense.parametric import Penalized, first_guess, maximize
+from nareg.spacetime._dense.parametric import Penalized, maximize
+from nareg.spacetime._dense.starts import first_guess
 from nareg.spacetime._readings.cycle_errors import OffsetErrors
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import FEWEST_HIDDEN, HeldOut, hide, improvement, robust_scale

@@ -15,8 +15,7 @@ from nareg.errors import SolverError
 from nareg.spacetime._readings.space import _graph_correlation
 from nareg.spacetime._sparse.field import FieldFamily
 from nareg.spacetime._sparse.ranks import FACTOR, balanced
-from nareg.spacetime._sparse.reinforced import Reinforced
-from nareg.spacetime._sparse.system import PLAIN, Process, SpaceTimeSystem, frequency_groups, log_likelihood
+from nareg.spacetime._sparse.system import PLAIN, Process, Reinforced, SpaceTimeSystem, frequency_groups, log_likelihood
 from tests.helpers import examples
 from tests.spacetime.large.reference import dense, process, readings
 
