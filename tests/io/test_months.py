@@ -1,0 +1,82 @@
+"""Months, quarters and years as times, told from days, counters and names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+from tests.io.test_times import read
+
+MONTHS = ("2023-11", "11/2023", "Nov 2023", "november 2023", "2023-Nov", "2023M11", "2023-M11")
+
+
+@pytest.mark.parametrize("label", MONTHS)
+def test_months_stand_for_their_first_day(tmp_path, label):
+    later = {"11": "12", "Nov": "Dec", "november": "december"}
+    word = next(word for word in later if word in label)
+    readings = read(tmp_path, [label, label.replace(word, later[word])])
+    assert readings.timestamps.astype("datetime64[D]").astype(str).tolist() == ["2023-11-01", "2023-12-01"]
+
+
+@pytest.mark.parametrize("labels", [("2023Q4", "2024Q1"), ("2023-Q4", "2024-Q1"), ("Q4 2023", "Q1 2024")])
+def test_quarters_stand_for_their_first_day(tmp_path, labels):
+    readings = read(tmp_path, labels)
+    assert readings.timestamps.astype("datetime64[D]").astype(str).tolist() == ["2023-10-01", "2024-01-01"]
+
+
+def test_months_as_numbers_are_told_from_counters(tmp_path):
+    months = [f"{year}{month:02}" for year in (2022, 2023) for month in range(1, 13)]
+    readings = read(tmp_path, months)
+    assert readings.timestamps[-1] == np.datetime64("2023-12-01")
+    assert any("are read as months" in note for note in readings.notes)
+    for header, rows in (("year,month,A", ["2023,1,5", "2023,2,6"]), ("Month,Year,A", ["Jan,2023,5", "Feb,2023,6"])):
+        path = tmp_path / "parts.csv"
+        path.write_text("\n".join([header, *rows]))
+        assert io.read_readings(path).timestamps.astype("datetime64[D]").astype(str).tolist() == ["2023-01-01", "2023-02-01"]
+    for numbers in ([str(n) for n in range(202_001, 202_013)], ["200101", "200102", "200110", "200403"]):
+        assert read(tmp_path, numbers).timestamps.dtype.kind == "f"
+
+
+@pytest.mark.parametrize("name", ["code", "batch"])
+def test_months_are_no_times_beside_a_column_of_days(tmp_path, name):
+    rows = [f"{month:02}/2020,2020-01-0{day},{10 * month + day}" for day in range(1, 6) for month in (1, 2, 3)]
+    (tmp_path / "r.csv").write_text("\n".join([f"{name},when,temp", *rows]))
+    readings = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(station=(name,)))
+    assert readings.names == ("01/2020", "02/2020", "03/2020")
+    np.testing.assert_array_equal(readings.values[1], [21, 22, 23, 24, 25])
+
+
+@pytest.mark.parametrize("rest", ["week", "quarter", "hour_of_year"])
+@pytest.mark.parametrize("of_year", ["year", "year,month"])
+def test_years_and_months_with_the_rest_of_the_time_in_a_column_are_not_averaged(tmp_path, rest, of_year):
+    keys = [f"{year},{month}" if "," in of_year else str(year) for year in (2020, 2021) for month in range(1, 3)]
+    rows = [f"{key},{number},{number},{-number}" for key in keys for number in range(1, 5)]
+    (tmp_path / "r.csv").write_text("\n".join([f"{of_year},{rest},A,B", *rows]))
+    with pytest.raises(InputError, match="if a column has the rest of the time, by --time-column"):
+        io.read_readings(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize("header", ["year,week,station,temp", "month,n,station,temp"])
+def test_years_and_months_of_stations_are_not_averaged_either(tmp_path, header):
+    keys = ("2020", "2021") if header.startswith("year") else ("10/2020", "11/2020", "12/2020")
+    rows = [f"{key},{week},{station},{week}" for key in keys for week in range(1, 53) for station in "ab"]
+    (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
+    with pytest.raises(InputError, match="most times have several rows"):
+        io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(value="temp"))
+
+
+def test_months_that_repeat_are_no_hour_of_autumn(tmp_path):
+    """In Havana the clocks go back at midnight, as on the first of November 2020."""
+    rows = [f"{month}/2020,{month}" for month in (10, 11, 11, 12)]
+    (tmp_path / "r.csv").write_text("\n".join(["time,A", *rows[:2], "11/2020,13", rows[3]]))
+    readings = io.read_readings(tmp_path / "r.csv")
+    np.testing.assert_array_equal(readings.values, [[10, 12, 12]])
+    assert not any("clocks" in note for note in readings.notes)
+
+
+@pytest.mark.parametrize("form", ["{1:02}.{0}", "{0}.{1:02}", "{0}/{1:02}"])
+def test_months_behind_points_are_no_decimal_numbers(tmp_path, form):
+    readings = read(tmp_path, [form.format(year, month) for year in (2022, 2023) for month in range(1, 13)])
+    np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2024-01", dtype="datetime64[M]"))
