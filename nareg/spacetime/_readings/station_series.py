@@ -55,8 +55,7 @@ class StationSeries:
     @cached_property
     def _followed(self) -> np.ndarray:
         """(S, N) what readings follow, at the times of the series."""
-        followed: np.ndarray = (self.shared @ self.slopes[0])[:, None] + self.own @ self.slopes[1]
-        return followed
+        return (self.shared @ self.slopes[0])[:, None] + self.own @ self.slopes[1]
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
         """(T, N) what readings follow."""
@@ -131,8 +130,7 @@ def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
 
 def _between(values: np.ndarray, known: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Values (S, ...) at ``known`` seconds at others, by straight lines."""
-    line: np.ndarray = np.apply_along_axis(lambda column: np.interp(seconds, known, column), 0, values)
-    return line
+    return np.apply_along_axis(lambda column: np.interp(seconds, known, column), 0, values)
 
 
 def _pooled(y: np.ndarray, waves: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

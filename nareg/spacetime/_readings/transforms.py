@@ -46,8 +46,7 @@ class Transform:
         if self.linear:
             return y
         above = np.maximum(y - self.low, 0.0)
-        transformed: np.ndarray = np.sqrt(above) if self.name == "sqrt" else np.log(above + self.shift)
-        return transformed
+        return np.sqrt(above) if self.name == "sqrt" else np.log(above + self.shift)
 
     def backward(self, x: np.ndarray) -> np.ndarray:
         """The readings again."""

@@ -95,8 +95,7 @@ class Sum:
     def fields(self, z: np.ndarray) -> np.ndarray:
         """Means (B, N, J) of the fields given readings (N, J)."""
         right = np.concatenate([(part.load * self.weights)[:, None] * z for part in self.parts])
-        result: np.ndarray = self._lu.solve(right).reshape(len(self.parts), *z.shape)
-        return result
+        return self._lu.solve(right).reshape(len(self.parts), *z.shape)
 
     def solve(self, z: np.ndarray) -> np.ndarray:
         """``S^-1 z`` of readings (N, J); 0 where there is no reading."""

@@ -36,8 +36,7 @@ def estimate(
 
 def mean_of(y: np.ndarray, process: Process, pool: ThreadPoolExecutor, tol: float, memory: Memory | None = None) -> np.ndarray:
     """Mean (T, N) of the field given readings (T, N); a ``memory`` keeps the answer and the factors for the next call."""
-    mean: np.ndarray = posterior(process, Window(np.ascontiguousarray(y.T), 0), 0, tol, memory, pool)[0][:, 0].T
-    return mean
+    return posterior(process, Window(np.ascontiguousarray(y.T), 0), 0, tol, memory, pool)[0][:, 0].T
 
 
 def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.ndarray:

@@ -157,8 +157,7 @@ class MarkovFilter:
     def variance(self) -> np.ndarray:
         """(N,) of the field."""
         how = self.pattern.elimination
-        result: np.ndarray = self.covariance[how.indptr[how.rank]]
-        return result
+        return self.covariance[how.indptr[how.rank]]
 
 
 def _steady_poles(rho: float) -> tuple[np.ndarray, np.ndarray]:

@@ -147,8 +147,7 @@ def _inverse_diagonal(process: Process, precision: float, coverage: np.ndarray) 
     done = spatial.family.elimination.factor(entries)
     if done is None:
         raise SolverError(TOO_SMALL)
-    diagonal: np.ndarray = spatial.family.elimination.inverse_entries(done[1])[: spatial.n]
-    return diagonal
+    return spatial.family.elimination.inverse_entries(done[1])[: spatial.n]
 
 
 #: Points of the curve.
