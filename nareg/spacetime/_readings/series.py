@@ -124,12 +124,6 @@ class Series:
             )
         return tuple(said)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All its numbers by name."""
-        return {
-            "seconds": self.seconds, "values": self.values, "center": self.center, "scale": self.scale, "gains": self.gains,
-        }  # fmt: skip
-
 
 def gains_over_time(
     y: np.ndarray, observed: np.ndarray, rows: list[np.ndarray], normal: np.ndarray, right: np.ndarray, K: int,

@@ -117,11 +117,6 @@ class StationSeries:
             said.append(f"estimates follow {name} at the stations, {'; and '.join(parts)}")
         return tuple(said)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All its numbers by name."""
-        names = ("seconds", "own", "shared", "center", "scale", "slopes", "gains")
-        return {name: getattr(self, name) for name in names}
-
 
 def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
     """Values (T, N) of a series that was given as (N, T)."""
