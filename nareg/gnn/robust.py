@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._core.arrays import in_transform, is_tensor, outside_transforms, refuse_transform
 from nareg._solvers import cg
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
@@ -66,7 +67,7 @@ def rngc(
         return cg.solve_exactly(system(op, lam), B, tol=solver.tol)[0]
 
     if not differentiable(adjacency, U):
-        return linear(x, M, recurrence)
+        return linear(x, lambda _: M, recurrence)
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
     parameters, slopes = [U], [slope]
@@ -74,6 +75,7 @@ def rngc(
         parameters.append(adjacency.entries(adjacency.normalization, x))
         slopes.append(adjacency.slope)
     if isinstance(solver, Neumann):
+        refuse_transform("RNGC's series, in features or weights of edges,")
         return PerturbedSeries.apply(x, M, slopes, lam, solver.order, *parameters)
 
     def solve(B: Any) -> Any:
@@ -87,6 +89,8 @@ def perturbed_matrix(
     adjacency: Adjacency, U: Any, lam: float, solver: Solver, eps: float, masked: bool, memo: Memo | None
 ) -> PerturbedMatrix:
     """The perturbation by these features with its spectrum checked, from the memo where they are the last ones."""
+    if is_tensor(U) and in_transform():
+        return outside_transforms(lambda V: perturbed_matrix(adjacency, V, lam, solver, eps, masked, None), U)
     fixed = U.detach() if hasattr(U, "detach") else U
     # features that require a gradient are about to change, and finite differences change them unnoticed
     features_key = None if memo is None or getattr(U, "requires_grad", False) else object_key(U)

@@ -169,6 +169,23 @@ class TestGradients:
         H = np.linalg.inv(np.eye(grid.n_nodes) + 0.49 * grid.laplacian().toarray())
         assert np.abs(gradient.numpy() - 2 * H @ H @ y.numpy()).max() < 1e-12
 
+    def test_of_torch_func_in_weights_and_of_gaps(self, grid, rng):
+        y = torch.tensor(rng.standard_normal((grid.n_nodes, 2)))
+        w = torch.linspace(0.5, 1.0, grid.n_nodes, dtype=torch.float64)
+        gappy = torch.where(torch.arange(grid.n_nodes)[:, None] % 3 == 0, torch.nan, y)
+        for function, value in (
+            (lambda v: denoise(grid, v, y).x.pow(3).sum(), w),
+            (lambda c: denoise(grid, 0.7, y, data_weight=c).x.pow(3).sum(), w),
+            (lambda z: interpolate(grid, 0.7, z).x.pow(3).sum(), gappy),
+        ):
+            leaf = value.clone().requires_grad_()
+            function(leaf).backward()
+            torch.testing.assert_close(torch.func.grad(function)(value), leaf.grad)
+
+    def test_batched_readings_are_refused(self, grid):
+        with pytest.raises(InputError, match=r"torch\.func\.vmap batches"):
+            torch.func.vmap(lambda y: denoise(grid, 0.7, y).x)(torch.ones(2, grid.n_nodes, 1))
+
     def test_of_one_weight_and_of_gaps(self, grid, rng):
         seen = rng.random((grid.n_nodes, 2)) < 0.8
         y = torch.tensor(np.where(seen, rng.standard_normal(seen.shape), np.nan))
