@@ -42,8 +42,10 @@ def array_of(name: str, value: Any) -> np.ndarray:
         raise InputError(f"{name} is a masked array, whose mask would be lost: pass {name}.compressed() or {name}.filled(...).")
     try:
         return np.asarray(value)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
+    except TypeError as error:
+        raise InputError(f"{name} is a {type(value).__name__}, which is not to be read as an array ({error}).") from None
 
 
 def covariance(variances: Floats) -> Floats:

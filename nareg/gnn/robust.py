@@ -229,7 +229,7 @@ def inner_products(Y: Any, Z: Any, rows: Any, columns: Any) -> Any:
         left, right = Y.detach().index_select, Z.detach().index_select
         products = torch.empty(rows.shape, dtype=torch.float64, device=Y.device)
         count, chunk = rows.numel(), CHUNK if Y.device.type == "cpu" else DEVICE_CHUNK
-    entries = max(1, chunk // Y.shape[1])
+    entries = max(1, chunk // max(1, Y.shape[1]))
     for first in range(0, count, entries):
         part = slice(first, first + entries)
         products[part] = (left(0, rows[part]) * right(0, columns[part])).sum(1)

@@ -243,6 +243,8 @@ def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
     lonely = nareg.Graph(sp.csr_array((9, 9)))
     np.testing.assert_allclose(propagate(lonely, x, lam=4.0, solver=ConjugateGradients(1e-10)), x, atol=1e-8)
     np.testing.assert_array_equal(perturbed(G, np.zeros((9, 2)), 1.0), 0)
+    for masked in (False, True):
+        assert propagate(G, x[:, :0], lam=2.0, perturbation=Perturbation(0.1, masked=masked)).shape == (9, 0)
     assert np.isfinite(perturbed(G, noise.normalize_rows(x), 0.1)).all()
     net = networks.FilteredNetwork(4, 3, lam=2.0)
     run = training.fit(lambda: net, lonely, x, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))

@@ -351,6 +351,15 @@ def test_progress_gets_every_iteration(where, grid, rng, monkeypatch):
     assert seen == list(enumerate(solution.residuals))
 
 
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.strided])
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta")
+def test_an_operator_may_be_a_tensor_of_any_layout(grid, layout):
+    L, y = torch.from_numpy(grid.laplacian().toarray()), torch.ones(grid.n_nodes, 1).cumsum(0).double()
+    expected = torch.linalg.solve(torch.eye(grid.n_nodes) + 0.49 * L, y)
+    operator = L if layout == torch.strided else L.to_sparse(layout=layout)
+    torch.testing.assert_close(denoise(operator, 0.7, y).x, expected)
+
+
 class TestBadInput:
     @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
     def test_no_cuda(self, grid):
