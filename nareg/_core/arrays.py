@@ -126,7 +126,7 @@ def in_transform() -> bool:
     import torch
 
     try:
-        torch.empty(0, device="cpu").numpy()
+        torch.empty(0, device="cpu").detach().data_ptr()
     except RuntimeError:
         return True
     return False

@@ -11,6 +11,7 @@ import numpy as np
 from nareg._core.arrays import refuse_transform
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
+from nareg.errors import InputError
 from nareg.gnn import _operators, series
 from nareg.gnn._operators import Operator, adjacency_operator
 from nareg.gnn.adjacency import Adjacency
@@ -49,6 +50,7 @@ def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     if isinstance(solver, Neumann):
         return linear(x, M, lambda op, X: _operators.neumann(op, X, lam=lam, order=solver.order))
     if isinstance(solver, Chebyshev):  # for "rw" too: similar to the symmetric matrix, and a polynomial asks for no more
+        _refuse_rounding(lam, x)
         coefficients = series.chebyshev_coefficients(lam, solver.tol).tolist()
         return linear(x, M, lambda op, X: _operators.clenshaw(op, X, coefficients))
 
@@ -60,6 +62,13 @@ def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     # D~^-1 (A + I) = D~^-1/2 A~ D~^1/2: solve with the symmetric A~
     half = _column(np.sqrt(adjacency.degrees), x)
     return linear(x * half, partial(adjacency_operator, adjacency.symmetric), solved) / half
+
+
+def _refuse_rounding(lam: float, x: Any) -> None:
+    """Refuse a filter whose system rounding makes singular: nothing else would notice in a series."""
+    eps = np.finfo(np.dtype(str(x.dtype).removeprefix("torch."))).eps
+    if lam * eps > 1:
+        raise InputError(f"lam is {lam:g}: rounding in {x.dtype} destroys the filter; take a smaller lam, or float64 features.")
 
 
 def ngc_transposed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:

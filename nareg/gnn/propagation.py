@@ -9,7 +9,6 @@ The truncated series is the published model: at lam = 32 and S = 16 it is far fr
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -223,7 +222,7 @@ def checked_features(name: str, value: Any, dtypes: Sequence[Any] | None = None)
     if torch.compiler.is_compiling() or not _look.get():  # an operator looks when it runs
         return value
     # a sum is finite only if its terms are, and four times as fast to look at
-    if not math.isfinite(read_number(value.detach().sum())) and bool((bad := ~torch.isfinite(value.detach())).any()):
+    if not read_number(torch.isfinite(value.detach().sum())) and bool((bad := ~torch.isfinite(value.detach())).any()):
         i, j = (int(k) for k in bad.nonzero()[0])
         raise InputError(f"{name}[{i}, {j}] is {float(value[i, j])}: features must be finite; fill or drop what is missing.")
     return value

@@ -251,6 +251,14 @@ def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
     assert 0 <= run.test_accuracy <= 1
 
 
+def test_a_strength_that_rounding_does_not_allow_is_refused():
+    with pytest.raises(InputError, match="rounding in float32 destroys the filter"):
+        propagate(G, X.astype(np.float32), lam=1e8, solver="chebyshev")
+    with pytest.raises(InputError, match=r"rounding in torch\.float32 destroys the filter"):
+        propagate(G, torch.from_numpy(X).float(), lam=1e8, solver="chebyshev")
+    assert np.isfinite(propagate(G, X, lam=1e8, solver="chebyshev")).all()
+
+
 def test_directed_graphs_are_symmetrized_when_asked():
     index = torch.tensor([[0, 1, 2], [1, 2, 0]])
     A = Adjacency(index, edge_weight=torch.tensor([1.0, 2.0, 3.0]), symmetrize=True)
