@@ -40,6 +40,8 @@ def array_of(name: str, value: Any) -> np.ndarray:
     """The value as an array of whatever type; ragged lists are refused, and masked arrays."""
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"{name} is a masked array, whose mask would be lost: pass {name}.compressed() or {name}.filled(...).")
+    if getattr(value, "requires_grad", False) is True:
+        raise InputError(f"{name} requires a gradient, which is not computed in it: pass {name}.detach().")
     try:
         return np.asarray(value)
     except ValueError as error:

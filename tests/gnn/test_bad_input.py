@@ -148,6 +148,10 @@ BAD = {
     "series": (lambda: series.products_needed(1.0, 1e-3, "cg"), "solver is 'cg'"),
     "no runs": (lambda: comparison.summarize([]), "values is empty"),
     "one run": (lambda: comparison.paired([1.0], [2.0]), "two or more runs"),
+    "weights with a gradient": (
+        lambda: NodeAdaptiveConv(4, 3, weights=torch.ones(9, requires_grad=True)),
+        r"weights requires a gradient, which is not computed in it: pass weights\.detach\(\)",
+    ),
     "no models": (lambda: compare(DATA, {}), "models is empty"),
     "no data set": (lambda: compare(G, {"linear": torch.nn.Linear}), "data is a Graph: pass a NodeClassification"),
     "no split": (lambda: compare(replace(DATA, splits=()), {"linear": torch.nn.Linear}), "data has no split"),
@@ -249,6 +253,12 @@ def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
     net = networks.FilteredNetwork(4, 3, lam=2.0)
     run = training.fit(lambda: net, lonely, x, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))
     assert 0 <= run.test_accuracy <= 1
+
+
+@pytest.mark.parametrize("unit", [1e-170, 1e100, 1e170])
+def test_similarities_do_not_depend_on_the_unit(unit):
+    expected, graph = (nareg.gnn.similarity_weighted(G, X * scale) for scale in (1.0, unit))
+    np.testing.assert_allclose(graph.adjacency.toarray(), expected.adjacency.toarray(), rtol=1e-12)
 
 
 def test_a_strength_that_rounding_does_not_allow_is_refused():
