@@ -105,7 +105,13 @@ def as_numpy(value: Any) -> Any:
     """
     if not is_tensor(value):
         return value
-    return outside_transforms(_to_numpy, value) if in_transform() else _to_numpy(value)
+    if in_transform():
+        return outside_transforms(_to_numpy, value)
+    try:
+        return _to_numpy(value)
+    except RuntimeError:
+        outside_transforms(type, value)  # says so where torch.func.vmap batches it
+        raise
 
 
 def _to_numpy(value: Any) -> Any:

@@ -82,6 +82,11 @@ class Linear(torch.autograd.Function):
             return Linear.apply(gradients[0], transposed, apply), None, None
 
     @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> torch.Tensor:
+        out: torch.Tensor = Linear.apply(tangent, *ctx.maps)
+        return out
+
+    @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> tuple[torch.Tensor, int]:
         columns = x.movedim(in_dims[0], 1)
         out = Linear.apply(columns.reshape(len(columns), -1), apply, transposed)

@@ -241,7 +241,8 @@ class TestOfTorchFunc:
             return filtered(z).pow(3).sum()
 
         torch.testing.assert_close(torch.func.jacrev(filtered)(x), torch.autograd.functional.jacobian(filtered, x))
-        hessian = torch.func.jacrev(torch.func.grad(loss))(x)
+        torch.testing.assert_close(torch.func.jacfwd(filtered)(x), torch.autograd.functional.jacobian(filtered, x))
+        hessian = torch.func.hessian(loss)(x)
         torch.testing.assert_close(hessian, torch.autograd.functional.hessian(loss, x))
 
     def test_what_has_none_is_refused(self, rng):
@@ -258,3 +259,5 @@ class TestOfTorchFunc:
         x = torch.from_numpy(rng.standard_normal((2, 4, 3)))
         with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
             torch.func.vmap(lambda z: nareg.gnn.propagate(self.EDGES, z, lam=3.0))(x)
+        with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
+            torch.func.vmap(lambda w: nareg.gnn.propagate(self.EDGES, x[0], weights=w))(torch.ones(2, 3))
