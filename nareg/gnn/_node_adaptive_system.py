@@ -10,7 +10,7 @@ import torch
 from nareg._core.arrays import as_numpy, in_transform, outside_transforms
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
-from nareg.errors import InputError
+from nareg.errors import InputError, SolverError
 from nareg.gnn._autograd import Linear, Slope, Solve
 from nareg.gnn._learned import LearnedAdjacency
 from nareg.gnn._operators import TorchSparse
@@ -61,7 +61,14 @@ class NodeAdaptiveSystem:
             return out.mul_(v).add_(P)
 
         scale = 1 / (1 + v**2 * self._diagonal)
-        return cg.solve_exactly(ProductPasses(product, scale), B, tol=tol)[0]
+        try:
+            return cg.solve_exactly(ProductPasses(product, scale), B, tol=tol)[0]
+        except SolverError:
+            if bool(v.isfinite().all()):
+                raise
+            raise SolverError(
+                "a learned node weight is not finite: the training that learns it has diverged; take a smaller learning rate."
+            ) from None
 
     def gradients(self, Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Gradients in the weights (N,) and in the Laplacian's entries, of a result Z and the solve Y of its gradient."""

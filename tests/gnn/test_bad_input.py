@@ -14,7 +14,7 @@ import torch
 import nareg
 from experiments import _gnn_peers as peers
 from experiments import _noise as noise
-from nareg.errors import DivergentMethodError, InputError
+from nareg.errors import DivergentMethodError, InputError, SolverError
 from nareg.gnn import (
     NGC,
     RNGC,
@@ -253,6 +253,14 @@ def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
     net = networks.FilteredNetwork(4, 3, lam=2.0)
     run = training.fit(lambda: net, lonely, x, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))
     assert 0 <= run.test_accuracy <= 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_node_weights_that_diverged_are_named(value):
+    layer = NodeAdaptiveConv(4, 2, n_nodes=9).double()
+    torch.nn.init.constant_(layer.theta, value)
+    with pytest.raises(SolverError, match="node weight is not finite: the training that learns it has diverged"):
+        layer(torch.from_numpy(X), G)
 
 
 @pytest.mark.parametrize("unit", [1e-170, 1e100, 1e170])
