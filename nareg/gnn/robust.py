@@ -36,6 +36,11 @@ class PerturbedMatrix:
     slope: Callable[[Any, Any, Any], Any]
     bound: float
 
+    @classmethod
+    def of(cls, operator: Operator, slope: Any, bound: float, peak: float) -> PerturbedMatrix:
+        """Features that are not finite, as in a training that diverged, give results that are not: the bound is zero."""
+        return cls(operator, slope, bound if np.isfinite(peak) else 0.0)
+
 
 def rngc(
     adjacency: Any,
@@ -103,7 +108,7 @@ def perturbed_matrix(
     with few_threads(U.shape[0]):
         perturbed = (_masked if masked else _low_rank)(adjacency, fixed, eps)
         if exact:
-            if masked:  # U U^T itself is positive semidefinite: the system is definite whatever eps
+            if masked and perturbed.bound > 0:  # U U^T itself is positive semidefinite: the system is definite whatever eps
                 spectrum.check_definite(perturbed.operator, fixed, lam, eps)
         else:
             remedy = "" if masked or not adjacency.is_symmetric else ", or solver='cg'"
@@ -124,7 +129,7 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     if adjacency.is_symmetric:
         low = spectrum.lowest(adjacency)
         bound = max(1.0, eps - low)
-        if len(G) <= 2000 and bound > 1:  # the largest eigenvalue over the Frobenius norm, at most one
+        if len(G) <= 2000 and bound > 1 and np.isfinite(peak):  # the largest eigenvalue over the Frobenius norm, at most one
             largest = _linalg(G)[2](G)[-1]
             bound = max(1.0, eps * float(largest) / size - low)
 
@@ -134,14 +139,14 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
         cubic = W @ (W.T @ W) if W.shape[1] <= W.shape[0] else (W @ W.T) @ W
         return (-eps / size / peak) * (Y @ b.T + Z @ a.T - (2 * (a * b).sum() / size**2) * cubic)
 
-    return PerturbedMatrix(M, slope, bound)
+    return PerturbedMatrix.of(M, slope, bound, peak)
 
 
 def _masked(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     """Inner products on the entries of A~ only: neither definite nor of low rank; its spectral norm is at most eps."""
     V, peak = _scaled(U)
     M, slope = masked_operator(adjacency, V, eps)
-    return PerturbedMatrix(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps)
+    return PerturbedMatrix.of(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps, peak)
 
 
 def _scaled(U: Any) -> tuple[Any, float]:

@@ -310,6 +310,20 @@ def test_a_module_may_have_a_state_that_is_no_tensor():
     assert fit(lambda: Counting(64, 3)).test_accuracy > 0
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"solver": "cg"}, {"solver": "cg", "masked": True}, {"normalization": "rw"}, {"masked": True}]
+)
+def test_a_training_diverges_in_front_of_a_perturbed_layer(options):
+    """Hidden features that are NaN have no spectrum to check."""
+    hidden, last = nareg.gnn.NGC(64, 8), nareg.gnn.RNGC(8, 3, lam=0.5, eps=1.0, **options)
+    network = peers.Convolutional(hidden, last)
+    run = training.fit(
+        lambda: network, DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
+        learning_rate=1e25, protocol=training.Protocol(epochs=3), rng=np.random.default_rng(0),
+    )  # fmt: skip
+    assert run.status.name == "DIVERGED"
+
+
 def test_one_module_is_not_trained_in_two_runs():
     module = torch.nn.Linear(64, 3)
     protocol = training.Protocol(epochs=2)
