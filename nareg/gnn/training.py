@@ -155,6 +155,10 @@ def fit(
     >>> run.test_accuracy > 0.8
     True
     """
+    if isinstance(build, torch.nn.Module) or not callable(build):
+        raise InputError(
+            f"build is a {type(build).__name__}: pass a function that builds a new torch module, say lambda: Net()."
+        )
     protocol = protocol or Protocol()
     generator = checks.generator(rng)
     learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)

@@ -294,6 +294,11 @@ def test_a_compiled_module_of_features_gets_no_edges():
     assert not networks.as_network(torch.compile(torch.nn.Linear(2, 3), backend="eager")).takes_edges
 
 
+def test_a_module_in_the_place_of_a_function_is_refused():
+    with pytest.raises(nareg.errors.InputError, match="build is a FilteredNetwork: pass a function that builds"):
+        fit(networks.FilteredNetwork(64, 3))
+
+
 def test_a_module_with_nothing_to_train_is_refused():
     with pytest.raises(nareg.errors.InputError, match="Linear has no parameter that requires a gradient"):
         fit(lambda: torch.nn.Linear(64, 3).requires_grad_(False))
