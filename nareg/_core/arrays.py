@@ -121,7 +121,7 @@ def _to_numpy(value: Any) -> Any:
     if value.dtype in (torch.float16, torch.bfloat16):
         value = value.float()
     if value.layout == torch.strided:
-        return value.numpy()
+        return value.resolve_conj().resolve_neg().numpy()
     _refuse_damaged(value)
     value = value.to_sparse_coo().coalesce()
     return sp.csr_array(sp.coo_array((value.values().numpy(), value.indices().numpy()), shape=tuple(value.shape)))

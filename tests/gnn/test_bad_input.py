@@ -30,6 +30,7 @@ from nareg.gnn import (
     series,
     training,
 )  # fmt: skip
+from nareg.unlearning import CertifiedGPR
 
 G = nareg.graphs.grid((3, 3))
 INDEX = torch.tensor(G.to_edge_index()[0])
@@ -261,6 +262,18 @@ def test_node_weights_that_diverged_are_named(value):
     torch.nn.init.constant_(layer.theta, value)
     with pytest.raises(SolverError, match="node weight is not finite: the training that learns it has diverged"):
         layer(torch.from_numpy(X), G)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [lambda x: x.bfloat16(), lambda x: torch.complex(x, -x).conj().imag, lambda x: torch.complex(x, x).conj().real],
+    ids=["bfloat16", "negative bit", "conjugate"],
+)
+def test_tensors_that_numpy_cannot_view_are_copied(of):
+    x = torch.from_numpy(X)
+    model = CertifiedGPR(rng=np.random.default_rng(0)).fit(G, of(x), Y, np.arange(9))
+    expected = CertifiedGPR(rng=np.random.default_rng(0)).fit(G, of(x).float().numpy(force=True), Y, np.arange(9))
+    np.testing.assert_allclose(model.coefficients, expected.coefficients, rtol=1e-4)
 
 
 @pytest.mark.parametrize("unit", [1e-170, 1e100, 1e170])
