@@ -89,7 +89,7 @@ class Linear(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> tuple[torch.Tensor, int]:
         columns = x.movedim(in_dims[0], 1)
-        out = Linear.apply(columns.reshape(len(columns), -1), apply, transposed)
+        out = Linear.apply(columns.flatten(1), apply, transposed)
         return out.reshape(columns.shape), 1
 
 
