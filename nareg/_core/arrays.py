@@ -105,16 +105,100 @@ def as_numpy(value: Any) -> Any:
     """
     if not is_tensor(value):
         return value
+    if in_transform():
+        return outside_transforms(_to_numpy, value)
+    try:
+        return _to_numpy(value)
+    except RuntimeError:
+        outside_transforms(type, value)  # says so where torch.func.vmap batches it
+        raise
+
+
+def _to_numpy(value: Any) -> Any:
     import torch
 
     value = value.detach().cpu()
     if value.dtype in (torch.float16, torch.bfloat16):
         value = value.float()
     if value.layout == torch.strided:
-        return value.numpy()
+        return value.resolve_conj().resolve_neg().numpy()
     _refuse_damaged(value)
     value = value.to_sparse_coo().coalesce()
     return sp.csr_array(sp.coo_array((value.values().numpy(), value.indices().numpy()), shape=tuple(value.shape)))
+
+
+def in_transform() -> bool:
+    """Whether a transform of torch.func, such as grad, is active: it wraps what operations return, which has no memory then."""
+    import torch
+
+    try:
+        torch.empty(0, device="cpu").detach().data_ptr()
+    except RuntimeError:
+        return True
+    return False
+
+
+def outside_transforms(function: Callable[..., Result], *tensors: Any) -> Result:
+    """``function(*tensors)`` of tensors that no transform of torch.func wraps, without a gradient.
+
+    An autograd function's forward pass is where torch.func takes its wrappers off.
+    """
+    import torch
+
+    results: list[Result] = []
+    # a sparse tensor cannot be wrapped, and need not be unwrapped
+    strided = {k: tensor for k, tensor in enumerate(tensors) if tensor.layout == torch.strided}
+
+    def call(unwrapped: tuple[Any, ...]) -> None:
+        plain = dict(zip(strided, unwrapped, strict=True))
+        results.append(function(*(plain.get(k, tensor) for k, tensor in enumerate(tensors))))
+
+    _outside().apply(call, torch.empty(0, device="cpu"), *strided.values())
+    return results[0]
+
+
+def read_number(value: Any) -> float:
+    """The number that a tensor holds; of one that torch.func.vmap batches there is none to look at."""
+    try:
+        return float(value)
+    except RuntimeError:
+        outside_transforms(type, value)  # says so
+        raise
+
+
+def refuse_transform(name: str) -> None:
+    """Refuse a gradient in ``name`` that a transform of torch.func asks for."""
+    if in_transform():
+        raise InputError(f"{name} has no derivative by torch.func: take torch.autograd.grad, or backward().")
+
+
+@functools.cache
+def _outside() -> Any:
+    import torch
+
+    class Outside(torch.autograd.Function):
+        """Call a function; what it returns goes another way."""
+
+        @staticmethod
+        def forward(call: Any, anchor: Any, *tensors: Any) -> Any:
+            call(tensors)
+            return anchor.clone()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return (None,) * len(ctx.needs_input_grad)
+
+        @staticmethod
+        def vmap(*args: Any) -> Any:
+            raise InputError(
+                "torch.func.vmap batches a tensor whose values are needed: pass the batch as columns, or loop over it."
+            )
+
+    return Outside
 
 
 def _refuse_damaged(value: Any) -> None:

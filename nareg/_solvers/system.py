@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from nareg._core import checks
 from nareg._core.adjacency import refuse_foreign
-from nareg._core.arrays import ratio
+from nareg._core.arrays import as_numpy, ratio
 from nareg._core.sparse_checks import whole_sparse
 from nareg._solvers.eigenvalues import extreme_eigenvalue
 from nareg._storage.graph_files import StoredGraph
@@ -60,6 +60,7 @@ def penalty(graph: Any) -> Penalty:
         return Penalty(graph.laplacian(), True, graph.describe_node, graph.names)
     if isinstance(graph, (StoredGraph, str, os.PathLike)):
         raise InputError("graph is in a folder, which filters.denoise takes: pass nareg.Graph.load(path) here, if it fits.")
+    graph = as_numpy(graph)
     if not sp.issparse(graph):
         refuse_foreign("graph", graph)
         dense = checks.floats("graph", graph, ndim=(2,))

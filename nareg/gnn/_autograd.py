@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import torch
 
-from nareg._core.arrays import empty_like
+from nareg._core.arrays import empty_like, in_transform, outside_transforms
 from nareg.errors import InputError
 from nareg.gnn import _operators
 from nareg.gnn._operators import Operator, adjacency_operator
@@ -46,13 +46,14 @@ class _Final(torch.autograd.Function):
         )
 
 
-def _in_full_precision(backward: Callable[[Any, torch.Tensor], Any]) -> Callable[[Any, torch.Tensor], Any]:
-    """A backward pass that has no derivative itself, refuses one, and is not rounded by autocast."""
+def _in_full_precision(backward: Callable[..., Any]) -> Callable[[Any, torch.Tensor], Any]:
+    """A backward pass, of the gradient and the saved tensors, that has no derivative and is not rounded by autocast."""
 
     @wraps(backward)
     def computed(ctx: Any, gradient: torch.Tensor) -> Any:
         with torch.no_grad(), full_precision(gradient):
-            outputs = backward(ctx, gradient)
+            call, tensors = partial(backward, ctx), (gradient, *ctx.saved_tensors)
+            outputs = outside_transforms(call, *tensors) if in_transform() else call(*tensors)
         if not torch.is_grad_enabled():
             return outputs
         # torch's once_differentiable refuses only where the incoming gradient has a derivative
@@ -80,6 +81,17 @@ class Linear(torch.autograd.Function):
         with full_precision(gradients[0]):
             return Linear.apply(gradients[0], transposed, apply), None, None
 
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> torch.Tensor:
+        out: torch.Tensor = Linear.apply(tangent, *ctx.maps)
+        return out
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> tuple[torch.Tensor, int]:
+        columns = x.movedim(in_dims[0], 1)
+        out = Linear.apply(columns.flatten(1), apply, transposed)
+        return out.reshape(columns.shape), 1
+
 
 class WeightedPropagation(torch.autograd.Function):
     """``sum_s weights[s] M^s x`` with a gradient in the weights as well, for as many products again."""
@@ -92,8 +104,7 @@ class WeightedPropagation(torch.autograd.Function):
 
     @staticmethod
     @_in_full_precision
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        x, weights = ctx.saved_tensors
+    def backward(ctx: Any, gradient: torch.Tensor, x: torch.Tensor, weights: torch.Tensor) -> Any:
         gradient = gradient.contiguous()
         of_x = _operators.horner(ctx.M.transposed, gradient, ctx.numbers) if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:
@@ -147,9 +158,8 @@ class PerturbedSeries(torch.autograd.Function):
 
     @staticmethod
     @_in_full_precision
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+    def backward(ctx: Any, gradient: torch.Tensor, x: torch.Tensor, *saved: torch.Tensor) -> Any:
         M, lam, needed = ctx.M.transposed, ctx.lam, ctx.needs_input_grad[5:]
-        _, *saved = ctx.saved_tensors
         parameters, iterates = saved[: len(needed)], saved[len(needed) :]
         of_x, of_parameters = series_gradients(M, gradient.contiguous(), iterates, parameters, ctx.slopes, needed, lam)
         return of_x, *[None] * 4, *of_parameters
@@ -175,8 +185,7 @@ class Solve(torch.autograd.Function):
 
     @staticmethod
     @_in_full_precision
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        Z, *parameters = ctx.saved_tensors
+    def backward(ctx: Any, gradient: torch.Tensor, Z: torch.Tensor, *parameters: torch.Tensor) -> Any:
         Y = ctx.transposed(gradient.contiguous())
         needed = ctx.needs_input_grad[4:]
         of_parameters = (

@@ -6,6 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+from nareg._core.arrays import refuse_transform
 from nareg.gnn._reading import unwrapped
 from nareg.gnn.adjacency import Adjacency, GraphInput, Normalization, as_adjacency
 from nareg.graph import Graph
@@ -68,6 +69,7 @@ class LastGraph:
         if getattr(edge_weight, "requires_grad", False):
             from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
 
+            refuse_transform("edge_weight")
             edges, places = (object_key(graph), n_nodes), self._places
             if places is None or edges[0] is None or places[0] != edges:
                 self._places = places = edges, EdgePlaces(graph, n_nodes)

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import scipy.sparse as sp
 import torch
 
-from nareg._core.arrays import as_numpy
+from nareg._core.arrays import as_numpy, in_transform, outside_transforms
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
-from nareg.errors import InputError
+from nareg.errors import InputError, SolverError
 from nareg.gnn._autograd import Linear, Slope, Solve
 from nareg.gnn._learned import LearnedAdjacency
 from nareg.gnn._operators import TorchSparse
@@ -61,7 +61,14 @@ class NodeAdaptiveSystem:
             return out.mul_(v).add_(P)
 
         scale = 1 / (1 + v**2 * self._diagonal)
-        return cg.solve_exactly(ProductPasses(product, scale), B, tol=tol)[0]
+        try:
+            return cg.solve_exactly(ProductPasses(product, scale), B, tol=tol)[0]
+        except SolverError:
+            if bool(v.isfinite().all()):
+                raise
+            raise SolverError(
+                "a learned node weight is not finite: the training that learns it has diverged; take a smaller learning rate."
+            ) from None
 
     def gradients(self, Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Gradients in the weights (N,) and in the Laplacian's entries, of a result Z and the solve Y of its gradient."""
@@ -78,6 +85,8 @@ def node_adaptive_system(
     adjacency: Adjacency, like: torch.Tensor, kind: Any, designed: Designed, derived: dict[Any, Any]
 ) -> NodeAdaptiveSystem:
     """The system of a graph for features like these, which ``derived`` remembers per dtype and device."""
+    if in_transform():
+        return outside_transforms(lambda x: node_adaptive_system(adjacency, x, kind, designed, derived), like)
     if designed[1] is not None and derived.get("designed") is not designed[1]:
         _check_design(adjacency.laplacian if kind == "combinatorial" else adjacency.augmented_laplacian, kind, designed)
         derived["designed"] = designed[1]

@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import warnings
+import weakref
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -346,7 +347,9 @@ def compare(
         raise InputError("models is empty: at least one model is needed.")
     if not data.splits:
         raise InputError("data has no split: pass dataclasses.replace(data, splits=(data.random_split(rng=rng),)).")
-    recipes = {name: model if isinstance(model, Candidate) else Candidate(model) for name, model in models.items()}
+    recipes = {
+        name: _renewed(name, model if isinstance(model, Candidate) else Candidate(model)) for name, model in models.items()
+    }
     protocol, runs = protocol or Protocol(), checks.integer("runs", runs, low=1)
     seeds = [int(seed) for seed in checks.generator(rng).integers(2**62, size=runs)]
     adjacency, folder = Adjacency(data.graph), None if cache is None else Path(cache)
@@ -366,6 +369,22 @@ def compare(
             raise
         return Comparison(rows, Status.INTERRUPTED)
     return Comparison(rows)
+
+
+def _renewed(name: str, recipe: Candidate) -> Candidate:
+    """A recipe that refuses to train a module twice: the second run would start from what the first one learned."""
+    last: weakref.ref[torch.nn.Module] | None = None
+
+    def build(n_features: int, n_classes: int) -> torch.nn.Module:
+        nonlocal last
+        module = recipe.build(n_features, n_classes)
+        if isinstance(module, torch.nn.Module):
+            if last is not None and last() is module:
+                raise InputError(f"models[{name!r}] returned one module twice: build a new one in every call.")
+            last = weakref.ref(module)
+        return module
+
+    return replace(recipe, build=build)
 
 
 def model_generator(seed: int, name: str) -> np.random.Generator:

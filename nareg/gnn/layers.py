@@ -100,6 +100,8 @@ class RNGC(NGC):
 
     With the filter itself (``solver="chebyshev"``) the result is NGC's times an invertible F x F matrix: what W can undo.
 
+    The perturbation is of all rows of x together: graphs in one batch change each other's results.
+
     Parameters
     ----------
     in_channels, out_channels, order, lam, solver, normalization, symmetrize, bias

@@ -58,15 +58,17 @@ class Network(torch.nn.Module, abc.ABC):
 class EdgeNetwork(Network):
     """A torch module that is called as ``module(x, edge_index, edge_weight)``, as PyTorch Geometric's models are.
 
-    Edge weights are passed by name to a module that has the argument. A module of one argument gets the features alone.
+    Edge weights are passed by name to a module that has the argument. A module of one argument, unless another is called
+    ``edge_index``, gets the features alone.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self.module = module
-        parameters = inspect.signature(module.forward).parameters.values()
+        parameters = _parameters(module)
         required = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        self.takes_edges = len(required) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        named = any(p.kind is p.VAR_POSITIONAL or p.name == "edge_index" for p in parameters)
+        self.takes_edges = len(required) > 1 or named
         self.takes_weights = any(p.name == "edge_weight" for p in parameters)
 
     def prepare(self, adjacency: Adjacency, x: torch.Tensor) -> Any:
@@ -89,6 +91,15 @@ class EdgeNetwork(Network):
                 "per node."
             )
         return out[rows]
+
+
+def _parameters(module: torch.nn.Module) -> list[inspect.Parameter]:
+    """Of a module's forward; of the module inside where one takes whatever it is given, as torch.compile's do."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    inside = list(module.children())
+    if len(inside) == 1 and {p.kind for p in parameters} == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        return _parameters(inside[0])
+    return parameters
 
 
 def as_network(module: torch.nn.Module) -> Network:

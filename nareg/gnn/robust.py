@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._core.arrays import in_transform, is_tensor, outside_transforms, refuse_transform
 from nareg._solvers import cg
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
@@ -34,6 +35,11 @@ class PerturbedMatrix:
     operator: Operator
     slope: Callable[[Any, Any, Any], Any]
     bound: float
+
+    @classmethod
+    def of(cls, operator: Operator, slope: Any, bound: float, peak: float) -> PerturbedMatrix:
+        """Features that are not finite, as in a training that diverged, give results that are not: the bound is zero."""
+        return cls(operator, slope, bound if np.isfinite(peak) else 0.0)
 
 
 def rngc(
@@ -66,7 +72,7 @@ def rngc(
         return cg.solve_exactly(system(op, lam), B, tol=solver.tol)[0]
 
     if not differentiable(adjacency, U):
-        return linear(x, M, recurrence)
+        return linear(x, lambda _: M, recurrence)
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
     parameters, slopes = [U], [slope]
@@ -74,6 +80,7 @@ def rngc(
         parameters.append(adjacency.entries(adjacency.normalization, x))
         slopes.append(adjacency.slope)
     if isinstance(solver, Neumann):
+        refuse_transform("RNGC's series, in features or weights of edges,")
         return PerturbedSeries.apply(x, M, slopes, lam, solver.order, *parameters)
 
     def solve(B: Any) -> Any:
@@ -87,6 +94,8 @@ def perturbed_matrix(
     adjacency: Adjacency, U: Any, lam: float, solver: Solver, eps: float, masked: bool, memo: Memo | None
 ) -> PerturbedMatrix:
     """The perturbation by these features with its spectrum checked, from the memo where they are the last ones."""
+    if is_tensor(U) and in_transform():
+        return outside_transforms(lambda V: perturbed_matrix(adjacency, V, lam, solver, eps, masked, None), U)
     fixed = U.detach() if hasattr(U, "detach") else U
     # features that require a gradient are about to change, and finite differences change them unnoticed
     features_key = None if memo is None or getattr(U, "requires_grad", False) else object_key(U)
@@ -99,7 +108,7 @@ def perturbed_matrix(
     with few_threads(U.shape[0]):
         perturbed = (_masked if masked else _low_rank)(adjacency, fixed, eps)
         if exact:
-            if masked:  # U U^T itself is positive semidefinite: the system is definite whatever eps
+            if masked and perturbed.bound > 0:  # U U^T itself is positive semidefinite: the system is definite whatever eps
                 spectrum.check_definite(perturbed.operator, fixed, lam, eps)
         else:
             remedy = "" if masked or not adjacency.is_symmetric else ", or solver='cg'"
@@ -120,7 +129,7 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     if adjacency.is_symmetric:
         low = spectrum.lowest(adjacency)
         bound = max(1.0, eps - low)
-        if len(G) <= 2000 and bound > 1:  # the largest eigenvalue over the Frobenius norm, at most one
+        if len(G) <= 2000 and bound > 1 and np.isfinite(peak):  # the largest eigenvalue over the Frobenius norm, at most one
             largest = _linalg(G)[2](G)[-1]
             bound = max(1.0, eps * float(largest) / size - low)
 
@@ -130,14 +139,14 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
         cubic = W @ (W.T @ W) if W.shape[1] <= W.shape[0] else (W @ W.T) @ W
         return (-eps / size / peak) * (Y @ b.T + Z @ a.T - (2 * (a * b).sum() / size**2) * cubic)
 
-    return PerturbedMatrix(M, slope, bound)
+    return PerturbedMatrix.of(M, slope, bound, peak)
 
 
 def _masked(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     """Inner products on the entries of A~ only: neither definite nor of low rank; its spectral norm is at most eps."""
     V, peak = _scaled(U)
     M, slope = masked_operator(adjacency, V, eps)
-    return PerturbedMatrix(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps)
+    return PerturbedMatrix.of(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps, peak)
 
 
 def _scaled(U: Any) -> tuple[Any, float]:
@@ -225,7 +234,7 @@ def inner_products(Y: Any, Z: Any, rows: Any, columns: Any) -> Any:
         left, right = Y.detach().index_select, Z.detach().index_select
         products = torch.empty(rows.shape, dtype=torch.float64, device=Y.device)
         count, chunk = rows.numel(), CHUNK if Y.device.type == "cpu" else DEVICE_CHUNK
-    entries = max(1, chunk // Y.shape[1])
+    entries = max(1, chunk // max(1, Y.shape[1]))
     for first in range(0, count, entries):
         part = slice(first, first + entries)
         products[part] = (left(0, rows[part]) * right(0, columns[part])).sum(1)

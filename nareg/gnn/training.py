@@ -155,6 +155,10 @@ def fit(
     >>> run.test_accuracy > 0.8
     True
     """
+    if isinstance(build, torch.nn.Module) or not callable(build):
+        raise InputError(
+            f"build is a {type(build).__name__}: pass a function that builds a new torch module, say lambda: Net()."
+        )
     protocol = protocol or Protocol()
     generator = checks.generator(rng)
     learning_rate = checks.number("learning_rate", learning_rate, low=0, strict=True)
@@ -168,6 +172,7 @@ def fit(
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device.type == "cuda" else []):
         torch.manual_seed(int(generator.integers(2**63)))
         network = as_network(build()).to(device=device, dtype=x.dtype)
+        _check_trainable(network)
         nodes = (parts[0], np.concatenate(parts[1:]))
         views = zip(network.views(adjacency, x, nodes), nodes, strict=True)
         near, far = (_View(*view, target[torch.as_tensor(part, device=device)]) for view, part in views)
@@ -179,7 +184,7 @@ def fit(
     epoch, chosen = by_rule[protocol.selection]
     if status is not Status.INTERRUPTED and not math.isfinite(loop.results[-1].loss):
         status = Status.DIVERGED
-    network.load_state_dict(loop.weights())
+    network.load_state_dict(loop.weights(), strict=False)
     network.eval()
     end = time.perf_counter()
     return Run(
@@ -201,6 +206,12 @@ class _View(NamedTuple):
     inputs: Any
     rows: Rows
     target: torch.Tensor
+
+
+def _check_trainable(network: Network) -> None:
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        name = type(getattr(network, "module", network)).__name__
+        raise InputError(f"{name} has no parameter that requires a gradient: there is nothing to train.")
 
 
 def _check_width(network: Network, view: _View, y: np.ndarray) -> None:
@@ -310,7 +321,8 @@ class _Loop:
         right = ((logits.argmax(1) == target) & ~logits.isnan().any(1)).double()
         loss = F.cross_entropy(logits[:n], target[:n])
         now = torch.stack((right[:n].mean(), loss.double(), right[n:].mean()))
-        state = self.network.state_dict()
+        # a module may have a state besides its tensors, which stays that of the last epoch
+        state = {name: value for name, value in self.network.state_dict().items() if isinstance(value, torch.Tensor)}
         if self._best is None:
             best = now, {name: value.clone() for name, value in state.items()}
         else:

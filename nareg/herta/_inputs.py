@@ -148,10 +148,12 @@ def _classes(Y: np.ndarray) -> np.ndarray | None:
 
 def node_index(name: str, value: Nodes, n: int) -> np.ndarray:
     """Node indices without repeats, at least one, from indices or a boolean mask, array or tensor."""
-    array = as_numpy(value)
+    array = np.asarray(as_numpy(value))
     index = node_indices(name, array, n) if np.size(array) else np.empty(0)
     if index.size == 0:
         raise InputError(f"{name} is empty: name at least one node.")
+    if array.dtype != bool and array.min() < 0:
+        raise InputError(f"{name} holds {array.min()}: nodes are numbered from 0.")
     return index.astype(np.int64)
 
 

@@ -63,7 +63,8 @@ class FactorIteration:
         """The solution to an error of ``tol`` times the length of every column, and the products of H with one column."""
         X, products = np.empty_like(B), 0
         for _ in range(WIDENED):
-            taken = steps(self.condition, tol)
+            # the bound of the error may exceed the error by the root of the condition number
+            taken = steps(self.condition, tol / math.sqrt(self.condition))
             products += taken * B.shape[1]
             for first in range(0, B.shape[1], BLOCK):
                 columns = slice(first, first + BLOCK)

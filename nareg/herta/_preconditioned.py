@@ -112,7 +112,8 @@ class Preconditioned(PreconditionedOptimizer):
     preconditioner : Preconditioner
         From :func:`precondition`.
     parameters : iterable of tensors, optional
-        Parameters to precondition. Default: the one of ``optimizer`` with F columns, as in ``torch.nn.Linear``, or F rows.
+        Parameters to precondition. Default: the one of ``optimizer`` with F columns, as in ``torch.nn.Linear``, or F rows. A
+        square one is read as that of a ``Linear``, not of an :class:`~nareg.gnn.NGC`, whose weight is the transposed one.
 
     Raises
     ------

@@ -14,7 +14,7 @@ import torch
 import nareg
 from experiments import _gnn_peers as peers
 from experiments import _noise as noise
-from nareg.errors import DivergentMethodError, InputError
+from nareg.errors import DivergentMethodError, InputError, SolverError
 from nareg.gnn import (
     NGC,
     RNGC,
@@ -30,6 +30,7 @@ from nareg.gnn import (
     series,
     training,
 )  # fmt: skip
+from nareg.unlearning import CertifiedGPR
 
 G = nareg.graphs.grid((3, 3))
 INDEX = torch.tensor(G.to_edge_index()[0])
@@ -148,6 +149,10 @@ BAD = {
     "series": (lambda: series.products_needed(1.0, 1e-3, "cg"), "solver is 'cg'"),
     "no runs": (lambda: comparison.summarize([]), "values is empty"),
     "one run": (lambda: comparison.paired([1.0], [2.0]), "two or more runs"),
+    "weights with a gradient": (
+        lambda: NodeAdaptiveConv(4, 3, weights=torch.ones(9, requires_grad=True)),
+        r"weights requires a gradient, which is not computed in it: pass weights\.detach\(\)",
+    ),
     "no models": (lambda: compare(DATA, {}), "models is empty"),
     "no data set": (lambda: compare(G, {"linear": torch.nn.Linear}), "data is a Graph: pass a NodeClassification"),
     "no split": (lambda: compare(replace(DATA, splits=()), {"linear": torch.nn.Linear}), "data has no split"),
@@ -243,10 +248,46 @@ def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
     lonely = nareg.Graph(sp.csr_array((9, 9)))
     np.testing.assert_allclose(propagate(lonely, x, lam=4.0, solver=ConjugateGradients(1e-10)), x, atol=1e-8)
     np.testing.assert_array_equal(perturbed(G, np.zeros((9, 2)), 1.0), 0)
+    for masked in (False, True):
+        assert propagate(G, x[:, :0], lam=2.0, perturbation=Perturbation(0.1, masked=masked)).shape == (9, 0)
     assert np.isfinite(perturbed(G, noise.normalize_rows(x), 0.1)).all()
     net = networks.FilteredNetwork(4, 3, lam=2.0)
     run = training.fit(lambda: net, lonely, x, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))
     assert 0 <= run.test_accuracy <= 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_node_weights_that_diverged_are_named(value):
+    layer = NodeAdaptiveConv(4, 2, n_nodes=9).double()
+    torch.nn.init.constant_(layer.theta, value)
+    with pytest.raises(SolverError, match="node weight is not finite: the training that learns it has diverged"):
+        layer(torch.from_numpy(X), G)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [lambda x: x.bfloat16(), lambda x: torch.complex(x, -x).conj().imag, lambda x: torch.complex(x, x).conj().real],
+    ids=["bfloat16", "negative bit", "conjugate"],
+)
+def test_tensors_that_numpy_cannot_view_are_copied(of):
+    x = torch.from_numpy(X)
+    model = CertifiedGPR(rng=np.random.default_rng(0)).fit(G, of(x), Y, np.arange(9))
+    expected = CertifiedGPR(rng=np.random.default_rng(0)).fit(G, of(x).float().numpy(force=True), Y, np.arange(9))
+    np.testing.assert_allclose(model.coefficients, expected.coefficients, rtol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-170, 1e100, 1e170])
+def test_similarities_do_not_depend_on_the_unit(unit):
+    expected, graph = (nareg.gnn.similarity_weighted(G, X * scale) for scale in (1.0, unit))
+    np.testing.assert_allclose(graph.adjacency.toarray(), expected.adjacency.toarray(), rtol=1e-12)
+
+
+def test_a_strength_that_rounding_does_not_allow_is_refused():
+    with pytest.raises(InputError, match="rounding in float32 destroys the filter"):
+        propagate(G, X.astype(np.float32), lam=1e8, solver="chebyshev")
+    with pytest.raises(InputError, match=r"rounding in torch\.float32 destroys the filter"):
+        propagate(G, torch.from_numpy(X).float(), lam=1e8, solver="chebyshev")
+    assert np.isfinite(propagate(G, X, lam=1e8, solver="chebyshev")).all()
 
 
 def test_directed_graphs_are_symmetrized_when_asked():

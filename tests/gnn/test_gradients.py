@@ -204,3 +204,60 @@ def test_without_gradients_the_values_are_the_same(graph, solver):
         without = propagate(graph, x, **options)
     assert not without.requires_grad
     torch.testing.assert_close(without, with_gradient.detach(), rtol=1e-12, atol=1e-12)
+
+
+class TestOfTorchFunc:
+    """Transforms wrap tensors, which have no memory then: graphs are read and matrices are made outside of them."""
+
+    EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    LAYERS = (
+        lambda: nareg.gnn.NGC(3, 2),
+        lambda: nareg.gnn.NGC(3, 2, lam=4.0, solver="cg", normalization="rw"),
+        lambda: nareg.gnn.RNGC(3, 2, lam=2.0),
+        lambda: nareg.gnn.RNGC(3, 2, lam=2.0, masked=True),
+        lambda: nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4),
+    )
+
+    @pytest.mark.parametrize("make", LAYERS)
+    def test_gradient_in_parameters(self, make, rng):
+        layer, x = make().double(), torch.from_numpy(rng.standard_normal((4, 3)))
+
+        def loss(parameters):
+            return torch.func.functional_call(layer, parameters, (x, self.EDGES)).pow(3).sum()
+
+        parameters = dict(layer.named_parameters())
+        gradients = torch.func.grad(loss)(parameters)  # on a graph that the layer has not seen
+        loss(parameters).backward()
+        for name, parameter in parameters.items():
+            torch.testing.assert_close(gradients[name], parameter.grad)
+
+    def test_derivatives_in_features(self, rng):
+        x = torch.from_numpy(rng.standard_normal((4, 3)))
+
+        def filtered(z):
+            return nareg.gnn.propagate(self.EDGES, z, lam=3.0)
+
+        def loss(z):
+            return filtered(z).pow(3).sum()
+
+        torch.testing.assert_close(torch.func.jacrev(filtered)(x), torch.autograd.functional.jacobian(filtered, x))
+        torch.testing.assert_close(torch.func.jacfwd(filtered)(x), torch.autograd.functional.jacobian(filtered, x))
+        hessian = torch.func.hessian(loss)(x)
+        torch.testing.assert_close(hessian, torch.autograd.functional.hessian(loss, x))
+
+    def test_what_has_none_is_refused(self, rng):
+        x, layer = torch.from_numpy(rng.standard_normal((4, 3))), nareg.gnn.RNGC(3, 2, lam=2.0).double()
+        for function, value in (
+            (lambda z: layer(z, self.EDGES).sum(), x),
+            (lambda w: layer(x, self.EDGES, w).sum(), torch.ones(6)),
+            (lambda w: nareg.gnn.propagate(self.EDGES, x, weights=w).sum(), torch.ones(3)),
+        ):
+            with pytest.raises(nareg.errors.InputError, match=r"no derivative by torch\.func"):
+                torch.func.grad(function)(value)
+
+    def test_batched_features_are_refused(self, rng):
+        x = torch.from_numpy(rng.standard_normal((2, 4, 3)))
+        with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
+            torch.func.vmap(lambda z: nareg.gnn.propagate(self.EDGES, z, lam=3.0))(x)
+        with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
+            torch.func.vmap(lambda w: nareg.gnn.propagate(self.EDGES, x[0], weights=w))(torch.ones(2, 3))

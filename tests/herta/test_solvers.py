@@ -144,6 +144,16 @@ def test_ends_of_the_spectrum_that_were_wrong_are_moved_apart(rng):
     assert solver.condition > high / low / 4
 
 
+def test_ends_far_apart_take_more_steps_and_stay(rng):
+    system = system_of(nareg.graphs.grid((6, 10)), "augmented", 1e4, "cholesky")
+    B = rng.standard_normal((60, 3))
+    solver = system._iteration
+    solver._low, solver._high = ends = solver._low / 50, 10 * solver._high
+    solved = system.solve(torch.as_tensor(B), tol=1e-9).numpy()
+    assert longest_error(solved, dense_solution(system, B), B) <= 1e-9
+    assert (solver._low, solver._high) == ends
+
+
 def test_a_sparsified_graph_keeps_the_factor(rng):
     """Dropped edges leave ``D^1/2 1`` in the null space of the augmented Laplacian."""
     graph = Adjacency(nareg.graphs.erdos_renyi(150, 0.4, rng=rng))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, is_tensor
+from nareg._core.arrays import as_numpy, is_tensor, read_number
 from nareg._solvers._torch._device import csr, floating, on_device, resolve
 from nareg._solvers._torch._solver import Solver
 from nareg._solvers.backends import Torch
@@ -198,7 +198,7 @@ def signals(name: str, y: torch.Tensor, n_nodes: int) -> torch.Tensor:
     """Checked as :func:`nareg._core.checks.signals` does, on the device where nothing is wrong."""
     real = y.layout is torch.strided and not y.is_complex() and y.dtype is not torch.bool
     if real and y.ndim in (1, 2) and y.shape[0] == n_nodes and y.numel():
-        largest = float(y.detach().abs().amax())
+        largest = read_number(y.detach().abs().amax())
         if largest < float(np.finfo(np.float32).max) ** 0.5 / y.numel() ** 0.5:
             return y
     checks.signals(name, as_numpy(y), n_nodes)
@@ -231,8 +231,8 @@ class Inverse(torch.autograd.Function):
         g: torch.Tensor = Inverse.apply(gradients[0], w, c, ctx.L, solve, solve)
         of_w = of_c = None
         if w is not None and ctx.needs_input_grad[1]:
-            L, column = ctx.L(), w[:, None]
-            of_w = -(g * Symmetric.apply(column * x, L) + x * Symmetric.apply(column * g, L)).sum(1)
+            column = w[:, None]
+            of_w = -(g * Symmetric.apply(column * x, ctx.L) + x * Symmetric.apply(column * g, ctx.L)).sum(1)
         if c is not None and ctx.needs_input_grad[2]:
             of_c = -(g * x).sum(1)
         return g, of_w, of_c, None, None, None
@@ -242,11 +242,11 @@ class Symmetric(torch.autograd.Function):
     """``L v`` for a symmetric sparse matrix L that asks for no gradient."""
 
     @staticmethod
-    def forward(v: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
-        return torch.mm(L, v.contiguous())
+    def forward(v: torch.Tensor, L: Callable[[], torch.Tensor]) -> torch.Tensor:
+        return torch.mm(L(), v.contiguous())
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], output: torch.Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, Any], output: torch.Tensor) -> None:
         ctx.L = inputs[1]
 
     @staticmethod

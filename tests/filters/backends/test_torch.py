@@ -169,6 +169,23 @@ class TestGradients:
         H = np.linalg.inv(np.eye(grid.n_nodes) + 0.49 * grid.laplacian().toarray())
         assert np.abs(gradient.numpy() - 2 * H @ H @ y.numpy()).max() < 1e-12
 
+    def test_of_torch_func_in_weights_and_of_gaps(self, grid, rng):
+        y = torch.tensor(rng.standard_normal((grid.n_nodes, 2)))
+        w = torch.linspace(0.5, 1.0, grid.n_nodes, dtype=torch.float64)
+        gappy = torch.where(torch.arange(grid.n_nodes)[:, None] % 3 == 0, torch.nan, y)
+        for function, value in (
+            (lambda v: denoise(grid, v, y).x.pow(3).sum(), w),
+            (lambda c: denoise(grid, 0.7, y, data_weight=c).x.pow(3).sum(), w),
+            (lambda z: interpolate(grid, 0.7, z).x.pow(3).sum(), gappy),
+        ):
+            leaf = value.clone().requires_grad_()
+            function(leaf).backward()
+            torch.testing.assert_close(torch.func.grad(function)(value), leaf.grad)
+
+    def test_batched_readings_are_refused(self, grid):
+        with pytest.raises(InputError, match=r"torch\.func\.vmap batches"):
+            torch.func.vmap(lambda y: denoise(grid, 0.7, y).x)(torch.ones(2, grid.n_nodes, 1))
+
     def test_of_one_weight_and_of_gaps(self, grid, rng):
         seen = rng.random((grid.n_nodes, 2)) < 0.8
         y = torch.tensor(np.where(seen, rng.standard_normal(seen.shape), np.nan))
@@ -332,6 +349,15 @@ def test_progress_gets_every_iteration(where, grid, rng, monkeypatch):
             grid, 1.0, y, method="cg", progress=lambda report: seen.append((report.step, report.values["residual"]))
         )
     assert seen == list(enumerate(solution.residuals))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.strided])
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta")
+def test_an_operator_may_be_a_tensor_of_any_layout(grid, layout):
+    L, y = torch.from_numpy(grid.laplacian().toarray()), torch.ones(grid.n_nodes, 1).cumsum(0).double()
+    expected = torch.linalg.solve(torch.eye(grid.n_nodes) + 0.49 * L, y)
+    operator = L if layout == torch.strided else L.to_sparse(layout=layout)
+    torch.testing.assert_close(denoise(operator, 0.7, y).x, expected)
 
 
 class TestBadInput:
