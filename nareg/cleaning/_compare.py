@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nareg._solvers.held_out import standard_error
 from nareg.cleaning._simple import means
 from nareg.cleaning._words import number
 from nareg.graph import Graph
@@ -136,25 +135,38 @@ def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) ->
     return frame
 
 
-def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> tuple[float, float]:
+def excess(
+    y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden, part: np.ndarray | None = None
+) -> tuple[float, float]:
     """By how much the mean squared error of ``mine`` is above that of ``other``, and the standard error of that.
 
-    Squared errors are capped, as in the choice of a model: one broken sensor must not decide. Those in gaps, which may be ten
-    times as large as at single readings, are capped among themselves.
+    Of all hidden readings, or those in ``part`` (N, T). Squared errors are capped, as in the choice of a model: one broken
+    sensor must not decide. Those in gaps, which may be ten times as large as at single readings, are capped among themselves.
+    Errors of one gap may be alike, and where there are many stations those of each.
     """
     where = hidden.mask
     a, b = hidden.errors(mine, y), hidden.errors(other, y)
-    difference = np.empty(a.size)
-    for part in (hidden.gap[where], ~hidden.gap[where]):
-        scale = min(robust_scale(a[part]), robust_scale(b[part])) or np.inf
-        difference[part] = winsorized_squares(a[part], scale) - winsorized_squares(b[part], scale)
-    station = np.nonzero(where)[0]
-    total = float(difference.mean())
-    groups = np.unique(station).size
-    if groups < STATIONS:
-        return total, standard_error(difference) / difference.size
-    sums = np.bincount(station, weights=difference - total)
-    return total, float(np.sqrt(np.sum(sums**2) * groups / (groups - 1)) / difference.size)
+    difference = np.zeros(y.shape)
+    for cells in (hidden.in_gaps, hidden.single):
+        of_kind = cells[where]
+        scale = min(robust_scale(a[of_kind]), robust_scale(b[of_kind])) or np.inf
+        difference[cells] = winsorized_squares(a[of_kind], scale) - winsorized_squares(b[of_kind], scale)
+    chosen = where if part is None else part
+    if not chosen.any():
+        return 0.0, np.inf
+    many = np.flatnonzero(chosen.any(axis=1)).size >= STATIONS
+    alike = np.broadcast_to(np.arange(len(y))[:, None], y.shape) if many else _runs(where)
+    values, groups = difference[chosen], np.unique(alike[chosen], return_inverse=True)[1]
+    total = float(values.mean())
+    sums = np.bincount(groups, weights=values - total)
+    return total, float(np.sqrt(np.sum(sums**2) * sums.size / (sums.size - 1)) / values.size) if sums.size > 1 else np.inf
+
+
+def _runs(mask: np.ndarray) -> np.ndarray:
+    """(N, T) numbers that cells of one run of a station share."""
+    begins = mask & ~np.hstack([np.zeros((len(mask), 1), dtype=bool), mask[:, :-1]])
+    numbers: np.ndarray = np.cumsum(begins, axis=1) + (mask.shape[1] + 1) * np.arange(len(mask))[:, None]
+    return numbers
 
 
 def far_behind(y: np.ndarray, other: np.ndarray, mine: np.ndarray, hidden: Hidden, noise: np.ndarray) -> bool:
