@@ -77,9 +77,7 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     return result
 
 
-def _denied(
-    readings: np.ndarray, a: int, b: int, span: slice, both: np.ndarray, weights: sp.csr_array, memory: float
-) -> bool:
+def _denied(readings: np.ndarray, a: int, b: int, span: slice, both: np.ndarray, weights: sp.csr_array, memory: float) -> bool:
     """Whether the others that two stations go up and down with say that nobody exchanged them.
 
     These are the same inside a span as outside, where an exchanged station keeps the company of the other one. Or neither
