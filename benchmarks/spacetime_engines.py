@@ -41,7 +41,7 @@ class Case:
         """The sparse model with the true process, of the first times."""
         readings = self.readings[:, :times]
         return SparseSpaceTimeModel(
-            graph=self.graph, transform=_transforms.none(), unit=1.0, cycles=none(stations=STATIONS),
+            graph=self.graph, transform=_transforms.Transform("none"), unit=1.0, cycles=none(stations=STATIONS),
             unit_noise=self.process.noise, process=self.process, grid=_times.grid(np.arange(float(times))), bands=Bands(),
             status=Status.CONVERGED, log_likelihood=0.0, readings=readings, excluded=np.zeros(readings.shape, dtype=bool),
         )  # fmt: skip

@@ -33,7 +33,8 @@ from nareg.spacetime._readings.cycles import none
 def save_model(path: Path, stations: int, times: int) -> None:
     graph, _, readings, process = network(stations, times, np.random.default_rng(0))
     SparseSpaceTimeModel(
-        graph=graph, transform=_transforms.none(), unit=1.0, cycles=none(stations=stations), unit_noise=process.noise,
+        graph=graph, transform=_transforms.Transform("none"), unit=1.0, cycles=none(stations=stations),
+        unit_noise=process.noise,
         process=process, grid=_times.grid(np.arange(float(times))), bands=Bands(), status=Status.CONVERGED,
         log_likelihood=0.0, readings=readings, excluded=np.zeros(readings.shape, dtype=bool),
     ).save(path)  # fmt: skip

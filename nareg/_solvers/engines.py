@@ -142,9 +142,7 @@ class Engines:
         if outlook.better == "multigrid" and outlook.factor_fits and not _converged(system, second, rhs, tol):
             self._chosen = "direct"  # which refines where weights are huge
             return self.factored.solve(rhs, tol), "direct (auto: CG and multigrid did not converge)"
-        second.residuals = first.residuals + second.residuals[1:]
-        second.iterations += first.iterations
-        return second, f"cg, then {outlook.better} (auto: {outlook.reason})"
+        return second.after(first), f"cg, then {outlook.better} (auto: {outlook.reason})"
 
     def _watched(self, rhs: np.ndarray, limit: int, outlook: Outlook, options: dict[str, Any]) -> Iterates:
         """CG for as long as it promises to be quick; of many signals the largest is tried first."""

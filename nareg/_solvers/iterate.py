@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,10 @@ class Iterates:
     #: Both relative residuals (of K, and over its diagonal) where the solver computed them better than float64 can
     #: from ``x`` alone.
     reached: tuple[float, float] | None = None
+
+    def after(self, first: Iterates) -> Iterates:
+        """The same with the iterations that led to its start."""
+        return replace(self, iterations=first.iterations + self.iterations, residuals=first.residuals + self.residuals[1:])
 
 
 class Monitor:

@@ -183,13 +183,16 @@ def sweep_down(width):  # type: ignore[no-untyped-def]
 
 @by_width
 def sweep_up(width):  # type: ignore[no-untyped-def]
-    """A backward sweep from X, of which ``old`` is a copy; with :func:`sweep_down` before it the cycle is symmetric."""
+    """X after a backward sweep from ``old``; with :func:`sweep_down` before it the cycle is symmetric."""
 
     def sweep_up(indptr, indices, data, inverse_diagonal, bounds, B, old, X):  # type: ignore[no-untyped-def]
         t_end = width or B.shape[1]
         for chunk in prange(bounds.size - 1):
             row = np.empty(t_end)
             first, end = uintp(bounds[chunk]), uintp(bounds[chunk + 1])
+            for i in range(first, end):
+                for t in range(t_end):
+                    X[i, t] = old[i, t]
             for back in range(end - first):
                 i = uintp(end - uintp(1) - uintp(back))
                 for t in range(t_end):
@@ -210,10 +213,10 @@ def sweep_up(width):  # type: ignore[no-untyped-def]
 
 
 @by_width
-def residual(width):  # type: ignore[no-untyped-def]
-    """``R = B - A X``."""
+def add_product(width):  # type: ignore[no-untyped-def]
+    """``out = B + factor A X``."""
 
-    def residual(indptr, indices, data, B, X, R):  # type: ignore[no-untyped-def]
+    def add_product(indptr, indices, data, factor, B, X, out):  # type: ignore[no-untyped-def]
         n = B.shape[0]
         t_end = width or B.shape[1]
         for chunk in prange(CHUNKS):
@@ -222,33 +225,10 @@ def residual(width):  # type: ignore[no-untyped-def]
                 for t in range(t_end):
                     row[t] = B[i, t]
                 for e in range(uintp(indptr[i]), uintp(indptr[i + uintp(1)])):
-                    j, a = uintp(indices[e]), data[e]
+                    j, a = uintp(indices[e]), factor * data[e]
                     for t in range(t_end):
-                        row[t] -= a * X[j, t]
+                        row[t] += a * X[j, t]
                 for t in range(t_end):
-                    R[i, t] = row[t]
-
-    return residual
-
-
-@by_width
-def add_product(width):  # type: ignore[no-untyped-def]
-    """``X += P E``, and a copy of it."""
-
-    def add_product(indptr, indices, data, E, X, copy):  # type: ignore[no-untyped-def]
-        n = X.shape[0]
-        t_end = width or X.shape[1]
-        for chunk in prange(CHUNKS):
-            row = np.empty(t_end)
-            for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
-                for t in range(t_end):
-                    row[t] = X[i, t]
-                for e in range(uintp(indptr[i]), uintp(indptr[i + uintp(1)])):
-                    j, a = uintp(indices[e]), data[e]
-                    for t in range(t_end):
-                        row[t] += a * E[j, t]
-                for t in range(t_end):
-                    X[i, t] = row[t]
-                    copy[i, t] = row[t]
+                    out[i, t] = row[t]
 
     return add_product

@@ -87,9 +87,9 @@ class Levels:
         sweep = (A.indptr, A.indices, A.data, level.inverse_diagonal, level.bounds, B)
         X, spare = np.empty_like(B), np.empty_like(B)
         kernels.sweep_down(*sweep, X)
-        kernels.residual(A.indptr, A.indices, A.data, B, X, spare)
+        kernels.add_product(A.indptr, A.indices, A.data, -1.0, B, X, spare)
         correction = self.cycle(R @ spare, depth + 1)
-        kernels.add_product(P.indptr, P.indices, P.data, np.ascontiguousarray(correction), X, spare)
+        kernels.add_product(P.indptr, P.indices, P.data, 1.0, X, np.ascontiguousarray(correction), spare)
         kernels.sweep_up(*sweep, spare, X)
         return X
 

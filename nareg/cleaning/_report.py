@@ -186,8 +186,7 @@ def _rows(table: pd.DataFrame, cleaned: CleanedTables, path: Path) -> None:
 def single_rows(table: pd.DataFrame, std: pd.DataFrame) -> list[list[Any]]:
     """Rows of single readings, rounded as estimates with these standard deviations are."""
     places = dict.fromkeys(("corrected", "estimate", "std"), decimals(std))
-    rows: list[list[Any]] = table.round(places).astype(object).where(table.notna(), "").to_numpy().tolist()
-    return rows
+    return table.round(places).astype(object).where(table.notna(), "").to_numpy().tolist()
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

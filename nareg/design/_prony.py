@@ -206,7 +206,7 @@ def _solve(
         interrupted=first.message == "interrupted", progress=progress,
     )  # fmt: skip
     clock.append(time.perf_counter())
-    V = low_rank.of_nodes(omega.V, groups)
+    V = groups.expand(omega.V)
     W, share = low_rank.directions(V)
     rounded = {name: feasible(w, low, high) for name, w in low_rank.named(W).items()}
     reached |= low_rank.refine(quadratic, rounded, low, high, interrupted=omega.interrupted, progress=progress)

@@ -27,6 +27,8 @@ DESIGNS = ("blind", "sure", "gcv", "exact")
 class DesignedFilter(FilterTransformer):
     """X is (times, stations): a filter whose weights a design of :mod:`nareg.design` gives."""
 
+    _learned = "design_"
+
     def _weigh(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> None:
         self.design_ = self._designed(anomalies, observed, y)
         if self.design_.status is Status.INTERRUPTED:  # a search would score these weights as any other
@@ -35,10 +37,6 @@ class DesignedFilter(FilterTransformer):
     @property
     def _progress(self) -> ProgressCallback | None:
         return print if self.verbose else None
-
-    @property
-    def _weights(self) -> WeightDesign:
-        return self.design_
 
     @abstractmethod
     def _designed(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> WeightDesign:

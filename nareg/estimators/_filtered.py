@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,8 +27,10 @@ NO_WEIGHT = 1e-9
 class FilterTransformer(FieldEstimator):
     """X is (times, stations): station means are removed, weights are learned and applied, and the means are put back.
 
-    A subclass learns its weights in ``_weigh``, and keeps them where ``_weights`` finds them.
+    A subclass learns its weights in ``_weigh``, and keeps them in the attribute that ``_learned`` names.
     """
+
+    _learned: ClassVar[str]
 
     def _learn(self, samples: CheckedReadings, y: Any) -> None:
         Y = samples.values.T
@@ -42,16 +44,11 @@ class FilterTransformer(FieldEstimator):
 
     def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:
         means = self.means_[:, None]
-        return (estimate(self.graph_, self._weights, values.T - means) + means).T
+        return (estimate(self.graph_, getattr(self, self._learned), values.T - means) + means).T
 
     @abstractmethod
     def _weigh(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> None:
         """Learn from anomalies (N, T) and where they were read; None is everywhere."""
-
-    @property
-    @abstractmethod
-    def _weights(self) -> WeightDesign | float:
-        """What ``_weigh`` learned."""
 
 
 def variances_of(graph: Graph, anomalies: np.ndarray, observed: np.ndarray | None, noise: Any) -> Any:
@@ -172,6 +169,8 @@ class GraphInterpolator(FilterTransformer):
            [3., 4., 5.]])
     """
 
+    _learned = "weights_"
+
     def __init__(
         self,
         graph: Graph | Sparse | np.ndarray | None = None,
@@ -187,10 +186,6 @@ class GraphInterpolator(FilterTransformer):
             self.weights_ = float(one_weight(self.graph_, anomalies, observed).weights[0])
         else:
             self.weights_ = checks.number("weights", self.weights, low=0, strict=True)
-
-    @property
-    def _weights(self) -> float:
-        return self.weights_
 
     def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:
         seen = np.isfinite(values)

@@ -59,19 +59,14 @@ ADVICE: dict[str, dict[str, str]] = {
     "gcv": {
         "title": "One weight, by generalized cross-validation",
         "why": "It needs neither the noise variance nor a history.",
-        "code": _OPEN
-        + _CENTER
-        + 'weight = nareg.design.node_invariant(graph, rule="gcv", measurements=y)\n'
-        + "x = nareg.filters.denoise(graph, weight, y).x + mean\n",
+        "code": f'{_OPEN}{_CENTER}weight = nareg.design.node_invariant(graph, rule="gcv", measurements=y)\n'
+        "x = nareg.filters.denoise(graph, weight, y).x + mean\n",
     },
     "blind": {
         "title": "Node weights from noisy readings: blind",
         "why": "Given 30 readings per station and more, edge(measurements=...) is at least as good.",
-        "code": _OPEN
-        + _CENTER
-        + _NOISE
-        + "weights = nareg.design.blind(graph, measurements=y, noise=noise)\n"
-        + "x = nareg.filters.denoise(graph, weights, y).x + mean\n",
+        "code": f"{_OPEN}{_CENTER}{_NOISE}weights = nareg.design.blind(graph, measurements=y, noise=noise)\n"
+        "x = nareg.filters.denoise(graph, weights, y).x + mean\n",
     },
     "kriging": {
         "title": "Kriging",
@@ -81,20 +76,12 @@ ADVICE: dict[str, dict[str, str]] = {
     "edge": {
         "title": "Edge weights: edge",
         "why": "It uses neighbors only, and lies 7 % above the Wiener filter in the middle of all cases.",
-        "code": _OPEN
-        + _CENTER
-        + _HISTORY
-        + _NOISE
-        + "weights = nareg.design.edge(graph, signals=past, noise=noise)\n"
-        + "x = nareg.filters.denoise(graph, weights, new).x + mean\n",
+        "code": f"{_OPEN}{_CENTER}{_HISTORY}{_NOISE}weights = nareg.design.edge(graph, signals=past, noise=noise)\n"
+        "x = nareg.filters.denoise(graph, weights, new).x + mean\n",
     },
     "lmmse": {
         "title": "The Wiener filter: lmmse",
         "why": "It is the best linear filter if the history is typical. It needs a dense matrix of N times N.",
-        "code": _OPEN
-        + _CENTER
-        + _HISTORY
-        + _NOISE
-        + "x = nareg.baselines.lmmse(graph, new, signals=past, noise=noise) + mean\n",
+        "code": f"{_OPEN}{_CENTER}{_HISTORY}{_NOISE}x = nareg.baselines.lmmse(graph, new, signals=past, noise=noise) + mean\n",
     },
 }

@@ -24,6 +24,7 @@ from nareg._storage import array_files
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import UNREADABLE, InputError, MissingDependencyError, TooLargeError
 from nareg.io._notes import Notes, count
+from nareg.io._text import starts
 from nareg.io._vocabulary import distinct
 
 PARQUET = (".parquet", ".pq")
@@ -57,16 +58,11 @@ def read_table(path: str | os.PathLike[str]) -> Any:
     if suffix in PARQUET:
         return _read(path, "pandas", "pyarrow", lambda pandas: pandas.read_parquet(path), _parquet_bytes)
     if suffix in NETCDF:
-        engine = "scipy" if _starts(path, CLASSIC) else "h5netcdf"
+        engine = "scipy" if starts(path, CLASSIC) else "h5netcdf"
         return _read(path, "xarray", engine, lambda xarray: xarray.load_dataset(path, engine=engine), _netcdf_bytes)
     if suffix == GEOJSON:
         return _read(path, "geopandas", "shapely", lambda geopandas: _geojson(path, geopandas))
     return _read(path, "geopandas", "pyogrio", lambda geopandas: geopandas.read_file(path), _check_map)
-
-
-def _starts(path: str | os.PathLike[str], mark: bytes) -> bool:
-    with open(path, "rb") as handle:
-        return handle.read(len(mark)) == mark
 
 
 def _parquet_bytes(path: str | os.PathLike[str]) -> int:
@@ -87,7 +83,7 @@ def _netcdf_bytes(path: str | os.PathLike[str]) -> int:
     InputError
         If an array or a part lies in another file: HDF5 has links, external storage and virtual data sets.
     """
-    if _starts(path, CLASSIC):
+    if starts(path, CLASSIC):
         return 0  # every number is stored
     import h5py
 
@@ -113,7 +109,7 @@ def _netcdf_bytes(path: str | os.PathLike[str]) -> int:
 def _check_map(path: str | os.PathLike[str]) -> int:
     """Refuse a map file that another driver than its own would read, or whose tables lie elsewhere; 0, it declares nothing."""
     suffix = Path(path).suffix.lower()
-    if not _starts(path, MAP_MARKS[suffix]):
+    if not starts(path, MAP_MARKS[suffix]):
         raise InputError(f"{path} cannot be read by geopandas (it is no {suffix} file): write it again.")
     if suffix == ".gpkg":
         with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro&immutable=1", uri=True)) as database:

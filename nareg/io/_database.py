@@ -12,6 +12,7 @@ from nareg.errors import InputError
 from nareg.io._frames import FrameTable
 from nareg.io._notes import NoReadings, Notes, listed
 from nareg.io._recipe import Recipe
+from nareg.io._text import starts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +26,7 @@ ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 
 def is_database(path: str | os.PathLike[str]) -> bool:
     """Whether a file is one of SQLite."""
     try:
-        with open(path, "rb") as file:
-            return file.read(len(SQLITE)) == SQLITE
+        return starts(path, SQLITE)
     except (OSError, ValueError):
         return False
 

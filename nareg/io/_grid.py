@@ -145,8 +145,7 @@ def _usual(seconds: np.ndarray, observed: np.ndarray) -> tuple[float | None, flo
 def _off(seconds: np.ndarray, start: float, size: float) -> np.ndarray:
     """How far times are from the nearest step of a grid, as parts of a step."""
     places = (seconds - start) / size
-    off: np.ndarray = np.abs(places - np.rint(places))
-    return off
+    return np.abs(places - np.rint(places))
 
 
 def _jittered(seconds: np.ndarray, off: np.ndarray, size: float) -> bool:

@@ -129,24 +129,24 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
 
 def _calendar(table: Table, words: list[str]) -> tuple[int, ...]:
     """Columns of year, month, day (or day of the year), then of hour (or time of day), minute, second; none without a day."""
-    parts: list[int] = []
-    for names in CALENDAR:
-        part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
-        if part is None:
-            break
-        parts.append(part)
+    parts = _further([], words, CALENDAR)
     day, date = next((i for i, word in enumerate(words) if word in DAY_OF_YEAR), None), 3
     if parts and len(parts) < 3 and day is not None:  # no month: mm is the minute
-        parts, date = [parts[0], day], 2
-        for names in CALENDAR[3:]:
-            part = next((i for i, word in enumerate(words) if word in names), None)
-            if part is None:
-                break
-            parts.append(part)
+        parts, date = _further([parts[0], day], words, CALENDAR[3:]), 2
     if len(parts) == date:
         clocks = [i for i, word in enumerate(words) if word in CLOCK and all(map(HOUR.fullmatch, table.head(i)))]
         parts += clocks[:1]
     return tuple(parts) if len(parts) >= date else ()
+
+
+def _further(parts: list[int], words: list[str], calendar: Sequence[tuple[str, ...]]) -> list[int]:
+    """Columns, and those of further parts of a time by their names, up to the first that there is none of."""
+    for names in calendar:
+        part = next((i for i, word in enumerate(words) if word in names and i not in parts), None)
+        if part is None:
+            break
+        parts.append(part)
+    return parts
 
 
 def _with_clock(table: Table, words: list[str], date: int, known: set[str], notes: Notes) -> tuple[int, ...]:

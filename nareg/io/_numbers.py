@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._notes import Notes, count, verb
 from nareg.io._vocabulary import MISSING, unit_in
+
+#: Cells of one kind, with their rows and columns; and what names the place of a row and a column.
+Cells: TypeAlias = list[tuple[str, int, int]]
+Where: TypeAlias = Callable[[int, int], str]
 
 #: Characters of a cell that a message quotes.
 SHOWN = 80
@@ -34,7 +38,7 @@ class OddCells(Protocol):
     def read(self, cell: str, row: int, column: int) -> float | None:
         """The number, or None where the cell has no meaning either."""
 
-    def finish(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
+    def finish(self, values: np.ndarray, notes: Notes, where: Where) -> None:
         """Note what was read. ``values`` (R, C) are those of the whole table, and may be completed in place."""
 
 
@@ -58,7 +62,7 @@ class Numbers:
     """
 
     def __init__(
-        self, notes: Notes, where: Callable[[int, int], str], *, comma: bool, finite: bool = False, odd: OddCells | None = None,
+        self, notes: Notes, where: Where, *, comma: bool, finite: bool = False, odd: OddCells | None = None,
         missing: frozenset[str] = MISSING,
     ) -> None:  # fmt: skip
         self.odd, self.missing = odd, missing
@@ -220,9 +224,9 @@ class LimitCells:
 
     def __init__(self, bad: Sequence[str] = ()) -> None:
         self._bad, self.left_out = {*bad}, 0
-        self._seen: dict[str, list[tuple[str, int, int]]] = {}  # cells of each kind, with their rows and columns
+        self._seen: dict[str, Cells] = {}  # cells of each kind
         self._limits: dict[int, list[float]] = {}
-        self._marks: dict[str, list[tuple[str, int, int]]] = {}
+        self._marks: dict[str, Cells] = {}
         self._units: dict[int, dict[str, list[tuple[str, int]]]] = {}
 
     def read(self, cell: str, row: int, column: int) -> float | None:
@@ -249,17 +253,12 @@ class LimitCells:
         self._seen.setdefault("below" if below else "above", []).append((cell, row, column))
         return limit
 
-    def finish(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
+    def finish(self, values: np.ndarray, notes: Notes, where: Where) -> None:
         """Complete limits without a number, and note how many readings are limits."""
         for side in ("below", "above"):
             if cells := self._seen.get(side):
-                cell, row, column = cells[0]
-                notes.guess(
-                    f"{count(len(cells), 'reading')} such as {cell!r} {verb(len(cells))} read as the limit itself: the true "
-                    f"values lie {side} it",
-                    "write the limit",
-                    place=where(row, column),
-                )
+                how = f"read as the limit itself: the true values lie {side} it"
+                _guess(notes, cells, where, how, "write the limit")
         for mark, cells in self._marks.items():
             self._read_marked(mark, cells, values, notes, where)
         self._note_units(values, notes, where)
@@ -280,9 +279,7 @@ class LimitCells:
         if traces := self._seen.get("trace"):
             _refuse_other_than_rain(traces, values, notes, where)
 
-    def _read_marked(
-        self, mark: str, cells: list[tuple[str, int, int]], values: np.ndarray, notes: Notes, where: Callable[[int, int], str]
-    ) -> None:
+    def _read_marked(self, mark: str, cells: Cells, values: np.ndarray, notes: Notes, where: Where) -> None:
         """Note how many numbers have a mark; refuse letters behind most numbers of a column, which are a unit."""
         readings = np.isfinite(values).sum(axis=0)
         number = np.bincount([column for *_, column in cells], minlength=len(readings))
@@ -290,19 +287,15 @@ class LimitCells:
         cell, row, column = next(one for one in cells if not most.size or one[2] == most[0])
         if most.size:
             raise InputError(f"{notes.source}, {where(row, column)}: {_refusal(cell)}.")
-        said = f"{count(len(cells), 'reading')} such as {cell!r} {verb(len(cells))}"
         if mark in self._bad:
             values[[row for _, row, _ in cells], [column for *_, column in cells]] = np.nan
             self.left_out += len(cells)
-            notes.guess(f"{said} left out, since {mark!r} marks bad ones", "leave their cells empty", place=where(row, column))
+            _guess(notes, cells, where, f"left out, since {mark!r} marks bad ones", "leave their cells empty")
             return
-        notes.guess(
-            f"{said} read without the mark {mark!r} behind the number; --bad leaves them out",
-            "write the marks in a column of their own",
-            place=where(row, column),
-        )
+        how = f"read without the mark {mark!r} behind the number; --bad leaves them out"
+        _guess(notes, cells, where, how, "write the marks in a column of their own")
 
-    def _note_units(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
+    def _note_units(self, values: np.ndarray, notes: Notes, where: Where) -> None:
         for column, cells in sorted(self._units.items(), reverse=True):  # to name the first one
             (cell, row), *_ = min(cells.values(), key=len)
             if len(cells) > 1 or sum(map(len, cells.values())) <= MOST * np.isfinite(values[:, column]).sum():
@@ -313,9 +306,7 @@ class LimitCells:
                 "write the unit in the header", place=where(row, column),
             )  # fmt: skip
 
-    def _complete(
-        self, cells: list[tuple[str, int, int]], values: np.ndarray, notes: Notes, where: Callable[[int, int], str]
-    ) -> None:
+    def _complete(self, cells: Cells, values: np.ndarray, notes: Notes, where: Where) -> None:
         cell, row, column = cells[0]
         every = [limit for limits in self._limits.values() for limit in limits]
         if not every:
@@ -325,16 +316,17 @@ class LimitCells:
             )
         for _, i, j in cells:
             values[i, j] = float(np.median(self._limits.get(j, every)))
-        notes.guess(
-            f"{count(len(cells), 'reading')} {cell!r} {verb(len(cells))} read as the limit of detection that other cells name",
-            "write the limit",
-            place=where(row, column),
-        )
+        _guess(notes, cells, where, "read as the limit of detection that other cells name", "write the limit", such="")
 
 
-def _refuse_other_than_rain(
-    cells: list[tuple[str, int, int]], values: np.ndarray, notes: Notes, where: Callable[[int, int], str]
-) -> None:
+def _guess(notes: Notes, cells: Cells, where: Where, how: str, remedy: str, such: str = "such as ") -> None:
+    """Note how some cells were read, and where the first of them is."""
+    cell, row, column = cells[0]
+    said = f"{count(len(cells), 'reading')} {such}{cell!r} {verb(len(cells))} {how}"
+    notes.guess(said, remedy, place=where(row, column))
+
+
+def _refuse_other_than_rain(cells: Cells, values: np.ndarray, notes: Notes, where: Where) -> None:
     cell, row, column = cells[0]
     zeros = int((values == 0).sum()) - len(cells)
     if np.nanmin(values) < 0 or not zeros:
@@ -342,8 +334,4 @@ def _refuse_other_than_rain(
             f"{notes.source}, {where(row, column)}: {cell!r} is not a number; write 0 if it is a trace of rain, and leave "
             "it empty if it is missing."
         )
-    notes.guess(
-        f"{count(len(cells), 'reading')} {cell!r} {verb(len(cells))} read as 0: a trace, too little to measure",
-        "write 0",
-        place=where(row, column),
-    )
+    _guess(notes, cells, where, "read as 0: a trace, too little to measure", "write 0", such="")

@@ -23,7 +23,7 @@ from nareg.io._layout import kinds_of
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
-from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows
+from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts
 from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
 from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 
@@ -74,9 +74,7 @@ def _head(path: str | os.PathLike[str]) -> str:
     """The beginning of a file, or of the first sheet of a workbook."""
     if is_workbook(path):
         return next((sheet.text for sheet in sheets(str(path), path, None).values() if sheet.text), "")[:START]
-    with open(path, "rb") as file:
-        zipped = file.read(2) == GZIP
-    with gzip.open(path) if zipped else open(path, "rb") as file:
+    with gzip.open(path) if starts(path, GZIP) else open(path, "rb") as file:
         return file.read(START).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -51,6 +51,12 @@ MARKS = (
 )
 
 
+def starts(path: str | os.PathLike[str], mark: bytes) -> bool:
+    """Whether a file begins with some bytes."""
+    with open(path, "rb") as file:
+        return file.read(len(mark)) == mark
+
+
 def read_text(path: str | os.PathLike[str], notes: Notes) -> str:
     """The file as text whose lines end as in Unix."""
     try:

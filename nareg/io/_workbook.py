@@ -13,7 +13,7 @@ from typing import NamedTuple
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
 from nareg.io._numbers import COMMA
-from nareg.io._text import REMEDY
+from nareg.io._text import REMEDY, starts
 
 #: First bytes of an Excel workbook that is no archive, and members by which an archive is a workbook.
 BEFORE_2007, MEMBERS = b"\xd0\xcf\x11\xe0", ("xl/workbook.xml", "xl/workbook.bin", "content.xml")
@@ -36,10 +36,7 @@ def is_workbook(file: str | os.PathLike[str] | io.BytesIO) -> bool:
             return any(name in MEMBERS for name in archive.namelist())
     if isinstance(file, io.BytesIO):
         return file.getvalue().startswith(BEFORE_2007)
-    if not os.path.isfile(file):
-        return False
-    with open(file, "rb") as opened:
-        return opened.read(len(BEFORE_2007)) == BEFORE_2007
+    return os.path.isfile(file) and starts(file, BEFORE_2007)
 
 
 def sheets(source: str, file: str | os.PathLike[str] | io.BytesIO, decimal: str | None) -> dict[str, SheetText]:

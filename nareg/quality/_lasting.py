@@ -373,8 +373,7 @@ class LastingErrors:
         covering[covering < UNUSUAL * self.usual] = 0.0
         std = np.where(self.seen.std > 0, self.seen.std, 1.0)
         size = np.abs(uniform_filter1d(self.seen.residual, SMOOTHED, axis=0)) / std
-        result: np.ndarray = WEIGHT * covering * np.sqrt(np.clip(size, SMALLEST, LARGEST))
-        return result
+        return WEIGHT * covering * np.sqrt(np.clip(size, SMALLEST, LARGEST))
 
 
 def highest(peaks: np.ndarray) -> float:

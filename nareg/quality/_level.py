@@ -60,8 +60,7 @@ class Response(Fault):
 def differences(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
     """(rows, N) readings minus what all other stations say of the place, its level too, in the model's unit."""
     values = residuals.grid.on_rows(residuals.model.to_unit(residuals.readings).T)
-    difference: np.ndarray = values - predicted(residuals, seen, enough)
-    return difference
+    return values - predicted(residuals, seen, enough)
 
 
 def predicted(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndarray:
@@ -71,8 +70,7 @@ def predicted(residuals: Residuals, seen: Others, enough: np.ndarray) -> np.ndar
     its mean, the prediction knows changes only.
     """
     cycles = np.median((residuals.offset - residuals.offset.mean(axis=0))[:, enough], axis=1)
-    expected: np.ndarray = seen.prediction - np.median(seen.prediction, axis=0) + cycles[:, None] + _levels(residuals, enough)
-    return expected
+    return seen.prediction - np.median(seen.prediction, axis=0) + cycles[:, None] + _levels(residuals, enough)
 
 
 def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
@@ -85,8 +83,7 @@ def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
     K = parameters.covariance(space) / np.exp(parameters.log_variance)
     precision = np.linalg.inv(K + np.diag(np.where(enough, 0.1, 1e6)))
     weighted = precision @ (z - np.median(z[enough]))
-    others: np.ndarray = z - weighted / np.diag(precision) + center
-    return others
+    return z - weighted / np.diag(precision) + center
 
 
 def responses(residuals: Residuals, seen: Others) -> list[Response]:

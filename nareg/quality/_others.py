@@ -145,8 +145,7 @@ def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
     whole = np.zeros((n, kernel.shape[1]))
     whole[:T] = kernel
     whole[n - T + 1 :] = kernel[1:][::-1]
-    result: np.ndarray = irfft(rfft(whole, axis=0) * rfft(values, n, axis=0), n, axis=0)[:T]
-    return result
+    return irfft(rfft(whole, axis=0) * rfft(values, n, axis=0), n, axis=0)[:T]
 
 
 def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
@@ -231,18 +230,15 @@ class Spectrum:
 
     def row(self, a: int) -> np.ndarray:
         """(L, F) spectra between the a-th live station and all."""
-        result: np.ndarray = self.root[a] * self.root[:, None] * ((self.W * self.W[a]) @ self.filtered)
-        return result
+        return self.root[a] * self.root[:, None] * ((self.W * self.W[a]) @ self.filtered)
 
     def entry(self, a: int, b: int) -> np.ndarray:
         """(F,) spectrum between two live stations."""
-        result: np.ndarray = self.root[a] * self.root[b] * ((self.W[a] * self.W[b]) @ self.filtered)
-        return result
+        return self.root[a] * self.root[b] * ((self.W[a] * self.W[b]) @ self.filtered)
 
     def own(self) -> np.ndarray:
         """(L, F) spectra of every live station with itself."""
-        result: np.ndarray = self.root[:, None] ** 2 * (self.W**2 @ self.filtered)
-        return result
+        return self.root[:, None] ** 2 * (self.W**2 @ self.filtered)
 
 
 def isolated(residuals: Residuals) -> np.ndarray:
@@ -265,8 +261,7 @@ def covariances(residuals: Residuals, usable: np.ndarray) -> np.ndarray:
     silent = np.setdiff1d(np.arange(N), live)
     weights = spectrum.W.T @ (spectrum.root[:, None] * K[np.ix_(live, silent)])
     conditional[silent] = spectrum.g * K[silent, silent][:, None] - spectrum.g**2 * ((weights.T**2) @ spectrum.filtered)
-    result: np.ndarray = irfft(np.maximum(conditional, 0.0), spectrum.n, axis=1)[:, :T].T
-    return result
+    return irfft(np.maximum(conditional, 0.0), spectrum.n, axis=1)[:, :T].T
 
 
 def tell(K: np.ndarray, i: int, j: int) -> bool:

@@ -125,8 +125,7 @@ def _unknowing(x: np.ndarray, y: np.ndarray, reach: int = BLOCKS) -> np.ndarray:
 def _each(error: np.ndarray) -> np.ndarray:
     """(BLOCKS,) mean squares of the parts of the record."""
     part = np.arange(error.size) * BLOCKS // error.size
-    mean: np.ndarray = np.bincount(part, error**2) / np.bincount(part)
-    return mean
+    return np.bincount(part, error**2) / np.bincount(part)
 
 
 def _clearer(before: np.ndarray, after: np.ndarray) -> float:

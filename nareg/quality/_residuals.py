@@ -95,8 +95,7 @@ class Residuals:
         """(rows, N) the same beyond another limit."""
         scores = np.where(self.frozen | self.absurd, np.nan, self.scores)
         # a pass leaves out the whole event, but no reading is flagged for its neighbor in time
-        result: np.ndarray = spikes(scores, limit) & (np.abs(scores) > limit)
-        return result
+        return spikes(scores, limit) & (np.abs(scores) > limit)
 
     @property
     def usable(self) -> np.ndarray:
@@ -118,8 +117,7 @@ class Residuals:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(self.bad, 0.0, np.clip(self.done.var / self.model.noise_at(self.grid), 0.0, 1 - 1e-6))
             others = self.y - (self.y - self.done.x) / (1 - share)
-        gap: np.ndarray = self.readings - self.model.to_readings((others + self.offset)[at]).T
-        return gap
+        return self.readings - self.model.to_readings((others + self.offset)[at]).T
 
     def by_station(self, values: np.ndarray) -> np.ndarray:
         """Rows of the grid as an (N, T) array at the readings' times."""
@@ -199,8 +197,7 @@ def _others_follow(rows: np.ndarray, change: np.ndarray, std: np.ndarray, half: 
     counts = [(own[stop] - own[start], all_own[stop] - all_own[start]) for start, stop in sides]
     others, all_others = (part.sum(axis=1, keepdims=True) - part for part in (follow, telling))
     by_own = np.any([2 * some > some_of for some, some_of in counts], axis=0)
-    result: np.ndarray = np.where(sum(some_of for _, some_of in counts) > 0, by_own, 2 * others >= all_others)
-    return result
+    return np.where(sum(some_of for _, some_of in counts) > 0, by_own, 2 * others >= all_others)
 
 
 def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:
@@ -209,8 +206,7 @@ def far_out(y: np.ndarray, still: np.ndarray) -> np.ndarray:
     Where a station is ``still`` (stuck) for most of its readings, its others are judged.
     """
     judged = _without_rest(y, still)
-    result: np.ndarray = absurd(judged) | leaps(judged)[0]
-    return result
+    return absurd(judged) | leaps(judged)[0]
 
 
 def _without_rest(y: np.ndarray, still: np.ndarray) -> np.ndarray:
@@ -221,8 +217,7 @@ def _without_rest(y: np.ndarray, still: np.ndarray) -> np.ndarray:
 def _expected(y: np.ndarray, still: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """(T, N) True for readings that leap and return, but not beyond what the model expects without them."""
     judged = _without_rest(y, still)
-    result: np.ndarray = leaps(judged)[0] & ~absurd(judged) & (np.abs(scores) < USUAL)
-    return result
+    return leaps(judged)[0] & ~absurd(judged) & (np.abs(scores) < USUAL)
 
 
 def neighbor_spread(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
@@ -236,8 +231,7 @@ def neighbor_spread(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     weights = sp.diags_array(1 / np.where(counts > 0, counts, 1.0)) @ adjacency
     near, known = ((weights @ part.T).T for part in (squares, there.astype(float)))
     near, known = (part + _before(part) + _before(part[::-1])[::-1] for part in (near, known))
-    spread: np.ndarray = np.sqrt(np.maximum((1 + (near + PRIOR_NEIGHBORS) / (known + PRIOR_NEIGHBORS)) / 2, 1.0))
-    return spread
+    return np.sqrt(np.maximum((1 + (near + PRIOR_NEIGHBORS) / (known + PRIOR_NEIGHBORS)) / 2, 1.0))
 
 
 def _before(values: np.ndarray) -> np.ndarray:

@@ -42,8 +42,7 @@ def misplaced(
     """
     findings = [_gain(residuals, one, quantity) for one in calibrations(residuals, references)]
     if findings:
-        residuals = _without(residuals, [finding.station for finding in findings])
-        seen = others(residuals)
+        residuals, seen = _without(residuals, [finding.station for finding in findings])
     residuals, seen = _one_at_a_time(residuals, seen, findings, partial(conversions, words=quantity), _unit)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
     words = {word for name in quantity for word in re.split(r"[\W_]+", name.casefold())}
@@ -74,20 +73,17 @@ def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Fin
         level = max(levels, key=lambda response: response.ratio, default=None)
         if level is not None and not (swaps and swaps[0].ratio > level.ratio):
             findings.append(_level(residuals, level))
-            residuals = _without(residuals, [level.station])
-            seen = others(residuals)
-            swaps = _clear(residuals, seen)
         elif swaps and (late := _clearer_clock(residuals, seen, swaps[0])) is not None:
             findings.append(_clock(residuals, late))
-            residuals = _without(residuals, [late.station])
-            seen = others(residuals)
-            swaps = _clear(residuals, seen)
         elif swaps:
             best, *equals = _explaining_most(residuals, swaps)
             findings += _swapped(residuals, best.swap, [equal.swap for equal in equals])
             residuals, seen, swaps = best.residuals, best.seen, best.swaps
+            continue
         else:
             return residuals, seen
+        residuals, seen = _without(residuals, [findings[-1].station])
+        swaps = _clear(residuals, seen)
 
 
 def _clearer_clock(residuals: Residuals, seen: Others, swap: SwappedPair) -> Delay | None:
@@ -127,8 +123,7 @@ def _explaining_most(residuals: Residuals, swaps: list[SwappedPair]) -> list[_Ex
     first, *rest = swaps
     explained = []
     for swap in (first, *(e for e in rest if _overlap(first, e, K))):
-        without = _without(residuals, [swap.first, swap.second])
-        seen = others(without)
+        without, seen = _without(residuals, [swap.first, swap.second])
         explained.append(_Explained(swap, without, seen, _clear(without, seen)))
     least = min(entry.left for entry in explained)
     return [entry for entry in explained if entry.left == least]
@@ -153,16 +148,16 @@ def _one_at_a_time(
             break
         worst = max(faults, key=lambda fault: fault.ratio)
         findings.append(finding(residuals, worst))
-        residuals = _without(residuals, [worst.station])
-        seen = others(residuals)
+        residuals, seen = _without(residuals, [worst.station])
     return residuals, seen
 
 
-def _without(residuals: Residuals, stations: list[int]) -> Residuals:
-    """The residuals where no reading of some stations tells what to expect of the others."""
+def _without(residuals: Residuals, stations: list[int]) -> tuple[Residuals, Others]:
+    """The residuals where no reading of some stations tells what to expect of the others, and what is expected then."""
     bad = residuals.bad.copy()
     bad[:, stations] = True
-    return replace(residuals, bad=bad)
+    rest = replace(residuals, bad=bad)
+    return rest, others(rest)
 
 
 def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:

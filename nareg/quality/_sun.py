@@ -85,5 +85,4 @@ def _by_day(off: np.ndarray, part: np.ndarray, day: np.ndarray) -> np.ndarray:
 def _beside(values: np.ndarray, error: np.ndarray) -> np.ndarray:
     """(parts, N) how far every station is above the median one, in robust standard deviations of all, or their errors."""
     spread = np.maximum([robust_std(row) for row in values], np.median(error, axis=1))
-    above: np.ndarray = (values - np.median(values, axis=1, keepdims=True)) / spread[:, None]
-    return above
+    return (values - np.median(values, axis=1, keepdims=True)) / spread[:, None]

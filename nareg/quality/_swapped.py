@@ -108,8 +108,7 @@ def _correlations(values: np.ndarray, some: list[int], others: np.ndarray) -> np
     z = values - values.mean(axis=0)
     size = np.sqrt((z**2).sum(axis=0))
     z /= np.where(size > 0, size, 1.0)
-    result: np.ndarray = z[:, some].T @ z[:, others]
-    return result
+    return z[:, some].T @ z[:, others]
 
 
 class _Pairs:

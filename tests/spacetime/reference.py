@@ -142,7 +142,7 @@ def model_of(
     n, T = readings.shape
     process = parameters(n) if process is None else process
     return SpaceTimeModel(
-        graph=graph, transform=_transforms.none() if transform is None else transform, unit=unit, cycles=no_cycles(n, level),
+        graph=graph, transform=transform or _transforms.Transform("none"), unit=unit, cycles=no_cycles(n, level),
         dynamics=process.dynamics(Space.of(graph)) if dynamics is None else dynamics,
         unit_noise=process.noise if noise is None else noise, parameters=process, df=df,
         grid=_times.grid(_times.checked(times, T)), bands=Bands(), status=Status.CONVERGED, log_likelihood=0.0,

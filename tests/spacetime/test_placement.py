@@ -174,7 +174,7 @@ def test_unit_and_transform():
     b.readings[:] = 10 * a.readings
     np.testing.assert_allclose(placement(b).reduction, 100 * placement(a).reduction, rtol=1e-9)
     np.testing.assert_allclose(placement(b, noise=25.0).reduction, 100 * placement(a, noise=0.25).reduction, rtol=1e-9)
-    root = network(1, n=6, level=5.0, transform=_transforms.square_root())
+    root = network(1, n=6, level=5.0, transform=_transforms.Transform("sqrt"))
     ranking = placement(root)
     slope = (2 * 5.0) ** 2  # of the square, at the mean; the field's own spread adds a little
     assert slope < ranking.mse / placement(network(1, n=6)).mse < 1.1 * slope

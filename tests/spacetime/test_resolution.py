@@ -99,7 +99,7 @@ def test_a_record_with_too_few_neighbors_at_the_same_times_is_left_alone():
     y = truth + 0.1 * RNG(1).standard_normal(truth.shape)
     y[RNG(2).random(y.shape) < 0.3] = np.nan
     np.testing.assert_array_equal(rough_variance(y.T, graph.adjacency), 0.0)
-    assert (noise_floor(y, y.T, _transforms.none(), 1.0, graph.adjacency) == 0).all()
+    assert (noise_floor(y, y.T, _transforms.Transform("none"), 1.0, graph.adjacency) == 0).all()
 
 
 @pytest.mark.slow

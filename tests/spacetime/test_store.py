@@ -26,7 +26,7 @@ def refined(order=2, kind="full"):
     y[1, 3] = np.nan
     return model_of(
         graph, y, process=parameters(5, phi=(0.8, -0.1)[:order], reach=300.0), dynamics=random_dynamics(rng, 5, order, kind),
-        transform=_transforms.logarithm(0.3), times=times, df=4.0, excluded=y > 5, level=0.4, unit=0.7,
+        transform=_transforms.Transform("log", 0.3), times=times, df=4.0, excluded=y > 5, level=0.4, unit=0.7,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from nareg.errors import InputError
 from nareg.spacetime._readings import transforms as _transforms
-from nareg.spacetime._readings.transforms import logarithm, named, none, square_root
+from nareg.spacetime._readings.transforms import Transform, named
 from tests.spacetime.reference import network
 
 CUBE = (np.cbrt, lambda x: x**3)
@@ -56,20 +56,20 @@ def test_slope_of_a_users_pair_with_negative_readings():
 def test_mean_of_a_log_normal_and_of_a_squared_normal(std):
     center = np.array([[-1.0, 0.5, 2.0]])
     var = np.full_like(center, std**2)
-    mean, spread = logarithm(0.0).mean(center, var)
+    mean, spread = Transform("log").mean(center, var)
     np.testing.assert_allclose(mean, np.exp(center + var / 2), rtol=1e-6)
     np.testing.assert_allclose(spread, mean * np.sqrt(np.exp(var) - 1), rtol=1e-3, atol=1e-7)
     far = center + 10
-    mean, spread = square_root().mean(far, var)
+    mean, spread = Transform("sqrt").mean(far, var)
     np.testing.assert_allclose(mean, far**2 + var, rtol=1e-9)
     np.testing.assert_allclose(spread, np.sqrt(4 * far**2 * var + 2 * var**2), rtol=1e-6, atol=1e-6)
-    np.testing.assert_array_equal(none().mean(center, var)[0], center)
+    np.testing.assert_array_equal(Transform("none").mean(center, var)[0], center)
 
 
 def test_means_against_samples_where_the_root_is_cut_at_zero():
     rng = np.random.default_rng(0)
     x = 0.3 + 0.8 * rng.standard_normal(400_000)
-    mean, std = square_root().mean(np.array([0.3]), np.array([0.64]))
+    mean, std = Transform("sqrt").mean(np.array([0.3]), np.array([0.64]))
     sample = np.maximum(x, 0) ** 2
     assert mean[0] == pytest.approx(sample.mean(), rel=0.02)
     assert std[0] == pytest.approx(sample.std(), rel=0.02)
@@ -77,7 +77,7 @@ def test_means_against_samples_where_the_root_is_cut_at_zero():
 
 def test_smoother_with_a_logarithm_is_the_smoother_of_the_logarithms():
     plain = network(n=5, T=40)
-    model = network(n=5, T=40, transform=logarithm(0.0))
+    model = network(n=5, T=40, transform=Transform("log"))
     np.testing.assert_allclose(np.log(model.readings), plain.readings, atol=1e-12)
     one, other = plain.smooth(robust=False), model.smooth(robust=False)
     np.testing.assert_allclose(other.median, np.exp(one.x), rtol=1e-10)

@@ -90,9 +90,7 @@ class Methods:
         else:
             second = self.jacobi.solve(rhs, max_iterations=limit - PATIENCE, x0=first.x, **options)
             label = "cg (PETSc, auto: not a mesh)"
-        second.residuals = first.residuals + second.residuals[1:]
-        second.iterations += first.iterations
-        return second, label
+        return second.after(first), label
 
 
 def all_rows(local: np.ndarray) -> np.ndarray:

@@ -231,8 +231,7 @@ class Solver:
         remaining = None if limit is None else limit - single.iterations
         x0 = single.x if bool(torch.isfinite(single.x).all()) else None
         rest, label = self._iterate(method, B, torch.float64, tol, remaining, callback, x0)
-        rest.residuals, rest.iterations = single.residuals + rest.residuals[1:], single.iterations + rest.iterations
-        return rest, f"{label}, after float32"
+        return rest.after(single), f"{label}, after float32"
 
     def _iterate(
         self, method: str, B: torch.Tensor, dtype: torch.dtype, tol: float, limit: int | None, callback: Callback | None,
@@ -283,9 +282,7 @@ class Solver:
             return first, f"cg (auto: {n} nodes)"
         self._slow = True
         second = cg(limit - PATIENCE, first.x, self.cycle(dtype))
-        second.residuals = first.residuals + second.residuals[1:]
-        second.iterations += first.iterations
-        return second, f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
+        return second.after(first), f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
 
     @property
     def _coupled(self) -> bool:

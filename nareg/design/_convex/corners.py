@@ -191,7 +191,7 @@ def _by_low_rank(
     first = low_rank.spread(np.sqrt(np.where(bounds[0] > 0, bounds[0], bounds[0][bounds[0] > 0].mean())))
     solution = minimize_worst_corner(L, extremes, *bounds, groups, first, mesh_like=mesh_like_graph, progress=progress)
     clock.append(time.perf_counter())
-    V = low_rank.of_nodes(solution.V, groups)
+    V = groups.expand(solution.V)
     W, share = low_rank.directions(V)
     candidates = {name: feasible(groups.reduce_start(w), *bounds) for name, w in {**low_rank.named(W), **starts}.items()}
     result, reached = _refined(L, extremes, candidates, bounds, solution, groups, progress)

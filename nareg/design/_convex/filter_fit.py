@@ -161,7 +161,7 @@ def fit_low_rank(
     start = quadratic.best_multiple(first)
     omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=task.mesh_like, progress=progress)
     spent = time.perf_counter()
-    V = low_rank.of_nodes(omega.V, groups)
+    V = groups.expand(omega.V)
     W, share = low_rank.directions(V)
     rounded = W[:, 0]
     objective = doubled(quadratic)

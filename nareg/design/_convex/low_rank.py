@@ -312,11 +312,6 @@ def neighbor_order(L: sp.csr_array) -> np.ndarray:
     return np.asarray(reverse_cuthill_mckee(sp.csr_matrix(L), symmetric_mode=True), dtype=np.intp)
 
 
-def of_nodes(V: np.ndarray, groups: Groups) -> np.ndarray:
-    """Rows of all nodes."""
-    return V if groups.index is None else V[groups.index]
-
-
 @one_blas_thread
 def refine(
     quadratic: SupportQuadratic,

@@ -121,7 +121,7 @@ class SupportQuadratic:
 
     def entries(self, V: np.ndarray, W: np.ndarray) -> np.ndarray:
         """``(V W^T + W V^T) o L`` on the pattern."""
-        return self.L.data * pair_products(self.L, self._nodes(V), self._nodes(W))
+        return self.L.data * pair_products(self.L, self.groups.expand(V), self.groups.expand(W))
 
     def at(self, V: np.ndarray) -> LowRankPoint:
         """Value and ``Y`` at V."""
@@ -139,19 +139,7 @@ class SupportQuadratic:
 
     def apply(self, Y: sp.csr_array, V: np.ndarray) -> np.ndarray:
         """``Y V`` of the groups' rows."""
-        index = self.groups.index
-        if index is None:
-            return np.asarray(Y @ V)
-        return self.sum_rows(Y @ V[index])
-
-    def sum_rows(self, M: np.ndarray) -> np.ndarray:
-        """Sums of rows over the nodes of each group."""
-        index = self.groups.index
-        if index is None:
-            return M
-        out = np.zeros((self.groups.count, *M.shape[1:]))
-        np.add.at(out, index, M)
-        return out
+        return self.groups.reduce(np.asarray(Y @ self.groups.expand(V)))
 
     def grouped(self, Y: sp.csr_array) -> sp.csr_array:
         """``P^T Y P`` with the groups' membership P."""
@@ -166,7 +154,7 @@ class SupportQuadratic:
 
         ``R_ii sum_j L_ij^2 v_j v_j^T`` from the entries ``S_ji``, and what row i of S adds where its block of R is kept.
         """
-        nodes = self._nodes(V)
+        nodes = self.groups.expand(V)
         n, k = nodes.shape
         outer = (nodes[:, :, None] * nodes[:, None, :]).reshape(n, k * k)
         blocks = np.asarray(self.curvature @ outer).reshape(n, k, k)
@@ -174,7 +162,7 @@ class SupportQuadratic:
             from nareg.design._risk import kernels  # numba: imported when first needed
 
             kernels.add_row_part(self.L.indptr, self.L.indices, self.L.data, self.starts, self.blocks, nodes, blocks)
-        return self.sum_rows(blocks)
+        return self.groups.reduce(blocks)
 
     def weights_criterion(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Q at rank one, and its gradient ``2 (G o L) w``, as a function of the groups' weights."""
@@ -189,9 +177,6 @@ class SupportQuadratic:
             return V
         # q = square t^4 + 2 slope t^2 + const
         return V * np.sqrt(max(-slope, 1e-3 * abs(slope)) / square) if slope else V
-
-    def _nodes(self, V: np.ndarray) -> np.ndarray:
-        return V if self.groups.index is None else V[self.groups.index]
 
     def _image(self, s: np.ndarray) -> tuple[np.ndarray, float]:
         """``S R + R S`` on the pattern, and ``tr(S R S)``."""

@@ -272,9 +272,13 @@ class Groups:
         """Weight of every node."""
         return v if self.index is None else v[self.index]
 
-    def reduce(self, gradient: np.ndarray) -> np.ndarray:
-        """Gradient in the groups' weights: sums over their nodes."""
-        return gradient if self.index is None else np.bincount(self.index, gradient, self.count)
+    def reduce(self, rows: np.ndarray) -> np.ndarray:
+        """Gradient in the groups' weights, or other rows: sums over their nodes."""
+        if self.index is None:
+            return rows
+        sums = np.zeros((self.count, *rows.shape[1:]))
+        np.add.at(sums, self.index, rows)
+        return sums
 
     def reduce_start(self, w: np.ndarray) -> np.ndarray:
         """Start for the groups' weights: means over their nodes."""

@@ -193,7 +193,8 @@ class WeightsObjective:
         return point.gradient
 
     def curvature(self, point: WeightsPoint) -> tuple[np.ndarray, np.ndarray]:
-        hessian = _tied(mse_hessian(self.task, self.groups.expand(point.u)), self.groups)
+        hessian = mse_hessian(self.task, self.groups.expand(point.u))
+        hessian = self.groups.reduce(self.groups.reduce(hessian).T)
         return np.abs(np.diagonal(hessian)), hessian
 
 
@@ -224,14 +225,3 @@ def mse_hessian(task: DesignProblem, w: np.ndarray) -> np.ndarray:
         mixed = AX * AY.T
         total += 2.0 * (mixed + mixed.T + (AX @ A.T) * second + first * (AY @ A.T))
     return (total + total.T) / 2
-
-
-def _tied(hessian: np.ndarray, groups: Groups) -> np.ndarray:
-    """The Hessian in the groups' weights: sums over their nodes."""
-    if groups.index is None:
-        return hessian
-    rows = np.zeros((groups.count, len(hessian)))
-    np.add.at(rows, groups.index, hessian)
-    both = np.zeros((groups.count, groups.count))
-    np.add.at(both, groups.index, rows.T)
-    return both

@@ -39,14 +39,9 @@ from nareg._solvers.system import FilterSystem
 
 def with_diagonal(matrix: sp.csr_array) -> sp.csr_array:
     """The matrix with every diagonal entry stored, zero or not, indices sorted."""
-    n = matrix.shape[0]
-    coo = matrix.tocoo()
-    off = coo.coords[0] != coo.coords[1]
-    diagonal = np.arange(n)
-    rows, cols = (np.concatenate([diagonal, axis[off]]) for axis in coo.coords)
-    full = sp.csr_array((np.concatenate([matrix.diagonal(), coo.data[off]]), (rows, cols)), shape=matrix.shape)
-    full.sort_indices()
-    return full
+    coo, diagonal = matrix.tocoo(), np.arange(matrix.shape[0])
+    rows, columns = (np.concatenate([diagonal, axis]) for axis in coo.coords)
+    return sp.csr_array((np.concatenate([np.zeros(diagonal.size), coo.data]), (rows, columns)), shape=matrix.shape)
 
 
 def diagonal_positions(matrix: sp.csr_array) -> np.ndarray:

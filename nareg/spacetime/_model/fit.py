@@ -370,8 +370,7 @@ def _varies(y: np.ndarray) -> np.ndarray:
     """(N,) whether a station has two different readings."""
     largest = np.where(np.isfinite(y), y, -np.inf).max(axis=1)
     smallest = np.where(np.isfinite(y), y, np.inf).min(axis=1)
-    varies: np.ndarray = largest > smallest
-    return varies
+    return largest > smallest
 
 
 def _listed(stations: np.ndarray, label: list[str]) -> str:

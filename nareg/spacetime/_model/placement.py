@@ -72,8 +72,7 @@ class SensorRanking:
     @property
     def percent(self) -> np.ndarray:
         """(M,) reduction in percent of today's error."""
-        percent: np.ndarray = 100 * self.reduction / self.mse
-        return percent
+        return 100 * self.reduction / self.mse
 
     @property
     def best(self) -> str:
@@ -362,5 +361,4 @@ def _information(model: SpaceTimeModel) -> np.ndarray:
 def _slopes(model: SpaceTimeModel) -> np.ndarray:
     """(N,) squared unit of the readings per squared unit of the model: with a transform, the ratio of the field's variances."""
     var = model.dynamics.P0.diagonal()[: model.n_nodes]
-    slopes: np.ndarray = model.to_mean(model.cycles.level[0], var)[1] ** 2 / var
-    return slopes
+    return model.to_mean(model.cycles.level[0], var)[1] ** 2 / var

@@ -56,8 +56,7 @@ class Bands:
         # errors in gaps say nothing of far smaller ones, which are those of the noise
         per_stratum = [1.0, *(np.interp(level, levels, column) for column in known.T)]
         stds = np.log([self.stds[0] / UNLIKE, *self.stds])
-        result: np.ndarray = np.interp(np.log(np.maximum(std, 1e-300)), stds, per_stratum)
-        return result
+        return np.interp(np.log(np.maximum(std, 1e-300)), stds, per_stratum)
 
     def in_unit(self, unit: float) -> Bands:
         """The same for standard deviations in another unit."""

@@ -42,14 +42,12 @@ class SensorChange:
 
     def gains(self, columns: np.ndarray) -> np.ndarray:
         """By how much each change lowers the error, (M,), from the columns (N, M) of E at the nodes."""
-        gains: np.ndarray = self.importance @ (columns.real**2 + columns.imag**2) * self.steps(columns)
-        return gains
+        return self.importance @ (columns.real**2 + columns.imag**2) * self.steps(columns)
 
     def steps(self, columns: np.ndarray) -> np.ndarray:
         """``1 / (1 / information + E_jj)``, which is zero without information."""
         own = columns[self.nodes, np.arange(self.nodes.size)].real
-        steps: np.ndarray = self.information / (1.0 + self.information * own)
-        return steps
+        return self.information / (1.0 + self.information * own)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -76,24 +76,18 @@ def shared_arrays(model: BaseModel[Any]) -> tuple[dict[str, Any], dict[str, Any]
         "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "spread": c.spread, "errors": c.errors,
         "readings": model.readings, "excluded": model.excluded,
     }  # fmt: skip
-    if c.own is not None:
-        arrays["own"] = c.own
     if c.regression is not None:
         facts["covariates"] = c.regression.covariates.names
         arrays |= {f"covariate_{name}": value for name, value in c.regression.arrays().items()}
-    if c.series is not None:
-        facts["series"] = c.series.names
-        arrays |= {f"series_{name}": value for name, value in c.series.arrays().items()}
-    if c.local is not None:
-        facts["station_series"] = c.local.names
-        arrays |= {f"station_series_{name}": value for name, value in c.local.arrays().items()}
-    if model.graph.coordinates is not None:
-        arrays["coordinates"] = model.graph.coordinates
-    if model.noise_error is not None:
-        arrays["noise_error"] = model.noise_error
-    if model.noise_shares is not None:
-        arrays["noise_shares"] = model.noise_shares
-    return arrays, facts
+    for what, own in (("series", c.series), ("station_series", c.local)):
+        if own is not None:
+            facts[what] = own.names
+            arrays |= {f"{what}_{entry.name}": getattr(own, entry.name) for entry in fields(own) if entry.name != "names"}
+    optional = {
+        "own": c.own, "coordinates": model.graph.coordinates, "noise_error": model.noise_error,
+        "noise_shares": model.noise_shares,
+    }  # fmt: skip
+    return arrays | {name: values for name, values in optional.items() if values is not None}, facts
 
 
 def shared_fields(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:

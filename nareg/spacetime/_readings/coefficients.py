@@ -71,8 +71,7 @@ class NoisyCoefficient(ABC):
     @property
     def sure(self) -> np.ndarray:
         """(N,) stations that choose among fields."""
-        sure: np.ndarray = self.known & (self.errors <= UNSURE * self.typical)
-        return sure
+        return self.known & (self.errors <= UNSURE * self.typical)
 
     @property
     def variances(self) -> list[float]:

@@ -52,8 +52,7 @@ class Covariates:
     @property
     def standard(self) -> np.ndarray:
         """(N, C) values of mean zero and variance one."""
-        standard: np.ndarray = (self.values - self.center) / self.scale
-        return standard
+        return (self.values - self.center) / self.scale
 
     def at_places(self, given: Mapping[str, ArrayLike] | None, count: int, needed: np.ndarray) -> np.ndarray:
         """(M, C) standard values at further places; 0, the stations' mean, where a covariate is not ``needed`` (C,)."""
@@ -95,8 +94,7 @@ class Regression:
     @property
     def used(self) -> np.ndarray:
         """(C,) covariates that coefficients follow."""
-        used: np.ndarray = self.gains > 0
-        return used
+        return self.gains > 0
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All its numbers by name."""

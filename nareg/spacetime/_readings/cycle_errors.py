@@ -53,8 +53,7 @@ def comparable_stations(controls: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """
     rich = np.isfinite(controls).all(axis=0)
     # errors that are drawn from few times are no more independent than these
-    comparable: np.ndarray = rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS)
-    return comparable
+    return rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS)
 
 
 def _of_length_one(y: np.ndarray) -> np.ndarray:
@@ -62,8 +61,7 @@ def _of_length_one(y: np.ndarray) -> np.ndarray:
     counts = np.isfinite(y).sum(axis=0)
     rest = np.nan_to_num(y - np.nansum(y, axis=0) / np.maximum(counts, 1))
     size = np.sqrt((rest**2).sum(axis=0))
-    result: np.ndarray = rest / np.where(size > 0, size, 1.0)
-    return result
+    return rest / np.where(size > 0, size, 1.0)
 
 
 def of_coefficient(unit: np.ndarray, k: int) -> np.ndarray:

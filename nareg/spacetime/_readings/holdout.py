@@ -206,8 +206,7 @@ class Judge:
 
 def winsorized_squares(errors: np.ndarray, scale: float) -> np.ndarray:
     """Squared errors, cut where they are beyond :data:`WINSOR` times ``scale``."""
-    result: np.ndarray = np.minimum(errors**2, (WINSOR * scale) ** 2)
-    return result
+    return np.minimum(errors**2, (WINSOR * scale) ** 2)
 
 
 def robust_scale(errors: np.ndarray) -> float:

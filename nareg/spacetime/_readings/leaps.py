@@ -65,8 +65,7 @@ def _leap(values: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
         return after - before
     inside = np.stack([values[first + k] for k in range(width)])
     above, below = inside.min(axis=0) - np.maximum(before, after), inside.max(axis=0) - np.minimum(before, after)
-    height: np.ndarray = np.maximum(above, 0.0) + np.minimum(below, 0.0)
-    return height
+    return np.maximum(above, 0.0) + np.minimum(below, 0.0)
 
 
 def _around(total: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
@@ -75,13 +74,11 @@ def _around(total: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
     before, after = np.maximum(first - 1 - AROUND, 0), np.minimum(first + width + AROUND, last)
     count = first - 1 - before + after - (first + width)
     sums = total[first - 1] - total[before] + total[after] - total[np.minimum(first + width, last)]
-    mean: np.ndarray = sums / np.maximum(count, 1)
-    return mean
+    return sums / np.maximum(count, 1)
 
 
 def _beyond(scores: np.ndarray, y: np.ndarray, times: float = 1.0) -> np.ndarray:
     """(T, N) True beyond ``times`` what is usual, which in a short record all stations tell together."""
     usual = np.where(np.isfinite(y), scores, np.nan)
     limit = times * limit_of(usual if len(y) >= LONG else usual.reshape(-1, 1), FAULTS)
-    result: np.ndarray = (np.abs(scores) > limit) & ~shared(scores, limit)
-    return result
+    return (np.abs(scores) > limit) & ~shared(scores, limit)

@@ -111,8 +111,7 @@ def spikes(scores: np.ndarray, limit: float) -> np.ndarray:
     are out where those before and after it differ from its first and last by more than :data:`ABRUPT` of its height. What
     others show at that time, a step before or after, is the field's.
     """
-    result: np.ndarray = _abrupt(scores, limit) & ~shared(scores, limit)
-    return result
+    return _abrupt(scores, limit) & ~shared(scores, limit)
 
 
 def _abrupt(scores: np.ndarray, limit: float) -> np.ndarray:

@@ -77,8 +77,7 @@ class Bounds:
 
     def clip(self, x: np.ndarray) -> np.ndarray:
         """Values inside."""
-        clipped: np.ndarray = np.clip(x, self.low, self.high)
-        return clipped
+        return np.clip(x, self.low, self.high)
 
     def at(self, y: np.ndarray) -> np.ndarray:
         """1 where readings are at the upper bound, -1 at the lower one, else 0; a bound that some readings cross is none."""
@@ -399,8 +398,7 @@ def _of_others(values: np.ndarray) -> np.ndarray:
     there = np.isfinite(values)
     plain = np.where(there, values, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean: np.ndarray = (plain.sum(axis=1, keepdims=True) - plain) / (there.sum(axis=1, keepdims=True) - there)
-    return mean
+        return (plain.sum(axis=1, keepdims=True) - plain) / (there.sum(axis=1, keepdims=True) - there)
 
 
 def _classes(values: np.ndarray, where: np.ndarray) -> np.ndarray:
@@ -415,8 +413,7 @@ def _distance(y: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """(T, N) distance of the readings from the nearest end of what is detectable, in the station's spread."""
     ends = detectable(y)
     with np.errstate(invalid="ignore", divide="ignore"):
-        distance: np.ndarray = np.maximum(np.minimum(y - ends.low, ends.high - y), 0.0) / np.where(scale > 0, scale, 1.0)
-    return distance
+        return np.maximum(np.minimum(y - ends.low, ends.high - y), 0.0) / np.where(scale > 0, scale, 1.0)
 
 
 def _own_share(repeats: np.ndarray, bound: np.ndarray, seen: np.ndarray) -> float:

@@ -70,8 +70,7 @@ def rounding_variance(y: np.ndarray, law: Transform) -> np.ndarray:
     spread = (np.asarray(law.forward(above)) - np.asarray(law.forward(below))) * (step[:, None] / width)
     seen = np.isfinite(y)
     counts = np.maximum(seen.sum(axis=1), 1)
-    result: np.ndarray = np.where(seen & (step[:, None] > 0), spread**2, 0.0).sum(axis=1) / counts / 12
-    return result
+    return np.where(seen & (step[:, None] > 0), spread**2, 0.0).sum(axis=1) / counts / 12
 
 
 def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:

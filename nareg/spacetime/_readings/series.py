@@ -50,8 +50,7 @@ class Series:
     @property
     def used(self) -> np.ndarray:
         """(C,) series that readings follow."""
-        used: np.ndarray = self.gains > 0
-        return used
+        return self.gains > 0
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
         """(T, C) standard values of those that are used."""
@@ -61,8 +60,7 @@ class Series:
         if self.used.any():
             refuse_beyond(self.names[int(np.argmax(self.used))], self.seconds, seconds)
         at = [np.interp(seconds, self.seconds, column) for column in self.values.T]
-        standard: np.ndarray = (np.column_stack(at) - self.center) / self.scale
-        return standard
+        return (np.column_stack(at) - self.center) / self.scale
 
     def chosen(self, y: np.ndarray, seconds: np.ndarray, waves: np.ndarray) -> Series:
         """Those that help readings (T, N) beside functions of time (T, K), their ``waves``."""
@@ -126,12 +124,6 @@ class Series:
             )
         return tuple(said)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All its numbers by name."""
-        return {
-            "seconds": self.seconds, "values": self.values, "center": self.center, "scale": self.scale, "gains": self.gains,
-        }  # fmt: skip
-
 
 def gains_over_time(
     y: np.ndarray, observed: np.ndarray, rows: list[np.ndarray], normal: np.ndarray, right: np.ndarray, K: int,
@@ -193,5 +185,4 @@ def straight(what: str, row: np.ndarray, own: np.ndarray, at: np.ndarray, names:
             f"{what} has no value between the times {names[known[k]]} and {names[known[k + 1]]}: fill it in, or leave the "
             "series out. A straight line there would be taken for what it says."
         )
-    line: np.ndarray = np.interp(at, own[known], row[known])
-    return line
+    return np.interp(at, own[known], row[known])

@@ -114,8 +114,7 @@ class Space:
 def between(points: np.ndarray, others: np.ndarray, metric: str) -> np.ndarray:
     """Distances (M, N)."""
     if metric != "haversine":
-        gaps: np.ndarray = np.linalg.norm(points[:, None] - others[None], axis=-1)
-        return gaps
+        return np.linalg.norm(points[:, None] - others[None], axis=-1)
     (a, b), (c, d) = np.radians(points).T, np.radians(others).T
     half = np.sin((a[:, None] - c) / 2) ** 2 + np.cos(a)[:, None] * np.cos(c) * np.sin((b[:, None] - d) / 2) ** 2
     return 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.clip(half, 0, 1)))
@@ -142,8 +141,7 @@ def _graph_slope(adjacency: sp.csr_array, reach: float) -> np.ndarray:
     change = 4 / reach**2 * covariance @ root
     rates = np.diag(change) / np.diag(covariance)
     scale = np.sqrt(np.diag(covariance))
-    slope: np.ndarray = change / np.outer(scale, scale) - 0.5 * (rates[:, None] + rates) * _scaled(covariance)
-    return slope
+    return change / np.outer(scale, scale) - 0.5 * (rates[:, None] + rates) * _scaled(covariance)
 
 
 def _graph_root(adjacency: sp.csr_array, reach: float) -> np.ndarray:
@@ -156,5 +154,4 @@ def _graph_root(adjacency: sp.csr_array, reach: float) -> np.ndarray:
 
 def _scaled(covariance: np.ndarray) -> np.ndarray:
     scale = np.sqrt(np.diag(covariance))
-    correlation: np.ndarray = covariance / np.outer(scale, scale)
-    return correlation
+    return covariance / np.outer(scale, scale)

@@ -55,8 +55,7 @@ class StationSeries:
     @cached_property
     def _followed(self) -> np.ndarray:
         """(S, N) what readings follow, at the times of the series."""
-        followed: np.ndarray = (self.shared @ self.slopes[0])[:, None] + self.own @ self.slopes[1]
-        return followed
+        return (self.shared @ self.slopes[0])[:, None] + self.own @ self.slopes[1]
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
         """(T, N) what readings follow."""
@@ -118,11 +117,6 @@ class StationSeries:
             said.append(f"estimates follow {name} at the stations, {'; and '.join(parts)}")
         return tuple(said)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All its numbers by name."""
-        names = ("seconds", "own", "shared", "center", "scale", "slopes", "gains")
-        return {name: getattr(self, name) for name in names}
-
 
 def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
     """Values (T, N) of a series that was given as (N, T)."""
@@ -131,8 +125,7 @@ def _filled(name: str, given: ArrayLike, seconds: np.ndarray) -> np.ndarray:
 
 def _between(values: np.ndarray, known: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Values (S, ...) at ``known`` seconds at others, by straight lines."""
-    line: np.ndarray = np.apply_along_axis(lambda column: np.interp(seconds, known, column), 0, values)
-    return line
+    return np.apply_along_axis(lambda column: np.interp(seconds, known, column), 0, values)
 
 
 def _pooled(y: np.ndarray, waves: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

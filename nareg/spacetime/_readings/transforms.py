@@ -46,8 +46,7 @@ class Transform:
         if self.linear:
             return y
         above = np.maximum(y - self.low, 0.0)
-        transformed: np.ndarray = np.sqrt(above) if self.name == "sqrt" else np.log(above + self.shift)
-        return transformed
+        return np.sqrt(above) if self.name == "sqrt" else np.log(above + self.shift)
 
     def backward(self, x: np.ndarray) -> np.ndarray:
         """The readings again."""
@@ -84,22 +83,10 @@ class Transform:
         return first, np.sqrt(second)
 
 
-def none() -> Transform:
-    return Transform("none")
-
-
-def square_root(low: float = 0.0) -> Transform:
-    return Transform("sqrt", low=low)
-
-
-def logarithm(shift: float, low: float = 0.0) -> Transform:
-    return Transform("log", shift, low)
-
-
 def named(value: TransformLike, y: np.ndarray) -> Transform:
     """The transform that a user asked for, by readings (N, T), or all of one kind of station."""
     if value is None or value == "none":
-        return none()
+        return Transform("none")
     readings = y[np.isfinite(y)]
     if isinstance(value, str) and value in NAMES:
         if not _nearly_positive(readings):
@@ -108,7 +95,7 @@ def named(value: TransformLike, y: np.ndarray) -> Transform:
                 "pass transform=None, or set negative readings to NaN."
             )
         low = min(float(readings.min()), 0.0)
-        return square_root(low) if value == "sqrt" else logarithm(_shift(y), low)
+        return Transform("sqrt", low=low) if value == "sqrt" else Transform("log", _shift(y), low)
     if isinstance(value, tuple) and len(value) == 2 and all(callable(part) for part in value):
         forward, backward = value
         with np.errstate(all="ignore"):
@@ -130,8 +117,8 @@ def candidates(y: np.ndarray) -> list[Transform]:
     """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
     readings = y[np.isfinite(y)]
     if np.std(readings) <= BENT * np.abs(readings).mean() or _skewness(readings) < SKEWED or not _nearly_positive(readings):
-        return [none()]
-    return [none(), named("sqrt", y), named("log", y)]
+        return [Transform("none")]
+    return [Transform("none"), named("sqrt", y), named("log", y)]
 
 
 def _skewness(readings: np.ndarray) -> float:
@@ -168,6 +155,4 @@ def restore(name: str, shift: float, low: float) -> Transform:
     """A transform from what a file holds."""
     if name not in ("none", *NAMES) or shift < 0 or low > 0:
         raise ValueError(f"transform {name!r} with shift {shift:g} from {low:g} on")
-    if name == "none":
-        return none()
-    return logarithm(shift, low) if name == "log" else square_root(low)
+    return Transform(name, shift, low)

@@ -34,10 +34,13 @@ from nareg.spacetime._readings.coefficients import (
     Shrinkage,
     Shrunk,
 )
-from nareg.spacetime._sparse.field import FieldFamily, GraphField, neighborhood
+from nareg.spacetime._sparse.field import FieldFamily, GraphField, eliminated, neighborhood
 
 if TYPE_CHECKING:
     from nareg.design import Elimination
+
+#: What is said of fields without a factor.
+NOT_DEFINITE = "the fields of the stations' coefficients are not positive definite in float64."
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,7 @@ class Sum:
             lu = superlu(sp.csc_array(symmetric_from_entries(self._entries, self._stack.i, self._stack.j)))
             pivots = None if lu is None else lu.U.diagonal()
             if lu is None or pivots is None or not (pivots > 0).all():
-                raise SolverError("the fields of the stations' coefficients are not positive definite in float64.")
+                raise SolverError(NOT_DEFINITE)
             self._lu = lu
             self.log_det += float(np.log(pivots).sum())
             self.log_det += sum(weights.size * float(np.log(p.variance)) - p.spatial.log_det for p in parts)
@@ -95,8 +98,7 @@ class Sum:
     def fields(self, z: np.ndarray) -> np.ndarray:
         """Means (B, N, J) of the fields given readings (N, J)."""
         right = np.concatenate([(part.load * self.weights)[:, None] * z for part in self.parts])
-        result: np.ndarray = self._lu.solve(right).reshape(len(self.parts), *z.shape)
-        return result
+        return self._lu.solve(right).reshape(len(self.parts), *z.shape)
 
     def solve(self, z: np.ndarray) -> np.ndarray:
         """``S^-1 z`` of readings (N, J); 0 where there is no reading."""
@@ -108,11 +110,9 @@ class Sum:
     def variances(self) -> np.ndarray:
         """Variances (B, N) of the fields given readings."""
         how = self._stack.elimination
-        done = how.factor(self._entries)
-        if done is None:
-            raise SolverError("the fields of the stations' coefficients are not positive definite in float64.")
+        _, data = eliminated(how, self._entries, NOT_DEFINITE)
         size = len(self.parts) * self.weights.size
-        return how.inverse_entries(done[1])[:size].reshape(len(self.parts), -1)
+        return how.inverse_entries(data)[:size].reshape(len(self.parts), -1)
 
 
 #: Reaches in edges that a field of coefficients or of errors may have.

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from nareg.graph import Graph
 from nareg.spacetime._sparse.learning import Memory, Window, posterior
 from nareg.spacetime._sparse.system import Process, SpaceTimeSystem, log_likelihood
 from nareg.spacetime._sparse.variances import Chains
+
+if TYPE_CHECKING:
+    from nareg.spacetime._sparse.ranks import Ranks
 
 #: Threads: each solves for some of the frequencies in time.
 THREADS = min(4, os.cpu_count() or 1)
@@ -36,8 +39,7 @@ def estimate(
 
 def mean_of(y: np.ndarray, process: Process, pool: ThreadPoolExecutor, tol: float, memory: Memory | None = None) -> np.ndarray:
     """Mean (T, N) of the field given readings (T, N); a ``memory`` keeps the answer and the factors for the next call."""
-    mean: np.ndarray = posterior(process, Window(np.ascontiguousarray(y.T), 0), 0, tol, memory, pool)[0][:, 0].T
-    return mean
+    return posterior(process, Window(np.ascontiguousarray(y.T), 0), 0, tol, memory, pool)[0][:, 0].T
 
 
 def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.ndarray:
@@ -53,21 +55,6 @@ def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.
     return system.solve(weights * np.where(observed, y, 0.0), 0.1 * tol)
 
 
-class FieldSolver(Protocol):
-    """Estimates of one model."""
-
-    def compare(self, **values: Any) -> None:
-        """Refuse values that differ between ranks."""
-
-    def estimate(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (T, N) of the field given readings (T, N)."""
-        ...
-
-    def smooth(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Mean, variance, and the log-likelihood of the readings."""
-        ...
-
-
 class Local:
     """One process; torch, if asked, solves for the mean that is returned."""
 
@@ -78,13 +65,19 @@ class Local:
         """There is no other rank."""
 
     def estimate(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (T, N) of the field given readings (T, N)."""
         return estimate(y, self._process, self._graph, self._pool, tol)
 
     def smooth(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """Mean, variance, and the log-likelihood of the readings."""
         memory = Memory()
         x, var = estimate(y, self._process, self._graph, self._pool, tol, self._options, memory)
         system = SpaceTimeSystem(self._process, np.isfinite(y.T), memory.preconditioner)
         return x, var, log_likelihood(y.T, x.T, self._process, self._pool, system)
+
+
+#: Estimates of one model, by one process or by all ranks.
+FieldSolver: TypeAlias = "Local | Ranks"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import eigsh
 from nareg._solvers.eigenvalues import DENSE, extreme_eigenvalue, start_vector
 from nareg._solvers.factorization import Factor, factorize
 from nareg.errors import SolverError
-from nareg.results import symmetric_from_entries
+from nareg.results import symmetric_from_entries, upper_edges
 
 if TYPE_CHECKING:
     from nareg.design import Elimination
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SMOOTHNESS = (1, 2)
 #: Smooth modes of the graph that hard systems are solved on by themselves.
 MODES = 64
+
+#: What is said of a field without a factor.
+NOT_DEFINITE = "a field that reaches {:.3g} edges is not positive definite in float64."
 
 
 class FieldFamily:
@@ -36,10 +39,8 @@ class FieldFamily:
         self.n, self.smoothness = degrees.size, smoothness
         self.L = sp.csr_array((sp.diags_array(degrees) - adjacency) / (degrees.mean() or 1.0))
         power = self.L if smoothness == 1 else sp.csr_array(self.L @ self.L)
-        upper = sp.coo_array(sp.triu(sp.csr_array(abs(power) + abs(self.L)), k=1))
-        self.i, self.j = upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64)
+        self.i, self.j = upper_edges(sp.csr_array(abs(power) + abs(self.L)))
         self._entries = [self._on_pattern(matrix) for matrix in (self.L, power)[:smoothness]]
-        self._elimination: Elimination | None = None
 
     @cached_property
     def modes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -57,13 +58,11 @@ class FieldFamily:
         part = self.L[stations][:, stations]
         return FieldFamily(sp.csr_array(sp.diags_array(part.diagonal()) - part), self.smoothness)
 
-    @property
+    @cached_property
     def elimination(self) -> Elimination:
-        if self._elimination is None:
-            from nareg.design import Elimination
+        from nareg.design import Elimination
 
-            self._elimination = Elimination(self.n, self.i, self.j)
-        return self._elimination
+        return Elimination(self.n, self.i, self.j)
 
     def _on_pattern(self, matrix: sp.csr_array) -> np.ndarray:
         """Diagonal, then the entries at (i, j)."""
@@ -94,10 +93,7 @@ class FieldFamily:
     def at(self, reach: float) -> GraphField:
         """The field of one reach, in edges."""
         entries = self.entries(reach)
-        done = self.elimination.factor(entries)
-        if done is None:
-            raise SolverError(f"a field that reaches {reach:.3g} edges is not positive definite in float64.")
-        log_det, data = done
+        log_det, data = eliminated(self.elimination, entries, NOT_DEFINITE.format(reach))
         covariance = self.elimination.inverse_entries(data)
         scale = np.sqrt(np.maximum(covariance[: self.n], 1e-300))
         log_det += 2 * float(np.log(scale).sum())
@@ -137,6 +133,12 @@ class GraphField:
         assert largest is not None
         return 1.02 * largest  # Lanczos comes from below
 
+    def informed(self, precision: float, coverage: np.ndarray) -> np.ndarray:
+        """Entries of ``precision Theta + diag(coverage)``, for the precision Theta of the field and a coverage (N,)."""
+        entries = precision * self.entries
+        entries[: self.n] += coverage
+        return entries
+
     def precision(self) -> sp.csr_array:
         return symmetric_from_entries(self.entries, self.family.i, self.family.j)
 
@@ -145,7 +147,7 @@ class GraphField:
         """Of the precision."""
         factor = factorize(sp.csc_array(self.precision()))
         if factor is None:
-            raise SolverError(f"a field that reaches {self.reach:.3g} edges is not positive definite in float64.")
+            raise SolverError(NOT_DEFINITE.format(self.reach))
         return factor
 
     def root_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -157,16 +159,19 @@ class GraphField:
         edges = sp.coo_array(sp.triu(-self.family.L, k=1))
         weights = np.sqrt(edges.data)
         count = weights.size
-        incidence = sp.csr_array(
-            (
-                np.concatenate([weights, -weights]),
-                (np.concatenate(edges.coords), np.concatenate([np.arange(count), np.arange(count)])),
-            ),
-            shape=(self.n, count),
-        )
+        ends = np.concatenate(edges.coords), np.tile(np.arange(count), 2)
+        incidence = sp.csr_array((np.concatenate([weights, -weights]), ends), shape=(self.n, count))
         noise = incidence @ rng.standard_normal((count, int(np.prod(shape))))
         noise += np.sqrt(shift) * rng.standard_normal(noise.shape)
         return noise.reshape(self.n, *shape) * scale
+
+
+def eliminated(how: Elimination, entries: np.ndarray, otherwise: str) -> tuple[float, np.ndarray]:
+    """Log determinant of a precision with these entries, and its factor; an error says ``otherwise``."""
+    done = how.factor(entries)
+    if done is None:
+        raise SolverError(otherwise)
+    return done
 
 
 def neighborhood(graph: sp.csr_array, counts: np.ndarray, size: int) -> np.ndarray:

@@ -18,6 +18,8 @@ import scipy.sparse as sp
 from nareg._core import checks
 from nareg._solvers.costs import factor_size
 from nareg.errors import SolverError
+from nareg.results import upper_edges
+from nareg.spacetime._sparse.field import eliminated
 from nareg.spacetime._sparse.system import TOO_SMALL, Process
 
 #: Powers of the graph: at least the first, below which errors reach several percent, and more while a factor takes few
@@ -50,8 +52,7 @@ class Separators:
             checks.memory(
                 "a stream's covariances", PER_ENTRY * factor_size(reachable)[0], alternative="follow parts of the network"
             )
-        upper = sp.coo_array(sp.triu(reachable, k=1))
-        self.i, self.j = upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64)
+        self.i, self.j = upper_edges(reachable)
         from nareg.design import Elimination  # and what it needs: when first needed
 
         self.elimination = Elimination(n, self.i, self.j, order)
@@ -71,8 +72,7 @@ class Separators:
             return False
         from nareg.design import Elimination
 
-        upper = sp.coo_array(sp.triu(pattern, k=1))
-        columns = np.diff(Elimination(n, *(c.astype(np.int64) for c in upper.coords)).indptr)
+        columns = np.diff(Elimination(n, *upper_edges(pattern)).indptr)
         return float(columns @ columns) <= MULTIPLICATIONS
 
     @property
@@ -115,10 +115,7 @@ class MarkovFilter:
         """``(precision Theta + diag(coverage))^-1`` on the pattern."""
         how, entries = self.pattern.elimination, precision * self._precision
         entries[: coverage.size] += coverage
-        done = how.factor(entries)
-        if done is None:
-            raise SolverError(TOO_SMALL)
-        return how.inverse(done[1])
+        return how.inverse(eliminated(how, entries, TOO_SMALL)[1])
 
     def settle(self, mean: np.ndarray, coverage: np.ndarray) -> None:
         """As after many times with the mean information ``coverage`` (N,), and an estimate (N,) that is known."""
@@ -157,8 +154,7 @@ class MarkovFilter:
     def variance(self) -> np.ndarray:
         """(N,) of the field."""
         how = self.pattern.elimination
-        result: np.ndarray = self.covariance[how.indptr[how.rank]]
-        return result
+        return self.covariance[how.indptr[how.rank]]
 
 
 def _steady_poles(rho: float) -> tuple[np.ndarray, np.ndarray]:

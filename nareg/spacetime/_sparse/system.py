@@ -29,7 +29,7 @@ from nareg._solvers.iterate import Monitor
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import SolverError
 from nareg.results import Status, symmetric_from_entries
-from nareg.spacetime._sparse.field import GraphField
+from nareg.spacetime._sparse.field import GraphField, eliminated
 
 #: Frequencies whose eigenvalues differ by less than this factor share a sparse factor.
 SPREAD = 2.0
@@ -132,18 +132,13 @@ class TimePreconditioner:
             places = np.flatnonzero(np.isin(columns, members))
             if places.size == 0:
                 continue
-            matrix = symmetric_from_entries(self._entries(precision), family.i, family.j)
+            entries = self.process.field.informed(precision, self.coverage)
+            matrix = symmetric_from_entries(entries, family.i, family.j)
             factor = factorize(sp.csc_array(matrix), definite=False)
             if factor is None:
                 raise SolverError(TOO_SMALL)
             parts.append((places, factor))
         return parts
-
-    def _entries(self, precision: float) -> np.ndarray:
-        """Of the system in space for one precision in time."""
-        entries = precision * self.process.field.entries
-        entries[: self.process.field.n] += self.coverage
-        return entries
 
     def solve(self, R: np.ndarray, pool: ThreadPoolExecutor | None = None) -> np.ndarray:
         """``M^-1 R`` for R (N, S, T)."""
@@ -171,10 +166,8 @@ class TimePreconditioner:
         """Of M."""
 
         def of(precision: float) -> np.ndarray:
-            done = self.process.field.family.elimination.factor(self._entries(precision))
-            if done is None:
-                raise SolverError(TOO_SMALL)
-            return np.array([done[0]])
+            spatial = self.process.field
+            return np.array([eliminated(spatial.family.elimination, spatial.informed(precision, self.coverage), TOO_SMALL)[0]])
 
         logs = share(of, [precision for _, precision in self.groups], 1)[:, 0]
         return float(sum(members.size * log for (members, _), log in zip(self.groups, logs, strict=True)))

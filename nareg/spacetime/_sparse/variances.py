@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.errors import SolverError
+from nareg.spacetime._sparse.field import eliminated
 from nareg.spacetime._sparse.system import TOO_SMALL, Process, Share, one_by_one
 
 #: Values of the precision in time at which the inverses in space are computed; between them, in logarithms, lines serve.
@@ -141,14 +141,8 @@ def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray, rows: s
 
 def _inverse_diagonal(process: Process, precision: float, coverage: np.ndarray) -> np.ndarray:
     """Diagonal of ``(precision Theta + diag(coverage))^-1``."""
-    spatial = process.field
-    entries = precision * spatial.entries
-    entries[: spatial.n] += coverage
-    done = spatial.family.elimination.factor(entries)
-    if done is None:
-        raise SolverError(TOO_SMALL)
-    diagonal: np.ndarray = spatial.family.elimination.inverse_entries(done[1])[: spatial.n]
-    return diagonal
+    spatial, how = process.field, process.field.family.elimination
+    return how.inverse_entries(eliminated(how, spatial.informed(precision, coverage), TOO_SMALL)[1])[: spatial.n]
 
 
 #: Points of the curve.

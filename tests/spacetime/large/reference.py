@@ -41,7 +41,7 @@ def model_of(graph: nareg.Graph, of: Process, y: np.ndarray) -> SparseSpaceTimeM
     """A model whose process is known, with readings (N, T)."""
     n, T = y.shape
     return SparseSpaceTimeModel(
-        graph=graph, transform=_transforms.none(), unit=1.0, unit_noise=of.noise, process=of, bands=Bands(),
+        graph=graph, transform=_transforms.Transform("none"), unit=1.0, unit_noise=of.noise, process=of, bands=Bands(),
         cycles=none(stations=n), shares=everything(np.ones(n, dtype=bool)), grid=_times.grid(np.arange(float(T))),
         status=Status.CONVERGED, log_likelihood=0.0, readings=y, excluded=np.zeros(y.shape, dtype=bool),
     )  # fmt: skip
