@@ -17,6 +17,7 @@ from nareg.spacetime import (
     Smoothed,
     SpaceTimeModel,
     SparseSpaceTimeModel,
+    gaps_of,
     robust_scale,
     winsorized_squares,
 )
@@ -55,12 +56,15 @@ class Hidden:
         Cells whose reading before or after is missing or hidden too.
     scale : (N, 1) array, or 1
         What errors are divided by before methods are compared: see :func:`scales`.
+    alike : (N, T) int array
+        Numbers that hidden readings of one gap share: see :func:`nareg.spacetime.gaps_of`.
     """
 
     mask: np.ndarray
     flagged: np.ndarray
     gap: np.ndarray
-    scale: np.ndarray | float = 1.0
+    scale: np.ndarray | float
+    alike: np.ndarray
 
     @classmethod
     def of(cls, hidden: np.ndarray, y: np.ndarray, bad: np.ndarray) -> Hidden:
@@ -68,7 +72,10 @@ class Hidden:
         there = np.isfinite(y) & ~hidden
         edge = np.zeros((there.shape[0], 1), dtype=bool)
         alone = np.hstack([edge, there[:, :-1]]) & np.hstack([there[:, 1:], edge])
-        return cls(hidden & ~bad, hidden & bad, ~alone, scales(np.where(bad, np.nan, y)))
+        good, mask = np.where(bad, np.nan, y), hidden & ~bad
+        alike = np.zeros(y.shape, dtype=int)
+        alike.T[mask.T] = gaps_of([np.where(hidden, np.nan, good).T], [mask.T])
+        return cls(mask, hidden & bad, ~alone, scales(good), alike)
 
     def errors(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """(H,) errors of an estimate at hidden readings that are not flagged, over the scales."""
@@ -142,7 +149,7 @@ def excess(
 
     Of all hidden readings, or those in ``part`` (N, T). Squared errors are capped, as in the choice of a model: one broken
     sensor must not decide. Those in gaps, which may be ten times as large as at single readings, are capped among themselves.
-    Errors of one gap may be alike, and where there are many stations those of each.
+    Errors of one gap are alike, and where there are many stations those of each.
     """
     where = hidden.mask
     a, b = hidden.errors(mine, y), hidden.errors(other, y)
@@ -154,19 +161,16 @@ def excess(
     chosen = where if part is None else part
     if not chosen.any():
         return 0.0, np.inf
-    many = np.flatnonzero(chosen.any(axis=1)).size >= STATIONS
-    alike = np.broadcast_to(np.arange(len(y))[:, None], y.shape) if many else _runs(where)
-    values, groups = difference[chosen], np.unique(alike[chosen], return_inverse=True)[1]
-    total = float(values.mean())
-    sums = np.bincount(groups, weights=values - total)
-    return total, float(np.sqrt(np.sum(sums**2) * sums.size / (sums.size - 1)) / values.size) if sums.size > 1 else np.inf
+    values, station = difference[chosen], np.nonzero(chosen)[0]
+    groups = [hidden.alike[chosen], station] if np.unique(station).size >= STATIONS else [hidden.alike[chosen]]
+    return float(values.mean()), max(_group_error(values - values.mean(), group) for group in groups)
 
 
-def _runs(mask: np.ndarray) -> np.ndarray:
-    """(N, T) numbers that cells of one run of a station share."""
-    begins = mask & ~np.hstack([np.zeros((len(mask), 1), dtype=bool), mask[:, :-1]])
-    numbers: np.ndarray = np.cumsum(begins, axis=1) + (mask.shape[1] + 1) * np.arange(len(mask))[:, None]
-    return numbers
+def _group_error(deviations: np.ndarray, group: np.ndarray) -> float:
+    """Standard error of a mean, of whose terms those of a group are alike."""
+    sums = np.bincount(np.unique(group, return_inverse=True)[1], weights=deviations)
+    n = sums.size
+    return float(np.sqrt(np.sum(sums**2) * n / (n - 1))) / deviations.size if n > 1 else np.inf
 
 
 def far_behind(y: np.ndarray, other: np.ndarray, mine: np.ndarray, hidden: Hidden, noise: np.ndarray) -> bool:
