@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nareg._solvers.held_out import standard_error
 from nareg.cleaning._simple import means
 from nareg.cleaning._words import number
 from nareg.graph import Graph
@@ -18,6 +17,7 @@ from nareg.spacetime import (
     Smoothed,
     SpaceTimeModel,
     SparseSpaceTimeModel,
+    gaps_of,
     robust_scale,
     winsorized_squares,
 )
@@ -56,12 +56,15 @@ class Hidden:
         Cells whose reading before or after is missing or hidden too.
     scale : (N, 1) array, or 1
         What errors are divided by before methods are compared: see :func:`scales`.
+    alike : (N, T) int array
+        Numbers that hidden readings of one gap share: see :func:`nareg.spacetime.gaps_of`.
     """
 
     mask: np.ndarray
     flagged: np.ndarray
     gap: np.ndarray
-    scale: np.ndarray | float = 1.0
+    scale: np.ndarray | float
+    alike: np.ndarray
 
     @classmethod
     def of(cls, hidden: np.ndarray, y: np.ndarray, bad: np.ndarray) -> Hidden:
@@ -69,7 +72,10 @@ class Hidden:
         there = np.isfinite(y) & ~hidden
         edge = np.zeros((there.shape[0], 1), dtype=bool)
         alone = np.hstack([edge, there[:, :-1]]) & np.hstack([there[:, 1:], edge])
-        return cls(hidden & ~bad, hidden & bad, ~alone, scales(np.where(bad, np.nan, y)))
+        good, mask = np.where(bad, np.nan, y), hidden & ~bad
+        alike = np.zeros(y.shape, dtype=int)
+        alike.T[mask.T] = gaps_of([np.where(hidden, np.nan, good).T], [mask.T])
+        return cls(mask, hidden & bad, ~alone, scales(good), alike)
 
     def errors(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """(H,) errors of an estimate at hidden readings that are not flagged, over the scales."""
@@ -136,25 +142,35 @@ def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) ->
     return frame
 
 
-def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> tuple[float, float]:
+def excess(
+    y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden, part: np.ndarray | None = None
+) -> tuple[float, float]:
     """By how much the mean squared error of ``mine`` is above that of ``other``, and the standard error of that.
 
-    Squared errors are capped, as in the choice of a model: one broken sensor must not decide. Those in gaps, which may be ten
-    times as large as at single readings, are capped among themselves.
+    Of all hidden readings, or those in ``part`` (N, T). Squared errors are capped, as in the choice of a model: one broken
+    sensor must not decide. Those in gaps, which may be ten times as large as at single readings, are capped among themselves.
+    Errors of one gap are alike, and where there are many stations those of each.
     """
     where = hidden.mask
     a, b = hidden.errors(mine, y), hidden.errors(other, y)
-    difference = np.empty(a.size)
-    for part in (hidden.gap[where], ~hidden.gap[where]):
-        scale = min(robust_scale(a[part]), robust_scale(b[part])) or np.inf
-        difference[part] = winsorized_squares(a[part], scale) - winsorized_squares(b[part], scale)
-    station = np.nonzero(where)[0]
-    total = float(difference.mean())
-    groups = np.unique(station).size
-    if groups < STATIONS:
-        return total, standard_error(difference) / difference.size
-    sums = np.bincount(station, weights=difference - total)
-    return total, float(np.sqrt(np.sum(sums**2) * groups / (groups - 1)) / difference.size)
+    difference = np.zeros(y.shape)
+    for cells in (hidden.in_gaps, hidden.single):
+        of_kind = cells[where]
+        scale = min(robust_scale(a[of_kind]), robust_scale(b[of_kind])) or np.inf
+        difference[cells] = winsorized_squares(a[of_kind], scale) - winsorized_squares(b[of_kind], scale)
+    chosen = where if part is None else part
+    if not chosen.any():
+        return 0.0, np.inf
+    values, station = difference[chosen], np.nonzero(chosen)[0]
+    groups = [hidden.alike[chosen], station] if np.unique(station).size >= STATIONS else [hidden.alike[chosen]]
+    return float(values.mean()), max(_group_error(values - values.mean(), group) for group in groups)
+
+
+def _group_error(deviations: np.ndarray, group: np.ndarray) -> float:
+    """Standard error of a mean, of whose terms those of a group are alike."""
+    sums = np.bincount(np.unique(group, return_inverse=True)[1], weights=deviations)
+    n = sums.size
+    return float(np.sqrt(np.sum(sums**2) * n / (n - 1))) / deviations.size if n > 1 else np.inf
 
 
 def far_behind(y: np.ndarray, other: np.ndarray, mine: np.ndarray, hidden: Hidden, noise: np.ndarray) -> bool:

@@ -174,17 +174,26 @@ def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> t
         name = next(name for name in (MODEL, WEIGHT, MEDIAN, LINE) if name in predicted)  # without a comparison: in space
         return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"
     rms = {name: float(np.sqrt(np.mean(hidden.errors(x, y) ** 2))) for name, x in predicted.items()}
-    other = min((name for name in rms if name != MODEL), key=rms.__getitem__)
+    others = sorted((name for name in rms if name != MODEL), key=rms.__getitem__)
     if MODEL not in rms:
-        return other, f"best of the simple methods at hidden readings, {hidden.measure} {number(rms[other])}"
-    excess, error = _compare.excess(y, predicted[MODEL], predicted[other], hidden)
-    share = rms[MODEL] / rms[other] if rms[other] > 0 else 1.0
-    if excess > error:
-        return other, (
-            f"another method wins: {hidden.measure} {number(rms[other], 3)} at hidden readings, "
+        return others[0], f"best of the simple methods at hidden readings, {hidden.measure} {number(rms[others[0]])}"
+
+    def wins(other: str) -> bool:
+        """Whether it is better than the model beyond chance, and neither at single readings nor in gaps worse beyond chance."""
+        pair = predicted[MODEL], predicted[other]
+        excess, error = _compare.excess(y, *pair, hidden)
+        parts = [_compare.excess(y, *pair, hidden, part) for part in (hidden.single, hidden.in_gaps)]
+        return excess > error and all(more >= -chance for more, chance in parts)
+
+    winner = next(filter(wins, others), None)
+    if winner is not None:
+        return winner, (
+            f"another method wins: {hidden.measure} {number(rms[winner], 3)} at hidden readings, "
             f"against {number(rms[MODEL], 3)} of the space-time model"
         )
-    chance = ", which may be by chance: it differs by less than its standard error" if share > 1 else ""
+    other = others[0]
+    share = rms[MODEL] / rms[other] if rms[other] > 0 else 1.0
+    chance = ", which is not better beyond chance both at single readings and in gaps" if share > 1 else ""
     return MODEL, f"its {hidden.measure} at hidden readings is {share:.2f} times that of the best other method, {other}{chance}"
 
 

@@ -68,7 +68,8 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     weights = residuals.model.graph.adjacency[spectrum.live][:, spectrum.live]
     memory = float((spectrum.g**2).mean() / spectrum.g.mean() ** 2)  # steps that tell as much as one of white noise
     for k, (a, b, start, stop, gain) in enumerate(ranked):
-        if gain <= 0 or taken & {a, b} or _denied(parts[0], a, b, slice(start, stop), weights, memory):
+        both = parts[2][:, [a, b]].all(axis=1)
+        if gain <= 0 or taken & {a, b} or _denied(parts[0], a, b, slice(start, stop), both, weights, memory):
             continue
         taken |= {a, b}
         if not any(other[4] > RIVAL * gain and {a, b} & {*other[:2]} for other in ranked[k + 1 :]):
@@ -76,18 +77,23 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     return result
 
 
-def _denied(readings: np.ndarray, a: int, b: int, span: slice, weights: sp.csr_array, memory: float) -> bool:
+def _denied(readings: np.ndarray, a: int, b: int, span: slice, both: np.ndarray, weights: sp.csr_array, memory: float) -> bool:
     """Whether the others that two stations go up and down with say that nobody exchanged them.
 
     These are the same inside a span as outside, where an exchanged station keeps the company of the other one. Or neither
     keeps any that it had, as soils that thaw one after the other. Where the two have much the same company, nothing follows.
     Exchanged throughout, both go along with the neighbors of the other one's place more than with those of their own: without
-    places, neighbors are those that the readings themselves go along with.
+    places, neighbors are those that the readings themselves go along with. Counted are times at which both read;
+    of a field as slow as the record is long, they prove nothing.
     """
     rest = np.setdiff1d(np.arange(readings.shape[1]), [a, b])
-    inside = np.zeros(len(readings), dtype=bool)
+    readings = readings[both]
+    inside = np.zeros(both.size, dtype=bool)
     inside[span] = True
+    inside = inside[both]
     if min(inside.sum(), (~inside).sum()) < SHORTEST:
+        if len(readings) < SHORTEST * memory:
+            return True
         beside, along = weights[[a, b]][:, rest].toarray(), _correlations(readings, [a, b], rest)
         return bool((beside * along).sum() > (beside * along[::-1]).sum())
     now, usual = (_correlations(readings[part], [a, b], rest) for part in (inside, ~inside))

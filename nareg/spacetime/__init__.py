@@ -31,6 +31,7 @@ from nareg.spacetime._readings.cycles import TIDE as TIDE
 from nareg.spacetime._readings.cycles import tidal as tidal
 from nareg.spacetime._readings.freezes import freezes as freezes
 from nareg.spacetime._readings.freezes import stuck as stuck
+from nareg.spacetime._readings.holdout import gaps_of as gaps_of
 from nareg.spacetime._readings.holdout import hide as hide
 from nareg.spacetime._readings.holdout import robust_scale as robust_scale
 from nareg.spacetime._readings.holdout import station_order as station_order

@@ -13,8 +13,10 @@ from nareg.cleaning._steps import choose
 from nareg.cleaning._words import number
 
 
-def everything(y: np.ndarray) -> Hidden:
-    return Hidden(np.isfinite(y), np.zeros(y.shape, dtype=bool), np.zeros(y.shape, dtype=bool))
+def everything(y: np.ndarray, gap: np.ndarray | bool = False) -> Hidden:
+    """All readings hidden, each for itself."""
+    none = np.zeros(y.shape, dtype=bool)
+    return Hidden(np.isfinite(y), none, none | gap, 1.0, np.arange(y.size).reshape(y.shape))
 
 
 def test_hidden_readings_are_single_where_both_neighbors_in_time_read():
@@ -44,7 +46,7 @@ def test_the_better_method_is_used_only_beyond_the_standard_error(rng):
     hardly[0, 0] = y[0, 0]  # one error less is no evidence
     name, why = _steps.choose(y, {_steps.MODEL: mine, "last reading": hardly}, hidden)
     assert name == _steps.MODEL
-    assert why.endswith("last reading, which may be by chance: it differs by less than its standard error")
+    assert why.endswith("last reading, which is not better beyond chance both at single readings and in gaps")
 
 
 def test_errors_in_gaps_are_capped_among_themselves(rng):
@@ -52,7 +54,7 @@ def test_errors_in_gaps_are_capped_among_themselves(rng):
     y = np.zeros((7, 400))
     gap = np.zeros(y.shape, dtype=bool)
     gap[:, ::2] = True
-    hidden = Hidden(np.ones_like(gap), np.zeros_like(gap), gap)
+    hidden = everything(y, gap)
     error = rng.standard_normal(y.shape)
     model, line = (np.where(gap, wide * error, narrow * error) for wide, narrow in ((0.7, 0.079), (1.8, 0.078)))
     assert _steps.choose(y, {_steps.MODEL: model, "straight line in time": line}, hidden)[0] == _steps.MODEL
@@ -75,10 +77,40 @@ def test_excess_equals_its_formula_and_one_absurd_error_does_not_decide(rng):
     d = a**2 - b**2
     assert mean == pytest.approx(d.mean(), abs=1e-12)
     sums = (d - d.mean()).sum(axis=1)
-    assert error == pytest.approx(np.sqrt(9 / 8 * np.sum(sums**2)) / d.size)
+    by_station, alone = np.sqrt(9 / 8 * np.sum(sums**2)) / d.size, d.std(ddof=1) / np.sqrt(d.size)
+    assert error == pytest.approx(max(by_station, alone))
     b[0, 0] = 1e6
     shifted, _ = _compare.excess(y, a, b, everything(y))
     assert abs(shifted - mean) < 0.5
+
+
+def test_errors_of_one_gap_are_one_error(rng):
+    """Three gaps of 50 hours, in which a line was better by a tenth of what it differs from gap to gap."""
+    y = rng.standard_normal((7, 800))
+    mask = np.zeros(y.shape, dtype=bool)
+    for station in range(3):
+        mask[station, 200 * station : 200 * station + 50] = True
+    hidden = Hidden.of(mask, y, np.zeros_like(mask))
+    model, line = y.copy(), y.copy()
+    for station, (mine, other) in enumerate([(2.0, 1.0), (1.0, 2.0), (2.0, 1.8)]):
+        model[station] += mine
+        line[station] += other
+    mean, error = _compare.excess(y, model, line, hidden)
+    assert 0 < mean < error
+    assert _steps.choose(y, {_steps.MODEL: model, "straight line in time": line}, hidden)[0] == _steps.MODEL
+
+
+def test_a_method_of_single_times_does_not_fill_single_gaps(rng):
+    """Weights were better in two long gaps, and 20 times worse where a reading is missing between two others."""
+    y = rng.standard_normal((7, 800))
+    mask = np.zeros(y.shape, dtype=bool)
+    for station in range(7):
+        mask[station, 100 * station : 100 * station + 60] = True
+    mask[:, 61::20] = True
+    hidden = Hidden.of(mask, y, np.zeros_like(mask))
+    error = rng.standard_normal(y.shape)
+    model, weights = y + np.where(hidden.gap, 2.0, 0.05) * error, y + 1.0 * error
+    assert _steps.choose(y, {_steps.MODEL: model, "one weight": weights}, hidden)[0] == _steps.MODEL
 
 
 def test_table_of_errors(rng):
@@ -164,12 +196,12 @@ def test_spread_is_the_error_of_cells_of_the_same_kind(rng):
     x = y + np.where(np.arange(200) % 2, 1.0, 3.0)
     gap = np.broadcast_to(np.arange(200) % 2 == 0, y.shape)
     y[:, 0] = np.nan
-    hidden = Hidden(np.isfinite(y), np.zeros_like(gap), gap)
+    hidden = everything(y, gap)
     std = _compare.spread(graph, y, x, hidden)
     np.testing.assert_allclose(std[:, 1:], 1.0, rtol=0.01)
     np.testing.assert_allclose(std[:, 0], 3.0, rtol=0.01)
     y[4] = np.nan
-    silent = Hidden(np.isfinite(y), np.zeros_like(gap), gap)
+    silent = everything(y, gap)
     assert (_compare.spread(graph, y, x, silent)[4] > std[4, 0] - 0.1).all()
 
 

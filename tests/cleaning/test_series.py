@@ -39,7 +39,7 @@ def gap_error(cleaned: nareg.Cleaned, truth: np.ndarray) -> float:
 def test_a_gap_of_the_whole_network_follows_a_series(tables):
     readings, places, series, truth = tables
     alone, followed = (nareg.clean(readings, places, covariates=given) for given in ((), series))
-    assert gap_error(followed, truth) < 0.6 * gap_error(alone, truth)
+    assert gap_error(followed, truth) < min(0.7 * gap_error(alone, truth), 1.75)
     texts = [text for name, text in followed.reasons if name == "covariates"]
     assert texts[0].startswith("estimates follow t2m, 1.")
     assert texts[1].startswith("pressure is not used")

@@ -263,6 +263,17 @@ def test_a_network_that_still_stands_at_the_end_is_frozen(rng):
     assert all(freezes(calm[:stop]) == [] for stop in range(200, 3000, 100))
 
 
+@pytest.mark.parametrize("quantity", ["Temperatuur", "Vochtigheid", "Luchtdruk"])
+def test_a_network_whose_stations_go_on_at_their_own_minutes_is_frozen(data_root, quantity):
+    """Four times, for 6 to 25 hours, after which they go on within 15 minutes; what they stood at looked like a limit."""
+    recipe = nareg.io.Recipe(value=quantity)
+    readings = nareg.io.read_readings(data_root / "files" / "metobs-demo" / "datafile.csv", recipe=recipe)
+    frozen = freezes(readings.values.T)
+    assert [len(runs) for runs in frozen] == [7, 7, 7, 7]
+    begins = [readings.times[min(int(run.rows[0]) for run in runs)] for runs in frozen]
+    assert [begin[:10] for begin in begins] == ["2022-09-02", "2022-09-07", "2022-09-08", "2022-09-09"]
+
+
 def test_a_quantity_at_rest_is_not_frozen(rng):
     """Whole numbers of a calm network, which goes on by a step; and levels with many calms, after which all leap."""
     calm = np.round(np.cumsum(0.02 * rng.standard_normal((3000, 1)), axis=0) + np.linspace(0, 0.2, 6))

@@ -26,6 +26,8 @@ FEWEST, SHARE = 3, 0.9
 #: Their first change after it is a leap, in the median, of so many steps of the instrument; and of so many usual changes where
 #: other calms are longer than this share of it.
 LEAP, CALM = 2.5, 0.25
+#: Stations of their own clocks go on within this share of the time that they stood still, and within so many steps.
+SOON, SOONEST = 0.04, 3
 #: A network that stands still at the end of its record rests in at most this share of the times before.
 RARELY = 0.05
 
@@ -39,9 +41,10 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
     rows = np.flatnonzero(np.isfinite(y).any(axis=1))  # gaps of the whole network end no run
     y = y[rows]
     seen, repeated = np.isfinite(y), repeats(y)
-    free = seen & ~at_bound(y)
     if len(y) < SHORTEST_RUN or intermittent(y):
         return []
+    alike = np.nanmax(y, axis=1) == np.nanmin(y, axis=1)
+    free = seen & ~at_bound(y, ~(repeated | ~seen).all(axis=1) | alike)  # where all stand still, their values look like limits
     free[np.argmax(seen, axis=0), np.arange(y.shape[1])] = False
     number = free.sum(axis=1)
     whole = (number >= FEWEST) & (2 * number >= seen.sum(axis=1)) & ((repeated & free).sum(axis=1) >= SHARE * number)
@@ -77,15 +80,15 @@ def stuck(y: np.ndarray) -> np.ndarray:
 def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, float]:
     """Median over the stations of the change that ends a span, in steps of the instrument and in their usual changes.
 
-    All go on at once where a logger does; a flood wakes one station after another.
+    All go on at once where a logger does, or within a few steps; a flood wakes one station after another.
     """
-    leaps = []
+    leaps, soon = [], min(SOONEST, 1 + int(SOON * (span.stop - span.start)))
     for i in np.flatnonzero(repeated[span].any(axis=0)):
         series = y[np.isfinite(y[:, i]), i]
         changes = np.abs(np.diff(series))
         after = changes[np.isfinite(y[: span.stop, i]).sum() - 1 :]
         if after.any():
-            leap, changes = after[0], changes[changes > 0]
+            leap, changes = next(filter(None, after[:soon]), 0.0), changes[changes > 0]
             step = max(float(steps(series[None])[0]), float(changes.min()))  # few values show no step
             leaps.append((leap / step, leap / float(np.median(changes))))
     if len(leaps) < FEWEST:

@@ -158,12 +158,15 @@ def _limit(values: np.ndarray, shared: np.ndarray) -> float | None:
     return None
 
 
-def at_bound(y: np.ndarray) -> np.ndarray:
-    """(T, N) True for readings at or beyond what is detectable, or at a limit that one station alone returns to."""
-    ends = detectable(y)
+def at_bound(y: np.ndarray, moving: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """(T, N) True for readings at or beyond what is detectable, or at a limit that one station alone returns to.
+
+    The rows ``moving`` tell bounds and limits.
+    """
+    ends = detectable(y[moving])
     result: np.ndarray = (y <= ends.low) | (y >= ends.high)
     for i, column in enumerate(y.T):
-        series = column[np.isfinite(column)]
+        series = column[moving][np.isfinite(column[moving])]
         if series.size < FEWEST_AT_BOUND:
             continue
         values, counts = np.unique(series, return_counts=True)
