@@ -105,13 +105,12 @@ def as_numpy(value: Any) -> Any:
     """
     if not is_tensor(value):
         return value
-    if in_transform():
-        return outside_transforms(_to_numpy, value)
-    try:
-        return _to_numpy(value)
-    except RuntimeError:
-        outside_transforms(type, value)  # says so where torch.func.vmap batches it
-        raise
+    # a tangent is left behind; of a sparse tensor inside, where a transform wraps nothing
+    return outside_transforms(_to_numpy, value.detach() if _is_strided(value) else value)
+
+
+def _is_strided(value: Any) -> bool:
+    return str(value.layout) == "torch.strided"
 
 
 def _to_numpy(value: Any) -> Any:
@@ -120,22 +119,27 @@ def _to_numpy(value: Any) -> Any:
     value = value.detach().cpu()
     if value.dtype in (torch.float16, torch.bfloat16):
         value = value.float()
-    if value.layout == torch.strided:
+    if _is_strided(value):
         return value.resolve_conj().resolve_neg().numpy()
     _refuse_damaged(value)
     value = value.to_sparse_coo().coalesce()
     return sp.csr_array(sp.coo_array((value.values().numpy(), value.indices().numpy()), shape=tuple(value.shape)))
 
 
+def differentiated(value: Any) -> bool:
+    """Whether a derivative in a tensor is asked for: backward, or forward along a tangent; False of what is no tensor."""
+    if not is_tensor(value):
+        return False
+    from torch.autograd import forward_ad
+
+    return bool(value.requires_grad or forward_ad.unpack_dual(value).tangent is not None)
+
+
 def in_transform() -> bool:
-    """Whether a transform of torch.func, such as grad, is active: it wraps what operations return, which has no memory then."""
+    """Whether a transform of torch.func, such as grad, is active: it wraps tensors, which have no memory then."""
     import torch
 
-    try:
-        torch.empty(0, device="cpu").detach().data_ptr()
-    except RuntimeError:
-        return True
-    return False
+    return torch._C._are_functorch_transforms_active()  # which autograd functions ask
 
 
 def outside_transforms(function: Callable[..., Result], *tensors: Any) -> Result:
@@ -143,27 +147,16 @@ def outside_transforms(function: Callable[..., Result], *tensors: Any) -> Result
 
     An autograd function's forward pass is where torch.func takes its wrappers off.
     """
-    import torch
-
-    results: list[Result] = []
+    if not in_transform():
+        return function(*tensors)
     # a sparse tensor cannot be wrapped, and need not be unwrapped
-    strided = {k: tensor for k, tensor in enumerate(tensors) if tensor.layout == torch.strided}
+    strided = {k: tensor for k, tensor in enumerate(tensors) if _is_strided(tensor)}
 
-    def call(unwrapped: tuple[Any, ...]) -> None:
-        plain = dict(zip(strided, unwrapped, strict=True))
-        results.append(function(*(plain.get(k, tensor) for k, tensor in enumerate(tensors))))
+    def call(*unwrapped: Any) -> Result:
+        return function(*({**dict(enumerate(tensors)), **dict(zip(strided, unwrapped, strict=True))}.values()))
 
-    _outside().apply(call, torch.empty(0, device="cpu"), *strided.values())
-    return results[0]
-
-
-def read_number(value: Any) -> float:
-    """The number that a tensor holds; of one that torch.func.vmap batches there is none to look at."""
-    try:
-        return float(value)
-    except RuntimeError:
-        outside_transforms(type, value)  # says so
-        raise
+    result: Result = _outside().apply(call, *strided.values())()
+    return result
 
 
 def refuse_transform(name: str) -> None:
@@ -177,20 +170,16 @@ def _outside() -> Any:
     import torch
 
     class Outside(torch.autograd.Function):
-        """Call a function; what it returns goes another way."""
+        """A function that returns what another one returns: as no tensor, it is not wrapped."""
 
         @staticmethod
-        def forward(call: Any, anchor: Any, *tensors: Any) -> Any:
-            call(tensors)
-            return anchor.clone()
+        def forward(function: Callable[..., Result], *tensors: Any) -> Callable[[], Result]:
+            result = function(*tensors)
+            return lambda: result
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             pass
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
-            return (None,) * len(ctx.needs_input_grad)
 
         @staticmethod
         def vmap(*args: Any) -> Any:

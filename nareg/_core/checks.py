@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._core import memory as _memory
-from nareg._core.arrays import as_numpy, is_tensor
+from nareg._core.arrays import as_numpy, differentiated, is_tensor
 from nareg.errors import InputError, TooLargeError
 
 #: Largest number of nodes for which a function may form dense N x N matrices (about 72 MB each).
@@ -41,7 +41,7 @@ def array_of(name: str, value: Any) -> np.ndarray:
     """The value as an array of whatever type; ragged lists are refused, and masked arrays."""
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"{name} is a masked array, whose mask would be lost: pass {name}.compressed() or {name}.filled(...).")
-    if getattr(value, "requires_grad", False) is True:
+    if differentiated(value):
         raise InputError(f"{name} requires a gradient, which is not computed in it: pass {name}.detach().")
     try:
         here = is_tensor(value) and value.device.type == "cpu" and str(value.layout) == "torch.strided"

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from nareg._core.arrays import empty_like, in_transform, outside_transforms
+from nareg._core.arrays import empty_like, outside_transforms
 from nareg.errors import InputError
 from nareg.gnn import _operators
 from nareg.gnn._operators import Operator, adjacency_operator
@@ -52,8 +52,7 @@ def _in_full_precision(backward: Callable[..., Any]) -> Callable[[Any, torch.Ten
     @wraps(backward)
     def computed(ctx: Any, gradient: torch.Tensor) -> Any:
         with torch.no_grad(), full_precision(gradient):
-            call, tensors = partial(backward, ctx), (gradient, *ctx.saved_tensors)
-            outputs = outside_transforms(call, *tensors) if in_transform() else call(*tensors)
+            outputs = outside_transforms(partial(backward, ctx), gradient, *ctx.saved_tensors)
         if not torch.is_grad_enabled():
             return outputs
         # torch's once_differentiable refuses only where the incoming gradient has a derivative

@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from nareg._core.arrays import refuse_transform
+from nareg._core.arrays import differentiated, refuse_transform
 from nareg.gnn._reading import unwrapped
 from nareg.gnn.adjacency import Adjacency, GraphInput, Normalization, as_adjacency
 from nareg.graph import Graph
@@ -66,7 +66,7 @@ class LastGraph:
             if last is None or last[1] is not adjacency:
                 self._last = None, adjacency, {}
             return adjacency
-        if getattr(edge_weight, "requires_grad", False):
+        if differentiated(edge_weight):
             from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
 
             refuse_transform("edge_weight")

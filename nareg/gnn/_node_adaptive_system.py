@@ -7,7 +7,7 @@ from typing import Any, Literal
 import scipy.sparse as sp
 import torch
 
-from nareg._core.arrays import as_numpy, in_transform, outside_transforms
+from nareg._core.arrays import as_numpy, differentiated, in_transform, outside_transforms
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import InputError, SolverError
@@ -47,7 +47,7 @@ class NodeAdaptiveSystem:
         def solve(B: torch.Tensor) -> torch.Tensor:
             return self.solve(B, column.detach(), tol)
 
-        if not any(parameter.requires_grad for parameter in parameters):
+        if not any(map(differentiated, parameters)):
             return Linear.apply(x, solve, solve)
         return Solve.apply(x, solve, solve, slopes, *parameters)
 
@@ -86,7 +86,7 @@ def node_adaptive_system(
 ) -> NodeAdaptiveSystem:
     """The system of a graph for features like these, which ``derived`` remembers per dtype and device."""
     if in_transform():
-        return outside_transforms(lambda x: node_adaptive_system(adjacency, x, kind, designed, derived), like)
+        return outside_transforms(lambda x: node_adaptive_system(adjacency, x, kind, designed, derived), like.detach())
     if designed[1] is not None and derived.get("designed") is not designed[1]:
         _check_design(adjacency.laplacian if kind == "combinatorial" else adjacency.augmented_laplacian, kind, designed)
         derived["designed"] = designed[1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._core.arrays import as_numpy, is_tensor
+from nareg._core.arrays import as_numpy, differentiated, is_tensor
 from nareg._core.sparse_checks import edge_list, whole_sparse
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -86,7 +86,7 @@ def _from_torch_sparse(graph: Any) -> sp.csr_array:
 
 
 def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
-    if getattr(edge_weight, "requires_grad", False):
+    if differentiated(edge_weight):
         raise InputError(
             "edge_weight requires a gradient, which only layers compute: pass edge_weight to a layer, or edge_weight.detach()."
         )

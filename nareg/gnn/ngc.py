@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._core.arrays import refuse_transform
+from nareg._core.arrays import differentiated, refuse_transform
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import InputError
@@ -37,7 +37,7 @@ def ngc(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
 
 def differentiable(adjacency: Any, parameter: Any = None) -> bool:
     """Whether a gradient may be asked for in a learned adjacency or a parameter: without one, iterates need no memory."""
-    if not (adjacency.is_learned or getattr(parameter, "requires_grad", False)):
+    if not (adjacency.is_learned or differentiated(parameter)):
         return False
     import torch
 
@@ -109,7 +109,6 @@ def polynomial(adjacency: Adjacency, x: Any, weights: Any) -> Any:
     from nareg.gnn._autograd import WeightedPropagation
 
     refuse_transform("a polynomial in its weights")
-
     return WeightedPropagation.apply(x, weights, adjacency_operator(adjacency, x))
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, eagerly, is_tensor, read_number
+from nareg._core.arrays import as_numpy, differentiated, eagerly, is_tensor, outside_transforms
 from nareg._solvers.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.errors import InputError
 from nareg.gnn import series
@@ -182,7 +182,7 @@ def filtered(
 
 def _checked_weights(weights: Any, x: Any) -> Any:
     """Weights of powers as numbers, or as a tensor that requires a gradient."""
-    learned = getattr(weights, "requires_grad", False)
+    learned = differentiated(weights)
     if learned and isinstance(x, np.ndarray):
         raise InputError("weights require a gradient but x is a NumPy array: pass a tensor.")
     return weights if learned else series.checked_weights(as_numpy(weights)).tolist()
@@ -222,7 +222,8 @@ def checked_features(name: str, value: Any, dtypes: Sequence[Any] | None = None)
     if torch.compiler.is_compiling() or not _look.get():  # an operator looks when it runs
         return value
     # a sum is finite only if its terms are, and four times as fast to look at
-    if not read_number(torch.isfinite(value.detach().sum())) and bool((bad := ~torch.isfinite(value.detach())).any()):
+    finite = outside_transforms(bool, torch.isfinite(value.detach().sum()))
+    if not finite and bool((bad := ~torch.isfinite(value.detach())).any()):
         i, j = (int(k) for k in bad.nonzero()[0])
         raise InputError(f"{name}[{i}, {j}] is {float(value[i, j])}: features must be finite; fill or drop what is missing.")
     return value

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._core.arrays import in_transform, is_tensor, outside_transforms, refuse_transform
+from nareg._core.arrays import differentiated, in_transform, is_tensor, outside_transforms, refuse_transform
 from nareg._solvers import cg
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
@@ -95,10 +95,10 @@ def perturbed_matrix(
 ) -> PerturbedMatrix:
     """The perturbation by these features with its spectrum checked, from the memo where they are the last ones."""
     if is_tensor(U) and in_transform():
-        return outside_transforms(lambda V: perturbed_matrix(adjacency, V, lam, solver, eps, masked, None), U)
+        return outside_transforms(lambda V: perturbed_matrix(adjacency, V, lam, solver, eps, masked, None), U.detach())
     fixed = U.detach() if hasattr(U, "detach") else U
     # features that require a gradient are about to change, and finite differences change them unnoticed
-    features_key = None if memo is None or getattr(U, "requires_grad", False) else object_key(U)
+    features_key = None if memo is None or differentiated(U) else object_key(U)
     exact = isinstance(solver, ConjugateGradients)  # what is checked does not depend on orders and tolerances
     key = (features_key, lam, exact, eps, masked)
     if memo is not None and features_key is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
-from torch.autograd import gradcheck
+from torch.autograd import forward_ad, gradcheck
 
 import nareg
 from nareg._solvers import cg
@@ -245,6 +247,41 @@ class TestOfTorchFunc:
         hessian = torch.func.hessian(loss)(x)
         torch.testing.assert_close(hessian, torch.autograd.functional.hessian(loss, x))
 
+    @pytest.mark.parametrize("solver", ["neumann", "chebyshev", "cg"])
+    def test_a_tangent_is_right_or_refused(self, solver, rng):
+        """Forward, nothing requires a gradient: what the filter depends on besides must not be taken for fixed."""
+        x, w = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((4, 3), 6))
+        layer = nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
+        theta, options = layer.theta.detach(), {"lam": 2.0, "solver": solver}
+
+        def adaptive(t):
+            return torch.func.functional_call(layer, {"theta": t}, (x, self.EDGES))
+
+        for function, value in (
+            (lambda z: propagate(self.EDGES, z, **options, perturbation=Perturbation(0.5)), x),
+            (lambda z: propagate(self.EDGES, x, **options, perturbation=Perturbation(0.5, factor=z)), x),
+            (lambda v: propagate(Adjacency(self.EDGES, edge_weight=v), x, **options), torch.ones(6).double()),
+            (lambda v: nareg.gnn.NGC(3, 2).double()(x, self.EDGES, v), torch.ones(6).double()),
+            (lambda v: propagate(self.EDGES, x, weights=v), w[:3]),
+            (adaptive, theta),
+        ):
+            direction = torch.ones_like(value)
+            with forward_ad.dual_level():
+                try:
+                    out = forward_ad.unpack_dual(function(forward_ad.make_dual(value, direction))).tangent
+                except (NotImplementedError, InputError):
+                    continue
+            expected = (function(value + 1e-6 * direction) - function(value - 1e-6 * direction)) / 2e-6
+            torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-6)
+
+    def test_a_sparse_graph_is_read(self, rng):
+        x, A = torch.from_numpy(rng.standard_normal((4, 3))), torch.zeros(4, 4)
+        A[*self.EDGES] = 1.0
+        with warnings.catch_warnings(action="ignore"):  # torch's sparse CSR is in beta
+            for graph in (A.to_sparse(), A.to_sparse_csr()):
+                out, tangent = torch.func.jvp(lambda z, graph=graph: propagate(graph, z, lam=3.0), (x,), (x,))
+                torch.testing.assert_close(out, tangent)
+
     def test_what_has_none_is_refused(self, rng):
         x, layer = torch.from_numpy(rng.standard_normal((4, 3))), nareg.gnn.RNGC(3, 2, lam=2.0).double()
         for function, value in (
@@ -261,3 +298,8 @@ class TestOfTorchFunc:
             torch.func.vmap(lambda z: nareg.gnn.propagate(self.EDGES, z, lam=3.0))(x)
         with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
             torch.func.vmap(lambda w: nareg.gnn.propagate(self.EDGES, x[0], weights=w))(torch.ones(2, 3))
+        layer = nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
+        with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):  # the gradient of a learned solve
+            torch.func.jacrev(lambda t: torch.func.functional_call(layer, {"theta": t}, (x[0], self.EDGES)))(
+                layer.theta.detach()
+            )

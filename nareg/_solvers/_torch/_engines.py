@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, is_tensor, read_number
+from nareg._core.arrays import as_numpy, is_tensor, outside_transforms
 from nareg._solvers._torch._device import csr, floating, on_device, resolve
 from nareg._solvers._torch._solver import Solver
 from nareg._solvers.backends import Torch
@@ -198,7 +198,7 @@ def signals(name: str, y: torch.Tensor, n_nodes: int) -> torch.Tensor:
     """Checked as :func:`nareg._core.checks.signals` does, on the device where nothing is wrong."""
     real = y.layout is torch.strided and not y.is_complex() and y.dtype is not torch.bool
     if real and y.ndim in (1, 2) and y.shape[0] == n_nodes and y.numel():
-        largest = read_number(y.detach().abs().amax())
+        largest = outside_transforms(float, y.detach().abs().amax())
         if largest < float(np.finfo(np.float32).max) ** 0.5 / y.numel() ** 0.5:
             return y
     checks.signals(name, as_numpy(y), n_nodes)
