@@ -105,12 +105,9 @@ def as_numpy(value: Any) -> Any:
     """
     if not is_tensor(value):
         return value
-    # a tangent is left behind; of a sparse tensor inside, where a transform wraps nothing
-    return outside_transforms(_to_numpy, value.detach() if _is_strided(value) else value)
-
-
-def _is_strided(value: Any) -> bool:
-    return str(value.layout) == "torch.strided"
+    if str(value.layout) == "torch.strided":
+        return outside_transforms(_to_numpy, value.detach())
+    return outside_transforms(functools.partial(_to_numpy, value))  # a sparse tensor cannot be wrapped
 
 
 def _to_numpy(value: Any) -> Any:
@@ -119,7 +116,7 @@ def _to_numpy(value: Any) -> Any:
     value = value.detach().cpu()
     if value.dtype in (torch.float16, torch.bfloat16):
         value = value.float()
-    if _is_strided(value):
+    if value.layout == torch.strided:
         return value.resolve_conj().resolve_neg().numpy()
     _refuse_damaged(value)
     value = value.to_sparse_coo().coalesce()
@@ -149,13 +146,7 @@ def outside_transforms(function: Callable[..., Result], *tensors: Any) -> Result
     """
     if not in_transform():
         return function(*tensors)
-    # a sparse tensor cannot be wrapped, and need not be unwrapped
-    strided = {k: tensor for k, tensor in enumerate(tensors) if _is_strided(tensor)}
-
-    def call(*unwrapped: Any) -> Result:
-        return function(*({**dict(enumerate(tensors)), **dict(zip(strided, unwrapped, strict=True))}.values()))
-
-    result: Result = _outside().apply(call, *strided.values())()
+    result: Result = _outside().apply(function, *tensors)()
     return result
 
 

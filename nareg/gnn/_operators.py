@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._core.arrays import empty_like
+from nareg._core.arrays import empty_like, outside_transforms
 from nareg.gnn.adjacency import Adjacency
 
 #: Rows of a low-rank product that NumPy, which has no ``C += A B``, forms at a time.
@@ -111,7 +111,11 @@ def adjacency_operator(adjacency: Adjacency, x: Any) -> Operator:
     """A~ in the library and dtype of x, on its device."""
     if isinstance(x, np.ndarray):
         return NumpySparse(adjacency.csr(x.dtype), adjacency.csr(x.dtype, transposed=True))
-    return TorchSparse(adjacency.tensor(x.dtype, x.device), adjacency.tensor(x.dtype, x.device, transposed=True))
+
+    def made() -> Operator:
+        return TorchSparse(adjacency.tensor(x.dtype, x.device), adjacency.tensor(x.dtype, x.device, transposed=True))
+
+    return outside_transforms(made)  # which would wrap its matrices
 
 
 def neumann(M: Operator, X: Any, *, lam: float, order: int, iterates: list[Any] | None = None) -> Any:

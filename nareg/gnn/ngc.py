@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nareg._core.arrays import differentiated, refuse_transform
+from nareg._core.arrays import differentiated, namespace, refuse_transform
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import InputError
@@ -18,16 +16,13 @@ from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.solvers import Chebyshev, Neumann, Solver
 
 
-def linear(x: Any, operator: Callable[[Any], Operator], recurrence: Any) -> Any:
-    """A fixed polynomial of an operator applied to features, with the transposed one as its gradient.
-
-    ``operator(x)`` makes the operator, within the pass that applies it: outside, torch.func would wrap its matrix.
-    """
+def linear(x: Any, M: Operator, recurrence: Any) -> Any:
+    """A fixed polynomial of an operator applied to features, with the transposed one as its gradient."""
     if isinstance(x, np.ndarray):
-        return recurrence(operator(x), x)
+        return recurrence(M, x)
     from nareg.gnn._autograd import Linear
 
-    return Linear.apply(x, lambda X: recurrence(operator(X), X), lambda X: recurrence(operator(X).transposed, X))
+    return Linear.apply(x, lambda X: recurrence(M, X), lambda X: recurrence(M.transposed, X))
 
 
 def ngc(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
@@ -46,7 +41,7 @@ def differentiable(adjacency: Any, parameter: Any = None) -> bool:
 
 def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     """The filter with a gradient in x."""
-    M = partial(adjacency_operator, adjacency)
+    M = adjacency_operator(adjacency, x)
     if isinstance(solver, Neumann):
         return linear(x, M, lambda op, X: _operators.neumann(op, X, lam=lam, order=solver.order))
     if isinstance(solver, Chebyshev):  # for "rw" too: similar to the symmetric matrix, and a polynomial asks for no more
@@ -61,13 +56,12 @@ def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
         return linear(x, M, solved)
     # D~^-1 (A + I) = D~^-1/2 A~ D~^1/2: solve with the symmetric A~
     half = _column(np.sqrt(adjacency.degrees), x)
-    return linear(x * half, partial(adjacency_operator, adjacency.symmetric), solved) / half
+    return linear(x * half, adjacency_operator(adjacency.symmetric, x), solved) / half
 
 
 def _refuse_rounding(lam: float, x: Any) -> None:
     """Refuse a filter whose system rounding makes singular: nothing else would notice in a series."""
-    eps = np.finfo(np.dtype(str(x.dtype).removeprefix("torch."))).eps
-    if lam * eps > 1:
+    if lam * namespace(x).finfo(x.dtype).eps > 1:
         raise InputError(f"lam is {lam:g}: rounding in {x.dtype} destroys the filter; take a smaller lam, or float64 features.")
 
 
@@ -103,13 +97,13 @@ def system(M: Operator, lam: float) -> ProductPasses:
 
 def polynomial(adjacency: Adjacency, x: Any, weights: Any) -> Any:
     """``sum_s weights[s] A~^s x`` for a list of numbers, or a tensor that requires a gradient."""
+    M = adjacency_operator(adjacency, x)
     if isinstance(weights, list):
-        M = partial(adjacency_operator, adjacency)
         return linear(x, M, lambda op, X: _operators.horner(op, X, weights))
     from nareg.gnn._autograd import WeightedPropagation
 
     refuse_transform("a polynomial in its weights")
-    return WeightedPropagation.apply(x, weights, adjacency_operator(adjacency, x))
+    return WeightedPropagation.apply(x, weights, M)
 
 
 def _column(values: np.ndarray, like: Any) -> Any:

@@ -36,11 +36,6 @@ class PerturbedMatrix:
     slope: Callable[[Any, Any, Any], Any]
     bound: float
 
-    @classmethod
-    def of(cls, operator: Operator, slope: Any, bound: float, peak: float) -> PerturbedMatrix:
-        """Features that are not finite, as in a training that diverged, give results that are not: the bound is zero."""
-        return cls(operator, slope, bound if np.isfinite(peak) else 0.0)
-
 
 def rngc(
     adjacency: Any,
@@ -72,7 +67,7 @@ def rngc(
         return cg.solve_exactly(system(op, lam), B, tol=solver.tol)[0]
 
     if not differentiable(adjacency, U):
-        return linear(x, lambda _: M, recurrence)
+        return linear(x, M, recurrence)
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
     parameters, slopes = [U], [slope]
@@ -125,11 +120,11 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     G = V.T @ V if V.shape[1] <= V.shape[0] else V @ V.T
     size = float((G * G).sum()) ** 0.5 or 1.0  # features that are all zero perturb nothing
     M = Perturbed(adjacency_operator(adjacency, U), V, eps / size)
-    bound = np.inf
-    if adjacency.is_symmetric:
+    bound = np.inf if np.isfinite(peak) else 0.0
+    if adjacency.is_symmetric and bound:
         low = spectrum.lowest(adjacency)
         bound = max(1.0, eps - low)
-        if len(G) <= 2000 and bound > 1 and np.isfinite(peak):  # the largest eigenvalue over the Frobenius norm, at most one
+        if len(G) <= 2000 and bound > 1:  # the largest eigenvalue over the Frobenius norm, at most one
             largest = _linalg(G)[2](G)[-1]
             bound = max(1.0, eps * float(largest) / size - low)
 
@@ -139,14 +134,15 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
         cubic = W @ (W.T @ W) if W.shape[1] <= W.shape[0] else (W @ W.T) @ W
         return (-eps / size / peak) * (Y @ b.T + Z @ a.T - (2 * (a * b).sum() / size**2) * cubic)
 
-    return PerturbedMatrix.of(M, slope, bound, peak)
+    return PerturbedMatrix(M, slope, bound)
 
 
 def _masked(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     """Inner products on the entries of A~ only: neither definite nor of low rank; its spectral norm is at most eps."""
     V, peak = _scaled(U)
     M, slope = masked_operator(adjacency, V, eps)
-    return PerturbedMatrix.of(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps, peak)
+    bound = 1 + eps if np.isfinite(peak) else 0.0
+    return PerturbedMatrix(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, bound)
 
 
 def _scaled(U: Any) -> tuple[Any, float]:
