@@ -129,7 +129,8 @@ def differentiated(value: Any) -> bool:
         return False
     from torch.autograd import forward_ad
 
-    return bool(value.requires_grad or forward_ad.unpack_dual(value).tangent is not None)
+    tangents = str(value.layout) == "torch.strided"  # sparse tensors have none
+    return bool(value.requires_grad or (tangents and forward_ad.unpack_dual(value).tangent is not None))
 
 
 def in_transform() -> bool:

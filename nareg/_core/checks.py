@@ -37,12 +37,17 @@ def _first(bad: np.ndarray) -> str:
     return "[" + ", ".join(str(int(i)) for i in index) + "]"
 
 
+def refuse_gradient(name: str, value: Any) -> None:
+    """Refuse a tensor that requires a gradient where none is computed."""
+    if differentiated(value):
+        raise InputError(f"{name} requires a gradient, which is not computed in it: pass {name}.detach().")
+
+
 def array_of(name: str, value: Any) -> np.ndarray:
     """The value as an array of whatever type; ragged lists are refused, and masked arrays."""
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"{name} is a masked array, whose mask would be lost: pass {name}.compressed() or {name}.filled(...).")
-    if differentiated(value):
-        raise InputError(f"{name} requires a gradient, which is not computed in it: pass {name}.detach().")
+    refuse_gradient(name, value)
     try:
         here = is_tensor(value) and value.device.type == "cpu" and str(value.layout) == "torch.strided"
         return np.asarray(as_numpy(value) if here else value)

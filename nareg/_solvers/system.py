@@ -60,6 +60,7 @@ def penalty(graph: Any) -> Penalty:
         return Penalty(graph.laplacian(), True, graph.describe_node, graph.names)
     if isinstance(graph, (StoredGraph, str, os.PathLike)):
         raise InputError("graph is in a folder, which filters.denoise takes: pass nareg.Graph.load(path) here, if it fits.")
+    checks.refuse_gradient("graph", graph)
     graph = as_numpy(graph)
     if not sp.issparse(graph):
         refuse_foreign("graph", graph)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._core import checks
 from nareg._core.arrays import as_numpy, differentiated, is_tensor
 from nareg._core.sparse_checks import edge_list, whole_sparse
 from nareg.errors import InputError
@@ -80,8 +81,7 @@ def _weights_checked(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def _from_torch_sparse(graph: Any) -> sp.csr_array:
-    if graph.requires_grad:
-        raise InputError("graph requires a gradient, which propagation does not compute: pass graph.detach().")
+    checks.refuse_gradient("graph", graph)
     return sp.csr_array(as_numpy(graph))
 
 

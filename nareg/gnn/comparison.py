@@ -373,15 +373,14 @@ def compare(
 
 def _renewed(name: str, recipe: Candidate) -> Candidate:
     """A recipe that refuses to train a module twice: the second run would start from what the first one learned."""
-    last: weakref.ref[torch.nn.Module] | None = None
+    built: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
     def build(n_features: int, n_classes: int) -> torch.nn.Module:
-        nonlocal last
         module = recipe.build(n_features, n_classes)
+        if module in built:
+            raise InputError(f"models[{name!r}] returned one module twice: build a new one in every call.")
         if isinstance(module, torch.nn.Module):
-            if last is not None and last() is module:
-                raise InputError(f"models[{name!r}] returned one module twice: build a new one in every call.")
-            last = weakref.ref(module)
+            built.add(module)
         return module
 
     return replace(recipe, build=build)

@@ -94,12 +94,11 @@ class EdgeNetwork(Network):
 
 
 def _parameters(module: torch.nn.Module) -> list[inspect.Parameter]:
-    """Of a module's forward; of the module inside where one takes whatever it is given, as torch.compile's do."""
+    """Of a module's forward; of the module inside a wrapper of torch.compile or torch.nn, which takes whatever it is given."""
     parameters = list(inspect.signature(module.forward).parameters.values())
-    inside = list(module.children())
-    if len(inside) == 1 and {p.kind for p in parameters} == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-        return _parameters(inside[0])
-    return parameters
+    inside = [child for name, child in module.named_children() if name in ("_orig_mod", "module")]
+    anything = {p.kind for p in parameters} == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return _parameters(inside[0]) if inside and anything else parameters
 
 
 def as_network(module: torch.nn.Module) -> Network:

@@ -35,8 +35,10 @@ def similarity_weighted(graph: Graph, features: ArrayLike | Sparse) -> Graph:
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph, say nareg.Graph.from_edge_index(edge_index).")
     values = feature_matrix(graph, features)
     # powers of two, which change no cosine: squares of very large or small features would leave float64
-    exponents = np.frexp(abs(values).max(axis=1).toarray().ravel())[1]
-    values = sp.csr_array(sp.diags_array(np.ldexp(1.0, -np.clip(exponents, -1000, 1000))) @ values)
+    peaks = np.zeros(graph.n_nodes)
+    places = np.repeat(np.arange(graph.n_nodes), np.diff(values.indptr))
+    np.maximum.at(peaks, places, np.abs(values.data))
+    values.data = np.ldexp(values.data, -np.frexp(peaks)[1][places])
     rows, columns, common, size = edge_products(graph, values)
     cosines = common / np.maximum(np.sqrt(size[rows] * size[columns]), 1e-300)
     # the two directions of an edge are summed in different orders: take one of them for both

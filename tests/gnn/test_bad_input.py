@@ -280,6 +280,7 @@ def test_tensors_that_numpy_cannot_view_are_copied(of):
 def test_similarities_do_not_depend_on_the_unit(unit):
     expected, graph = (nareg.gnn.similarity_weighted(G, X * scale) for scale in (1.0, unit))
     np.testing.assert_allclose(graph.adjacency.toarray(), expected.adjacency.toarray(), rtol=1e-12)
+    assert nareg.gnn.similarity_weighted(G, X[:, :0] * unit).n_edges == 0
 
 
 def test_a_strength_that_rounding_does_not_allow_is_refused():

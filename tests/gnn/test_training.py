@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -290,6 +291,19 @@ def test_edges_that_are_optional_and_weights_reach_a_module_and_one_in_a_wrapper
     assert out.ravel().tolist() == [20.0, 502.0, 50.0]
 
 
+def test_a_module_that_takes_anything_gets_edges_whatever_is_inside():
+    class Anything(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(1, 1)
+
+        def forward(self, *args, **options):
+            x, edge_index = args
+            return self.linear(x[edge_index[1]])
+
+    assert networks.as_network(Anything()).takes_edges
+
+
 def test_a_compiled_module_of_features_gets_no_edges():
     assert not networks.as_network(torch.compile(torch.nn.Linear(2, 3), backend="eager")).takes_edges
 
@@ -330,10 +344,11 @@ def test_a_training_diverges_in_front_of_a_perturbed_layer(options):
 
 
 def test_one_module_is_not_trained_in_two_runs():
-    module = torch.nn.Linear(64, 3)
-    protocol = training.Protocol(epochs=2)
-    with pytest.raises(nareg.errors.InputError, match=r"models\['mine'\] returned one module twice"):
-        nareg.gnn.compare(DATA, {"mine": lambda f, c: module}, runs=2, protocol=protocol)
+    modules = torch.nn.Linear(64, 3), torch.nn.Linear(64, 3)
+    turns, protocol = itertools.cycle(modules), training.Protocol(epochs=2)
+    for build, runs in ((lambda f, c: modules[0], 2), (lambda f, c: next(turns), 3)):
+        with pytest.raises(nareg.errors.InputError, match=r"models\['mine'\] returned one module twice"):
+            nareg.gnn.compare(DATA, {"mine": build}, runs=runs, protocol=protocol)
 
 
 class Turning(torch.nn.Module):

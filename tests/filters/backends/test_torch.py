@@ -358,6 +358,8 @@ def test_an_operator_may_be_a_tensor_of_any_layout(grid, layout):
     expected = torch.linalg.solve(torch.eye(grid.n_nodes) + 0.49 * L, y)
     operator = L if layout == torch.strided else L.to_sparse(layout=layout)
     torch.testing.assert_close(denoise(operator, 0.7, y).x, expected)
+    with pytest.raises(InputError, match=r"graph requires a gradient.*pass graph\.detach\(\)"):
+        denoise(operator.requires_grad_(), 0.7, y)
 
 
 class TestBadInput:
