@@ -36,7 +36,10 @@ def object_key(value: Any) -> ObjectKey | str | None:
         return ObjectKey(weakref.ref(value), 0)
     if not hasattr(value, "data_ptr") or value.is_inference():
         return None
-    return ObjectKey(weakref.ref(value), (value._version, value.data_ptr() if str(value.layout) == "torch.strided" else 0))
+    try:
+        return ObjectKey(weakref.ref(value), (value._version, value.data_ptr() if str(value.layout) == "torch.strided" else 0))
+    except RuntimeError:  # made within a transform of torch.func, which wraps it
+        return None
 
 
 class LastGraph:

@@ -30,7 +30,10 @@ Memo = dict[Any, Any]
 
 @dataclass(frozen=True)
 class PerturbedMatrix:
-    """The operator M, the gradient of ``<Y, M Z>`` in U, and a bound of its spectral radius (inf: none is cheap)."""
+    """The operator M, the gradient of ``<Y, M Z>`` in U, and a bound of its spectral radius.
+
+    The bound is inf where none is cheap, and 0 of features that are not finite, as where a training diverges.
+    """
 
     operator: Operator
     slope: Callable[[Any, Any, Any], Any]

@@ -233,6 +233,18 @@ class TestOfTorchFunc:
         for name, parameter in parameters.items():
             torch.testing.assert_close(gradients[name], parameter.grad)
 
+    @pytest.mark.parametrize("make", LAYERS)
+    def test_edges_may_be_made_within(self, make, rng):
+        layer, x = make().double(), torch.from_numpy(rng.standard_normal((4, 3)))
+
+        def loss(parameters, within):
+            graph = (self.EDGES.flip(0), torch.ones(6)) if within else (self.EDGES,)
+            return torch.func.functional_call(layer, parameters, (x, *graph)).pow(3).sum()
+
+        parameters = {name: parameter.detach() for name, parameter in layer.named_parameters()}
+        within, without = (torch.func.grad(loss)(parameters, made) for made in (True, False))
+        torch.testing.assert_close(within, without)
+
     def test_derivatives_in_features(self, rng):
         x = torch.from_numpy(rng.standard_normal((4, 3)))
 
