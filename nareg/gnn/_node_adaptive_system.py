@@ -7,7 +7,7 @@ from typing import Any, Literal
 import scipy.sparse as sp
 import torch
 
-from nareg._core.arrays import as_numpy, differentiated, in_transform, outside_transforms
+from nareg._core.arrays import as_numpy, differentiated
 from nareg._solvers import cg
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import InputError, SolverError
@@ -85,8 +85,6 @@ def node_adaptive_system(
     adjacency: Adjacency, like: torch.Tensor, kind: Any, designed: Designed, derived: dict[Any, Any]
 ) -> NodeAdaptiveSystem:
     """The system of a graph for features like these, which ``derived`` remembers per dtype and device."""
-    if in_transform():
-        return outside_transforms(lambda x: node_adaptive_system(adjacency, x, kind, designed, derived), like.detach())
     if designed[1] is not None and derived.get("designed") is not designed[1]:
         _check_design(adjacency.laplacian if kind == "combinatorial" else adjacency.augmented_laplacian, kind, designed)
         derived["designed"] = designed[1]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nareg._core.arrays import empty_like
 from nareg.errors import InputError
 from nareg.gnn._autograd import filter_gradients, full_precision
 from nareg.gnn._last_graph import key_of, object_key
@@ -172,8 +173,8 @@ def _memo(adjacency: Adjacency) -> dict[Any, Any]:
 
 
 @graph_filter.register_fake
-def _(x: Tensor, *_settings: Any) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+def _of_features(x: Tensor, *_settings: Any) -> Any:
+    return empty_like(x)
 
 
 @graph_filter_gradients.register_fake
@@ -181,15 +182,8 @@ def _(
     gradient: Tensor, x: Tensor, factor: Tensor | None, edges: Any, edge_weight: Tensor | None, number: int, learned: bool,
     *settings: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    of_factor = torch.empty_like(factor, memory_format=torch.contiguous_format) if settings[-1] and factor is not None else None
-    of_weight = (
-        torch.empty_like(edge_weight, memory_format=torch.contiguous_format) if learned and edge_weight is not None else None
-    )
-    return (
-        torch.empty_like(x, memory_format=torch.contiguous_format),
-        _nothing(x) if of_factor is None else of_factor,
-        _nothing(x) if of_weight is None else of_weight,
-    )
+    of_factor = empty_like(factor) if settings[-1] and factor is not None else _nothing(x)
+    return empty_like(x), of_factor, empty_like(edge_weight) if learned and edge_weight is not None else _nothing(x)
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -259,17 +253,14 @@ def node_adaptive_gradients(
         )
 
 
-@node_adaptive_filter.register_fake
-def _(x: Tensor, *_settings: Any) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+node_adaptive_filter.register_fake(_of_features)
 
 
 @node_adaptive_gradients.register_fake
 def _(
     gradient: Tensor, out: Tensor, w: Tensor, edges: Any, edge_weight: Tensor | None, number: int, learned: bool, *settings: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    of_weight = torch.empty_like(edge_weight) if learned and edge_weight is not None else None
-    return torch.empty_like(out), torch.empty_like(w), _nothing(out) if of_weight is None else of_weight
+    return empty_like(out), empty_like(w), empty_like(edge_weight) if learned and edge_weight is not None else _nothing(out)
 
 
 def _remember_solution(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -45,7 +45,10 @@ def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     if isinstance(solver, Neumann):
         return linear(x, M, lambda op, X: _operators.neumann(op, X, lam=lam, order=solver.order))
     if isinstance(solver, Chebyshev):  # for "rw" too: similar to the symmetric matrix, and a polynomial asks for no more
-        _refuse_rounding(lam, x)
+        if lam * namespace(x).finfo(x.dtype).eps > 1:  # nothing else notices in a series
+            raise InputError(
+                f"lam is {lam:g}: rounding in {x.dtype} destroys the filter; take a smaller lam, or float64 features."
+            )
         coefficients = series.chebyshev_coefficients(lam, solver.tol).tolist()
         return linear(x, M, lambda op, X: _operators.clenshaw(op, X, coefficients))
 
@@ -57,12 +60,6 @@ def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     # D~^-1 (A + I) = D~^-1/2 A~ D~^1/2: solve with the symmetric A~
     half = _column(np.sqrt(adjacency.degrees), x)
     return linear(x * half, adjacency_operator(adjacency.symmetric, x), solved) / half
-
-
-def _refuse_rounding(lam: float, x: Any) -> None:
-    """Refuse a filter whose system rounding makes singular: nothing else would notice in a series."""
-    if lam * namespace(x).finfo(x.dtype).eps > 1:
-        raise InputError(f"lam is {lam:g}: rounding in {x.dtype} destroys the filter; take a smaller lam, or float64 features.")
 
 
 def ngc_transposed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:

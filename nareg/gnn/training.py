@@ -172,7 +172,9 @@ def fit(
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device.type == "cuda" else []):
         torch.manual_seed(int(generator.integers(2**63)))
         network = as_network(build()).to(device=device, dtype=x.dtype)
-        _check_trainable(network)
+        if not any(parameter.requires_grad for parameter in network.parameters()):
+            name = type(getattr(network, "module", network)).__name__
+            raise InputError(f"{name} has no parameter that requires a gradient: there is nothing to train.")
         nodes = (parts[0], np.concatenate(parts[1:]))
         views = zip(network.views(adjacency, x, nodes), nodes, strict=True)
         near, far = (_View(*view, target[torch.as_tensor(part, device=device)]) for view, part in views)
@@ -206,12 +208,6 @@ class _View(NamedTuple):
     inputs: Any
     rows: Rows
     target: torch.Tensor
-
-
-def _check_trainable(network: Network) -> None:
-    if not any(parameter.requires_grad for parameter in network.parameters()):
-        name = type(getattr(network, "module", network)).__name__
-        raise InputError(f"{name} has no parameter that requires a gradient: there is nothing to train.")
 
 
 def _check_width(network: Network, view: _View, y: np.ndarray) -> None:
