@@ -46,6 +46,8 @@ class FactorIteration:
         self.H = H
         self.factor = ApproximateCholesky.of(H, scale, excess, rng=np.random.default_rng(0))
         self._low, self._high = self._ends()
+        #: Whether the bound of an error exceeded its tolerance, as it may the error by the root of the condition number.
+        self._exceeded = False
 
     @property
     def condition(self) -> float:
@@ -63,8 +65,7 @@ class FactorIteration:
         """The solution to an error of ``tol`` times the length of every column, and the products of H with one column."""
         X, products = np.empty_like(B), 0
         for _ in range(WIDENED):
-            # the bound of the error may exceed the error by the root of the condition number
-            taken = steps(self.condition, tol / math.sqrt(self.condition))
+            taken = steps(self.condition, tol / math.sqrt(self.condition) if self._exceeded else tol)
             products += taken * B.shape[1]
             for first in range(0, B.shape[1], BLOCK):
                 columns = slice(first, first + BLOCK)
@@ -73,7 +74,9 @@ class FactorIteration:
                     break
             else:
                 return X, products
-            self._low, self._high = self._low / 1.5, self._high * 1.2
+            if self._exceeded:
+                self._low, self._high = self._low / 1.5, self._high * 1.2
+            self._exceeded = True
         raise SolverError(
             f"the factor's iteration did not reach tol = {tol:g}: take a larger tol, a smaller lam, or solver='cg'."
         )

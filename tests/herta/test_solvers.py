@@ -14,6 +14,7 @@ from experiments._sparsifier import sparsify
 from nareg import herta
 from nareg.errors import InputError
 from nareg.gnn import Adjacency
+from nareg.herta._iterative import steps
 from nareg.herta._system import SOLVERS, System, scaled_laplacian_of
 from tests.herta.helpers import best_squared, propagated
 
@@ -152,6 +153,12 @@ def test_ends_far_apart_take_more_steps_and_stay(rng):
     solved = system.solve(torch.as_tensor(B), tol=1e-9).numpy()
     assert longest_error(solved, dense_solution(system, B), B) <= 1e-9
     assert (solver._low, solver._high) == ends
+
+
+def test_ends_that_are_right_take_no_more_steps(rng):
+    solver = system_of(nareg.graphs.grid((30, 30)), "augmented", 100.0, "cholesky")._iteration
+    _, products = solver.solve(rng.standard_normal((900, 3)), 1e-2)
+    assert products == 3 * steps(solver.condition, 1e-2)
 
 
 def test_a_sparsified_graph_keeps_the_factor(rng):
