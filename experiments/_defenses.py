@@ -139,7 +139,7 @@ class RobustGCN(Network):
         attention = torch.exp(-variance)
 
         def times(op: TorchSparse, X: torch.Tensor) -> torch.Tensor:
-            product: torch.Tensor = linear(X, lambda _: op, lambda M, Z: M.multiply_add(Z, Z, 1.0, 0.0, torch.empty_like(Z)))
+            product: torch.Tensor = linear(X, op, lambda M, Z: M.multiply_add(Z, Z, 1.0, 0.0, torch.empty_like(Z)))
             return product
 
         return times(by_mean, mean * attention), times(by_variance, variance * attention * attention)

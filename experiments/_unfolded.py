@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg._core import checks
-from nareg.gnn._autograd import Linear
+from nareg._solvers._torch._device import Linear
 from nareg.gnn._last_graph import LastGraph
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, GraphInput, csr_tensor

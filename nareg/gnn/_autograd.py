@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from nareg._core.arrays import empty_like, outside_transforms
+from nareg._solvers._torch._device import Apply, full_precision
 from nareg.errors import InputError
 from nareg.gnn import _operators
 from nareg.gnn._operators import Operator, adjacency_operator
@@ -17,14 +18,8 @@ from nareg.gnn.propagation import filtered
 from nareg.gnn.robust import Memo, perturbed_matrix
 from nareg.gnn.solvers import ConjugateGradients, Neumann, Solver
 
-Apply = Callable[[torch.Tensor], torch.Tensor]
 #: ``slope(Y, Z, parameter)``: the gradient of ``<Y, M(parameter) Z>`` in the parameter.
 Slope = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-
-
-def full_precision(like: torch.Tensor) -> torch.autocast:
-    """Within this context autocast does not round what is computed on the device of a tensor."""
-    return torch.autocast(like.device.type, enabled=False)
 
 
 class _Final(torch.autograd.Function):
@@ -61,35 +56,6 @@ def _in_full_precision(backward: Callable[..., Any]) -> Callable[[Any, torch.Ten
         return tuple(None if part is None else next(final) for part in outputs)
 
     return computed
-
-
-class Linear(torch.autograd.Function):
-    """A fixed linear map of x; its backward is the transposed map, which has derivatives as well."""
-
-    @staticmethod
-    def forward(x: torch.Tensor, apply: Apply, transposed: Apply) -> torch.Tensor:
-        return apply(x.contiguous())
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, Apply, Apply], output: torch.Tensor) -> None:
-        ctx.maps = inputs[1:]
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        apply, transposed = ctx.maps
-        with full_precision(gradients[0]):
-            return Linear.apply(gradients[0], transposed, apply), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> torch.Tensor:
-        out: torch.Tensor = Linear.apply(tangent, *ctx.maps)
-        return out
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> tuple[torch.Tensor, int]:
-        columns = x.movedim(in_dims[0], 1)
-        out = Linear.apply(columns.flatten(1), apply, transposed)
-        return out.reshape(columns.shape), 1
 
 
 class WeightedPropagation(torch.autograd.Function):

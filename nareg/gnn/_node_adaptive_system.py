@@ -9,9 +9,10 @@ import torch
 
 from nareg._core.arrays import as_numpy, differentiated
 from nareg._solvers import cg
+from nareg._solvers._torch._device import Linear
 from nareg._solvers.passes import ProductPasses
 from nareg.errors import InputError, SolverError
-from nareg.gnn._autograd import Linear, Slope, Solve
+from nareg.gnn._autograd import Slope, Solve
 from nareg.gnn._learned import LearnedAdjacency
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from nareg._core.arrays import empty_like
+from nareg._solvers._torch._device import full_precision
 from nareg.errors import InputError
-from nareg.gnn._autograd import filter_gradients, full_precision
+from nareg.gnn._autograd import filter_gradients
 from nareg.gnn._last_graph import key_of, object_key
 from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
 from nareg.gnn._node_adaptive_system import node_adaptive_system

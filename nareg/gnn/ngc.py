@@ -20,7 +20,7 @@ def linear(x: Any, M: Operator, recurrence: Any) -> Any:
     """A fixed polynomial of an operator applied to features, with the transposed one as its gradient."""
     if isinstance(x, np.ndarray):
         return recurrence(M, x)
-    from nareg.gnn._autograd import Linear
+    from nareg._solvers._torch._device import Linear
 
     return Linear.apply(x, lambda X: recurrence(M, X), lambda X: recurrence(M.transposed, X))
 

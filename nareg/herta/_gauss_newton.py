@@ -16,9 +16,8 @@ from torch.func import functional_call, vjp, vmap
 
 from nareg._core import checks
 from nareg._core.arrays import eagerly
-from nareg._solvers._torch._device import resolve
+from nareg._solvers._torch._device import Linear, resolve
 from nareg.errors import InputError
-from nareg.gnn._autograd import Linear
 from nareg.gnn.adjacency import GraphInput
 from nareg.herta._coordinates import PreconditionedOptimizer, Values, checked_parameters
 from nareg.herta._features import Device, Nodes, Precision

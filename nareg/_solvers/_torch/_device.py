@@ -1,9 +1,9 @@
-"""Devices and dtypes, sparse matrices on a device, and memory."""
+"""Devices and dtypes, sparse matrices on a device, linear maps, and memory."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from nareg._core import checks as _checks
 from nareg.errors import InputError, TooLargeError
 
+Apply = Callable[[torch.Tensor], torch.Tensor]
 #: Columns solved together on the CPU, whose caches more would leave; an accelerator takes all.
 BLOCK = 16
 
@@ -98,3 +99,37 @@ def enough_memory(
         yield
     except torch.OutOfMemoryError:
         raise TooLargeError(f"{what} ran out of memory; it needs about {n_bytes:,} bytes: {remedy}.") from None
+
+
+def full_precision(like: torch.Tensor) -> torch.autocast:
+    """Within this context autocast does not round what is computed on the device of a tensor."""
+    return torch.autocast(like.device.type, enabled=False)
+
+
+class Linear(torch.autograd.Function):
+    """A fixed linear map of x; its backward is the transposed map, which has derivatives as well."""
+
+    @staticmethod
+    def forward(x: torch.Tensor, apply: Apply, transposed: Apply) -> torch.Tensor:
+        return apply(x.contiguous())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, Apply, Apply], output: torch.Tensor) -> None:
+        ctx.maps = inputs[1:]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        apply, transposed = ctx.maps
+        with full_precision(gradients[0]):
+            return Linear.apply(gradients[0], transposed, apply), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> torch.Tensor:
+        out: torch.Tensor = Linear.apply(tangent, *ctx.maps)
+        return out
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> tuple[torch.Tensor, int]:
+        columns = x.movedim(in_dims[0], 1)
+        out = Linear.apply(columns.flatten(1), apply, transposed)
+        return out.reshape(columns.shape), 1

@@ -12,7 +12,7 @@ import torch
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, is_tensor, outside_transforms
-from nareg._solvers._torch._device import csr, floating, on_device, resolve
+from nareg._solvers._torch._device import Linear, csr, floating, on_device, resolve
 from nareg._solvers._torch._solver import Solver
 from nareg._solvers.backends import Torch
 from nareg._solvers.engines import Engines, checked_run, without_underflow
@@ -231,24 +231,9 @@ class Inverse(torch.autograd.Function):
         g: torch.Tensor = Inverse.apply(gradients[0], w, c, ctx.L, solve, solve)
         of_w = of_c = None
         if w is not None and ctx.needs_input_grad[1]:
-            column = w[:, None]
-            of_w = -(g * Symmetric.apply(column * x, ctx.L) + x * Symmetric.apply(column * g, ctx.L)).sum(1)
+            column, L = w[:, None], ctx.L
+            maps = (lambda v: torch.mm(L(), v),) * 2
+            of_w = -(g * Linear.apply(column * x, *maps) + x * Linear.apply(column * g, *maps)).sum(1)
         if c is not None and ctx.needs_input_grad[2]:
             of_c = -(g * x).sum(1)
         return g, of_w, of_c, None, None, None
-
-
-class Symmetric(torch.autograd.Function):
-    """``L v`` for a symmetric sparse matrix L that asks for no gradient."""
-
-    @staticmethod
-    def forward(v: torch.Tensor, L: Callable[[], torch.Tensor]) -> torch.Tensor:
-        return torch.mm(L(), v.contiguous())
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, Any], output: torch.Tensor) -> None:
-        ctx.L = inputs[1]
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return Symmetric.apply(gradients[0], ctx.L), None
