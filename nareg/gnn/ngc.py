@@ -104,8 +104,4 @@ def polynomial(adjacency: Adjacency, x: Any, weights: Any) -> Any:
 
 
 def _column(values: np.ndarray, like: Any) -> Any:
-    if isinstance(like, np.ndarray):
-        return values[:, None].astype(like.dtype)
-    import torch
-
-    return torch.as_tensor(values[:, None], dtype=like.dtype, device=like.device)
+    return namespace(like).asarray(values[:, None], dtype=like.dtype, device=like.device)

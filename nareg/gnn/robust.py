@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._core.arrays import differentiated, in_transform, is_tensor, outside_transforms, refuse_transform
+from nareg._core.arrays import differentiated, in_transform, is_tensor, namespace, outside_transforms, refuse_transform
 from nareg._solvers import cg
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
@@ -128,7 +128,7 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
         low = spectrum.lowest(adjacency)
         bound = max(1.0, eps - low)
         if len(G) <= 2000 and bound > 1:  # the largest eigenvalue over the Frobenius norm, at most one
-            largest = _linalg(G)[2](G)[-1]
+            largest = namespace(G).linalg.eigvalsh(G)[-1]
             bound = max(1.0, eps * float(largest) / size - low)
 
     def slope(Y: Any, Z: Any, parameter: Any) -> Any:
@@ -170,22 +170,13 @@ def _woodbury(adjacency: Adjacency, x: Any, U: Any, lam: float, solver: Chebyshe
     G = U.T @ U if n >= F else U @ U.T
     size = (G * G).sum() ** 0.5
     b = lam * eps / (size + (size == 0))
-    solve, eye, _ = _linalg(x)
+    solve, eye = namespace(x).linalg.solve, namespace(x).eye(min(n, F), dtype=x.dtype, device=x.device)
     if n < F:
-        return solve(eye(n) + b * (V @ U.T), Y)
-    small = eye(F) + b * (U.T @ V)
+        return solve(eye + b * (V @ U.T), Y)
+    small = eye + b * (U.T @ V)
     if same:
         return solve((small + small.T) / 2, Y.T).T
     return Y - b * (V @ solve(small, U.T @ Y))
-
-
-def _linalg(like: Any) -> tuple[Any, Any, Any]:
-    """Solve, identity and symmetric eigenvalues of the library of an array, on its device."""
-    if isinstance(like, np.ndarray):
-        return np.linalg.solve, lambda n: np.eye(n, dtype=like.dtype), np.linalg.eigvalsh
-    import torch
-
-    return torch.linalg.solve, lambda n: torch.eye(n, dtype=like.dtype, device=like.device), torch.linalg.eigvalsh
 
 
 #: Numbers gathered at once from each side: so many stay in the cache of a CPU, and so many fill a GPU.
