@@ -213,11 +213,7 @@ def as_tensor(value: Array, **options: Any) -> Any:
 
 def empty_like(x: Array) -> Array:
     """A contiguous array of the same kind, shape, dtype and place as x."""
-    if isinstance(x, np.ndarray):
-        return np.empty(x.shape, x.dtype)
-    import torch
-
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+    return namespace(x).empty(x.shape, dtype=x.dtype, device=x.device)
 
 
 def namespace(x: Array) -> Any:

@@ -55,7 +55,8 @@ def read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
         whole_sparse("graph", graph)
         matrix = sp.csr_array(graph)
     elif is_tensor(graph) and str(graph.layout) != "torch.strided":
-        matrix = _from_torch_sparse(graph)
+        checks.refuse_gradient("graph", graph)
+        matrix = sp.csr_array(as_numpy(graph))
     else:
         return _from_edge_index(graph, edge_weight, n_nodes)
     if edge_weight is not None:
@@ -78,11 +79,6 @@ def _weights_checked(matrix: sp.csr_array) -> sp.csr_array:
         raise InputError(f"graph has an edge of weight {matrix.data.min():g}: weights must not be negative.")
     matrix.eliminate_zeros()
     return matrix
-
-
-def _from_torch_sparse(graph: Any) -> sp.csr_array:
-    checks.refuse_gradient("graph", graph)
-    return sp.csr_array(as_numpy(graph))
 
 
 def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
