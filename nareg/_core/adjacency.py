@@ -116,7 +116,7 @@ def laplacian(adjacency: sp.csr_array, degrees: np.ndarray, kind: str) -> sp.csr
 
 def node_indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
     """Distinct node indices from a boolean mask or an integer array."""
-    array = np.atleast_1d(np.asarray(value))
+    array = np.atleast_1d(checks.array_of(name, value))
     if array.dtype == bool and array.shape == (n_nodes,):
         return np.flatnonzero(array)
     if array.dtype.kind not in "iu" or array.ndim != 1:

@@ -148,7 +148,7 @@ def _classes(Y: np.ndarray) -> np.ndarray | None:
 
 def node_index(name: str, value: Nodes, n: int) -> np.ndarray:
     """Node indices without repeats, at least one, from indices or a boolean mask, array or tensor."""
-    array = np.asarray(as_numpy(value))
+    array = checks.array_of(name, as_numpy(value))
     index = node_indices(name, array, n) if np.size(array) else np.empty(0)
     if index.size == 0:
         raise InputError(f"{name} is empty: name at least one node.")

@@ -84,6 +84,8 @@ def test_a_single_output_is_no_class(rng):
         ({"train": [0, 60]}, "train holds 60 but there are 60 nodes"),
         ({"train": [1, 1]}, "train lists a node twice"),
         ({"train": [0, -1]}, "train holds -1: nodes are numbered from 0"),
+        ({"train": np.ma.masked_equal([0, 1, 2], 1)}, "train is a masked array"),
+        ({"train": [[0], [1, 2]]}, "train is not an array: its rows have different lengths"),
         ({"train": np.ones(4, bool)}, r"train has shape \(4,\) and dtype bool: pass a mask \(60,\) or node numbers"),
         ({"targets": np.full(60, -1)}, r"targets\[0\] is -1, no class, but node 0 is in train"),
         ({"targets": np.ones(59, int)}, r"targets have shape \(59,\) but there are 60 nodes"),
