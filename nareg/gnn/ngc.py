@@ -35,8 +35,9 @@ def differentiable(adjacency: Any, parameter: Any = None) -> bool:
     if not (adjacency.is_learned or differentiated(parameter)):
         return False
     import torch
+    from torch.autograd import forward_ad
 
-    return torch.is_grad_enabled()
+    return torch.is_grad_enabled() or forward_ad._current_level >= 0  # tangents take no notice of no_grad
 
 
 def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:

@@ -259,8 +259,9 @@ class TestOfTorchFunc:
         hessian = torch.func.hessian(loss)(x)
         torch.testing.assert_close(hessian, torch.autograd.functional.hessian(loss, x))
 
+    @pytest.mark.parametrize("enabled", [True, False])
     @pytest.mark.parametrize("solver", ["neumann", "chebyshev", "cg"])
-    def test_a_tangent_is_right_or_refused(self, solver, rng):
+    def test_a_tangent_is_right_or_refused(self, solver, enabled, rng):
         """Forward, nothing requires a gradient: what the filter depends on besides must not be taken for fixed."""
         x, w = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((4, 3), 6))
         layer = nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
@@ -278,7 +279,7 @@ class TestOfTorchFunc:
             (adaptive, theta),
         ):
             direction = torch.ones_like(value)
-            with forward_ad.dual_level():
+            with torch.set_grad_enabled(enabled), forward_ad.dual_level():
                 try:
                     out = forward_ad.unpack_dual(function(forward_ad.make_dual(value, direction))).tangent
                 except (NotImplementedError, InputError):
