@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,10 +28,10 @@ def stuck(residuals: Residuals) -> list[Finding]:
     """
     findings, values, network = [], residuals.grid.values, count(residuals.n_nodes, "station")
     seen, frozen = np.isfinite(residuals.readings), freezes(residuals.readings.T)
-    still = {(run.station, row) for runs in frozen for run in runs for row in run.rows}
+    spans = [span(*values[[min(run.rows[0] for run in runs), max(run.rows[-1] for run in runs)]]) for runs in frozen]
     by_end = defaultdict[int, list[RepeatedValue]](list)
     for run in stuck_runs(residuals.readings.T):
-        if (run.station, run.rows[-1]) not in still:
+        if not any(_joined(runs, run) for runs in frozen):
             by_end[run.rows[-1]].append(run)
     last = np.flatnonzero(seen.any(axis=0))[-1:]
     for end, runs in by_end.items():
@@ -44,12 +45,21 @@ def stuck(residuals: Residuals) -> list[Finding]:
             began = run.rows[0] > np.flatnonzero(seen[run.station])[0]
             score = float(np.sqrt(2 * run.evidence))
             findings.append(Finding(run.station, "stuck", score, run.rows[int(began) :], Flag.BAD, evidence, shared=shared))
-    for runs in frozen:
-        times = span(*values[[min(run.rows[0] for run in runs), max(run.rows[-1] for run in runs)]])
+    for times, runs in zip(spans, frozen, strict=True):
         evidence = f"{len(runs)} of {network} repeat their values, {times}: the logger or the link stood still."
         score = float(np.sqrt(2 * runs[0].evidence))
         findings += [Finding(run.station, "stuck", score, run.rows, Flag.BAD, evidence, shared=True) for run in runs]
     return findings
+
+
+def _joined(runs: list[RepeatedValue], run: RepeatedValue) -> bool:
+    """Whether most of a station's run lies in one of a network that stood still; then that one has the rest of it, too."""
+    for k, whole in enumerate(runs):
+        inside = np.isin(run.rows, whole.rows)
+        if whole.station == run.station and 2 * inside.sum() > inside.size:
+            runs[k] = replace(whole, rows=np.union1d(whole.rows, run.rows[1:]))
+            return True
+    return False
 
 
 def out_of_range(residuals: Residuals) -> list[Finding]:
