@@ -26,6 +26,8 @@ FEWEST, SHARE = 3, 0.9
 #: Their first change after it is a leap, in the median, of so many steps of the instrument; and of so many usual changes where
 #: other calms are longer than this share of it.
 LEAP, CALM = 2.5, 0.25
+#: Values at which a network stands are a limit where it stands there at another time as well, for this share of the time.
+BACK = 0.1
 #: Stations of their own clocks go on within this share of the time that they stood still, and within so many steps.
 SOON, SOONEST = 0.04, 3
 #: A network that stands still at the end of its record rests in at most this share of the times before.
@@ -43,13 +45,11 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
     seen, repeated = np.isfinite(y), repeats(y)
     if len(y) < SHORTEST_RUN or intermittent(y):
         return []
-    alike = np.nanmax(y, axis=1) == np.nanmin(y, axis=1)
-    free = seen & ~at_bound(y, ~(repeated | ~seen).all(axis=1) | alike)  # where all stand still, their values look like limits
+    free = seen & ~at_bound(y, _telling(y, repeated))
     free[np.argmax(seen, axis=0), np.arange(y.shape[1])] = False
     number = free.sum(axis=1)
     whole = (number >= FEWEST) & (2 * number >= seen.sum(axis=1)) & ((repeated & free).sum(axis=1) >= SHARE * number)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], whole, [False]]).astype(int)))
-    spans = [slice(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+    spans = _spans(whole)
     long = [span for span in spans if span.stop - span.start >= SHORTEST_RUN - 1]
     ends = {span.start: _leap(y, repeated, span) if span.stop < len(y) else (np.inf, 0.0) for span in long}
     still = [span for span in long if ends[span.start][0] >= LEAP]
@@ -75,6 +75,35 @@ def stuck(y: np.ndarray) -> np.ndarray:
     for run in [*stuck_runs(y), *(run for runs in freezes(y) for run in runs)]:
         result[run.rows, run.station] = True
     return result
+
+
+def _spans(where: np.ndarray) -> list[slice]:
+    """Runs of True in (T,)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(int)))
+    return [slice(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+
+
+def _telling(y: np.ndarray, repeated: np.ndarray) -> np.ndarray:
+    """(T,) rows that tell limits: where all stand still, their values look like some.
+
+    But where all read alike, or most come back to their values for nearly as long, it is one: dry gauges, light at night.
+    """
+    seen = np.isfinite(y)
+    still = (repeated | ~seen).all(axis=1) & (np.nanmax(y, axis=1) > np.nanmin(y, axis=1))
+    for span in _spans(still):
+        still[span] = span.stop - span.start >= SHORTEST_RUN - 1
+    returned, runs = np.zeros(y.shape, dtype=bool), (seen & ~repeated).cumsum(axis=0)
+    for i in range(y.shape[1]):
+        there = np.flatnonzero(still & seen[:, i])
+        _, first, run, length = np.unique(runs[there, i], return_index=True, return_inverse=True, return_counts=True)
+        value = y[there[first], i]
+        order = np.lexsort([length, value])
+        before, after = (np.append(value[order], np.nan)[np.arange(order.size) + k] == value[order] for k in (-1, 1))
+        enough = np.append(length[order], 0)[np.arange(order.size) - 1] >= BACK * length[order]
+        back = np.empty(order.size, dtype=bool)
+        back[order] = after | (before & enough)
+        returned[there, i] = back[run]
+    return ~still | (2 * returned.sum(axis=1) >= seen.sum(axis=1))
 
 
 def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, float]:
