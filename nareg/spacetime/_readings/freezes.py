@@ -30,6 +30,8 @@ LEAP, CALM = 2.5, 0.25
 BACK = 0.1
 #: Stations of their own clocks go on within this share of the time that they stood still, and within so many steps.
 SOON, SOONEST = 0.04, 3
+#: The leap of such a station is so many times its next change, where a flood goes on to rise.
+RISES = 2.0
 #: A network that stands still at the end of its record rests in at most this share of the times before.
 RARELY = 0.05
 
@@ -117,7 +119,10 @@ def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, floa
         changes = np.abs(np.diff(series))
         after = changes[np.isfinite(y[: span.stop, i]).sum() - 1 :]
         if after.any():
-            leap, changes = next(filter(None, after[:soon]), 0.0), changes[changes > 0]
+            late = int(np.argmax(after[:soon] > 0))
+            leap, changes = after[late], changes[changes > 0]
+            if late and leap < RISES * after[late + 1 : late + 2].max(initial=0.0):
+                leap = 0.0
             step = max(float(steps(series[None])[0]), float(changes.min()))  # few values show no step
             leaps.append((leap / step, leap / float(np.median(changes))))
     if len(leaps) < FEWEST:
