@@ -283,6 +283,16 @@ def test_a_quantity_at_rest_is_not_frozen(rng):
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_a_calm_in_which_every_station_makes_a_step_is_no_freeze():
+    """It was a freeze of no station, which the check of a network could not put into words."""
+    y = np.repeat(np.arange(12.0)[None], 400, axis=0) * 10 + 100
+    y[:100] += np.cumsum(np.ones((100, 12)), axis=0)
+    for i in range(12):
+        y[120 + 20 * i :, i] += 1  # one after the other makes a step
+    y[380:] += 50
+    assert all(len(runs) >= 3 for runs in freezes(y))
+
+
 def test_dry_gauges_are_not_frozen_until_the_flood(seed):
     """Five wadis in whole cm: each has its own stage without water, and a flood reaches all of them within an hour or two."""
     rng = np.random.default_rng(seed)
@@ -309,7 +319,9 @@ def test_a_flood_that_rises_is_no_leap_of_one_logger(seed):
     for begin in (300, 700, 1150):
         for i in range(12):
             hours = np.maximum(np.arange(1500) - begin - rng.integers(0, 3), 0)
-            stage[:, i] += rng.uniform(50, 150) * (1 - np.exp(-hours / 3)) * (0.7 * np.exp(-hours / 20) + 0.3 * np.exp(-hours / 1500))
+            stage[:, i] += (
+                rng.uniform(50, 150) * (1 - np.exp(-hours / 3)) * (0.7 * np.exp(-hours / 20) + 0.3 * np.exp(-hours / 1500))
+            )
     assert freezes(np.round(stage + rng.uniform(20, 200, 12))) == []
 
 

@@ -67,7 +67,8 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
         if evidence > np.log(len(y) / CHANCE) and not (usual and ends[span.start][1] < LEAP):
             stations = np.flatnonzero((repeated | ~seen)[span].all(axis=0) & (repeated & free)[span].any(axis=0))
             each = [(int(i), span.start + np.flatnonzero(seen[span, i])) for i in stations]
-            result.append([RepeatedValue(i, rows[own], float(y[own[0], i]), evidence) for i, own in each])
+            if len(each) >= FEWEST:  # of many stations, one or the other may go on at any time
+                result.append([RepeatedValue(i, rows[own], float(y[own[0], i]), evidence) for i, own in each])
     return result
 
 
