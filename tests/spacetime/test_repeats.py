@@ -282,7 +282,6 @@ def test_a_quantity_at_rest_is_not_frozen(rng):
     assert freezes(falls) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
 def test_a_calm_in_which_every_station_makes_a_step_is_no_freeze():
     """It was a freeze of no station, which the check of a network could not put into words."""
     y = np.repeat(np.arange(12.0)[None], 400, axis=0) * 10 + 100
@@ -293,6 +292,7 @@ def test_a_calm_in_which_every_station_makes_a_step_is_no_freeze():
     assert all(len(runs) >= 3 for runs in freezes(y))
 
 
+@pytest.mark.parametrize("seed", range(4))
 def test_dry_gauges_are_not_frozen_until_the_flood(seed):
     """Five wadis in whole cm: each has its own stage without water, and a flood reaches all of them within an hour or two."""
     rng = np.random.default_rng(seed)
