@@ -71,7 +71,7 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     weights = residuals.model.graph.adjacency[spectrum.live][:, spectrum.live]
     memory = float((spectrum.g**2).mean() / spectrum.g.mean() ** 2)  # steps that tell as much as one of white noise
     for k, (a, b, start, stop, gain) in enumerate(ranked):
-        both = parts[2][:, [a, b]].all(axis=1)
+        both = parts[2][:, a] & parts[2][:, b]
         if gain <= 0 or taken & {a, b} or _denied(parts[0], a, b, slice(start, stop), both, weights, memory, gain):
             continue
         taken |= {a, b}
