@@ -151,19 +151,32 @@ def excess(
     sensor must not decide. Those in gaps, which may be ten times as large as at single readings, are capped among themselves.
     Errors of one gap are alike, and where there are many stations those of each.
     """
-    where = hidden.mask
-    a, b = hidden.errors(mine, y), hidden.errors(other, y)
-    difference = np.zeros(y.shape)
-    for cells in (hidden.in_gaps, hidden.single):
-        of_kind = cells[where]
-        scale = min(robust_scale(a[of_kind]), robust_scale(b[of_kind])) or np.inf
-        difference[cells] = winsorized_squares(a[of_kind], scale) - winsorized_squares(b[of_kind], scale)
-    chosen = where if part is None else part
+    chosen = hidden.mask if part is None else part
     if not chosen.any():
         return 0.0, np.inf
-    values, station = difference[chosen], np.nonzero(chosen)[0]
+    values, station = np.subtract(*_capped(y, mine, other, hidden))[chosen], np.nonzero(chosen)[0]
     groups = [hidden.alike[chosen], station] if np.unique(station).size >= STATIONS else [hidden.alike[chosen]]
     return float(values.mean()), max(_group_error(values - values.mean(), group) for group in groups)
+
+
+def times_better(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> float:
+    """Mean squared error of ``mine`` over that of ``other``: at single readings, times the same in gaps. Capped as above."""
+    squares = _capped(y, mine, other, hidden)
+    parts = [part for part in (hidden.single, hidden.in_gaps) if part.any()]
+    above, below = (float(np.prod([square[part].mean() for part in parts])) for square in squares)
+    return above / max(below, 1e-300)
+
+
+def _capped(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> list[np.ndarray]:
+    """Capped squared errors (N, T) of two estimates, 0 where nothing is hidden."""
+    errors = [hidden.errors(x, y) for x in (mine, other)]
+    squares = [np.zeros(y.shape) for _ in errors]
+    for cells in (hidden.in_gaps, hidden.single):
+        of_kind = [error[cells[hidden.mask]] for error in errors]
+        scale = min(map(robust_scale, of_kind)) or np.inf
+        for square, error in zip(squares, of_kind, strict=True):
+            square[cells] = winsorized_squares(error, scale)
+    return squares
 
 
 def _group_error(deviations: np.ndarray, group: np.ndarray) -> float:

@@ -179,11 +179,15 @@ def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> t
         return others[0], f"best of the simple methods at hidden readings, {hidden.measure} {number(rms[others[0]])}"
 
     def wins(other: str) -> bool:
-        """Whether it is better than the model beyond chance, and neither at single readings nor in gaps worse beyond chance."""
+        """Whether it is better than the model beyond chance.
+
+        And neither at single readings nor in gaps worse beyond chance, unless by a smaller factor than it is better elsewhere.
+        """
         pair = predicted[MODEL], predicted[other]
         excess, error = _compare.excess(y, *pair, hidden)
         parts = [_compare.excess(y, *pair, hidden, part) for part in (hidden.single, hidden.in_gaps)]
-        return excess > error and all(more >= -chance for more, chance in parts)
+        worse = any(more < -chance for more, chance in parts)
+        return excess > error and not (worse and _compare.times_better(y, *pair, hidden) <= 1)
 
     winner = next(filter(wins, others), None)
     if winner is not None:

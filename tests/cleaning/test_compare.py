@@ -113,6 +113,23 @@ def test_a_method_of_single_times_does_not_fill_single_gaps(rng):
     assert _steps.choose(y, {_steps.MODEL: model, "one weight": weights}, hidden)[0] == _steps.MODEL
 
 
+def test_a_method_that_is_far_better_in_gaps_may_lose_by_a_hair_beside_readings(rng):
+    """A line had half the model's error in gaps of a quantity that leaps, and 4 % more at single readings."""
+    y = rng.standard_normal((7, 800))
+    mask = np.zeros(y.shape, dtype=bool)
+    for station in range(7):
+        for gap in range(5):
+            mask[station, 100 * station + 20 * gap : 100 * station + 20 * gap + 8] = True
+    mask[:, 15::20] = True
+    hidden = Hidden.of(mask, y, np.zeros_like(mask))
+    error = rng.standard_normal(y.shape)
+    model, line = (y + np.where(hidden.gap, far, near) * error for far, near in ((1.0, 0.250), (0.5, 0.260)))
+    more, chance = _compare.excess(y, model, line, hidden, hidden.single)
+    assert more < -chance
+    assert _steps.choose(y, {_steps.MODEL: model, "straight line in time": line}, hidden)[0] == "straight line in time"
+    assert _steps.choose(y, {_steps.MODEL: line, "straight line in time": model}, hidden)[0] == _steps.MODEL
+
+
 def test_table_of_errors(rng):
     y = rng.standard_normal((5, 30))
     x = {"one": y + 1.0, "two": y - 0.5}

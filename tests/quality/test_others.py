@@ -223,16 +223,19 @@ def test_stations_that_go_with_the_same_others_before_and_after_were_not_exchang
     readings = np.hstack([common + 0.3 * rng.standard_normal((300, 5)), rng.standard_normal((300, 5))])
     weights = sp.csr_array(np.kron(np.eye(2), np.ones((5, 5))) - np.eye(10))
     all_read = np.ones(300, dtype=bool)
-    assert _denied(readings, 0, 9, slice(0, 180), all_read, weights, memory=1.0)
+    assert _denied(readings, 0, 9, slice(0, 180), all_read, weights, memory=1.0, gain=100.0)
     swapped = readings.copy()
     swapped[:180, [0, 9]] = readings[:180, [9, 0]]
-    assert not _denied(swapped, 0, 9, slice(0, 180), all_read, weights, memory=1.0)
-    assert not _denied(readings, 0, 1, slice(0, 180), all_read, weights, memory=1.0)  # alike: nothing follows
+    assert not _denied(swapped, 0, 9, slice(0, 180), all_read, weights, memory=1.0, gain=100.0)
+    assert not _denied(readings, 0, 1, slice(0, 180), all_read, weights, memory=1.0, gain=100.0)  # alike: nothing follows
     # throughout, each goes along with the neighbors of its own place, or of the other one's
-    assert _denied(readings, 0, 9, slice(0, 300), all_read, weights, memory=1.0)
-    assert not _denied(readings[:, [9, *range(1, 9), 0]], 0, 9, slice(0, 300), all_read, weights, memory=1.0)
+    assert _denied(readings, 0, 9, slice(0, 300), all_read, weights, memory=1.0, gain=100.0)
+    assert not _denied(readings[:, [9, *range(1, 9), 0]], 0, 9, slice(0, 300), all_read, weights, memory=1.0, gain=100.0)
     # where one of them reads no more, others' predictions are in its place: what is read is an exchange throughout, or none
     ended = np.where(np.arange(300)[:, None] < 180, readings, readings[:, [1]])
-    assert _denied(ended, 0, 9, slice(0, 180), np.arange(300) < 180, weights, memory=1.0)
+    assert _denied(ended, 0, 9, slice(0, 180), np.arange(300) < 180, weights, memory=1.0, gain=100.0)
     # of a slow field, the record is a handful of readings
-    assert _denied(readings[:, [9, *range(1, 9), 0]], 0, 9, slice(0, 300), all_read, weights, memory=50.0)
+    exchanged = readings[:, [9, *range(1, 9), 0]]
+    assert _denied(exchanged, 0, 9, slice(0, 300), all_read, weights, memory=50.0, gain=40.0)
+    assert _denied(readings, 0, 9, slice(0, 300), all_read, weights, memory=50.0, gain=100.0)
+    assert not _denied(exchanged, 0, 9, slice(0, 300), all_read, weights, memory=50.0, gain=100.0)

@@ -43,6 +43,21 @@ def test_swapped_in_a_slow_field(seed, other, start):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_swapped_throughout_in_a_slow_field(seed):
+    """Its memory is a hundred hours, the record five weeks: no correlation in it is known well, but the places are."""
+    rng = np.random.default_rng(seed)
+    places = np.array([(i % 4, i // 4) for i in range(12)]) / 4 + rng.normal(0, 0.03, (12, 2))
+    distance = np.linalg.norm(places[:, None] - places, axis=2)
+    steps = np.linalg.cholesky(np.exp(-distance / 0.6)) @ rng.standard_normal((12, 800))
+    readings = lfilter([np.sqrt(1 - 0.99**2)], [1, -0.99], steps) + 0.1 * rng.standard_normal(steps.shape)
+    other = int(np.argmax(distance[0]))
+    readings[[0, other]] = readings[[other, 0]]
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(places, 4), readings, dynamics="scalar"))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (other, "swapped")}
+
+
+@pytest.mark.slow
 def test_swapped_throughout_in_a_graph_without_places():
     coordinates, readings = drawn(np.random.default_rng(1))
     other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))

@@ -282,6 +282,49 @@ def test_a_quantity_at_rest_is_not_frozen(rng):
     assert freezes(falls) == []
 
 
+def test_a_calm_in_which_every_station_makes_a_step_is_no_freeze():
+    """It was a freeze of no station, which the check of a network could not put into words."""
+    y = np.repeat(np.arange(12.0)[None], 400, axis=0) * 10 + 100
+    y[:100] += np.cumsum(np.ones((100, 12)), axis=0)
+    for i in range(12):
+        y[120 + 20 * i :, i] += 1  # one after the other makes a step
+    y[380:] += 50
+    assert all(len(runs) >= 3 for runs in freezes(y))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dry_gauges_are_not_frozen_until_the_flood(seed):
+    """Five wadis in whole cm: each has its own stage without water, and a flood reaches all of them within an hour or two."""
+    rng = np.random.default_rng(seed)
+    stage = np.zeros((1500, 5))
+    for begin in rng.integers(100, 1400, 8):
+        for i in range(5):
+            hours = np.arange(1500) - begin - rng.integers(0, 2)
+            stage[:, i] += np.where(hours > 0, 200 * rng.uniform(0.5, 1.5) * np.exp(-np.maximum(hours, 0) / 20), 0.0)
+    assert freezes(np.round(stage + rng.integers(20, 200, 5))) == []
+
+
+def test_light_at_night_is_not_frozen(rng):
+    """A week of hours; every sensor has its own offset in the dark."""
+    sun = np.maximum(np.sin(2 * np.pi * (np.arange(7 * 24) / 24 - 0.25)), 0.0)[:, None]
+    light = 900 * sun * np.repeat(rng.uniform(0.3, 1.0, (7, 1)), 24, axis=0) * (1 + 0.1 * rng.standard_normal((168, 5)))
+    assert freezes(np.round(light) + np.arange(-2.0, 3.0)) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_flood_that_rises_is_no_leap_of_one_logger(seed):
+    """It comes to twelve gauges within two hours, after weeks of a slow fall, and goes on to rise there."""
+    rng = np.random.default_rng(seed)
+    stage = np.zeros((1500, 12))
+    for begin in (300, 700, 1150):
+        for i in range(12):
+            hours = np.maximum(np.arange(1500) - begin - rng.integers(0, 3), 0)
+            stage[:, i] += (
+                rng.uniform(50, 150) * (1 - np.exp(-hours / 3)) * (0.7 * np.exp(-hours / 20) + 0.3 * np.exp(-hours / 1500))
+            )
+    assert freezes(np.round(stage + rng.uniform(20, 200, 12))) == []
+
+
 def floods(seed):
     """Stages of seven gauges on a river in whole cm, every hour: floods come down in half a day, and rest lasts for weeks."""
     rng = np.random.default_rng(seed)

@@ -26,8 +26,12 @@ FEWEST, SHARE = 3, 0.9
 #: Their first change after it is a leap, in the median, of so many steps of the instrument; and of so many usual changes where
 #: other calms are longer than this share of it.
 LEAP, CALM = 2.5, 0.25
+#: Values at which a network stands are a limit where it stands there at another time as well, for this share of the time.
+BACK = 0.1
 #: Stations of their own clocks go on within this share of the time that they stood still, and within so many steps.
 SOON, SOONEST = 0.04, 3
+#: The leap of such a station is so many times its next change, where a flood goes on to rise.
+RISES = 2.0
 #: A network that stands still at the end of its record rests in at most this share of the times before.
 RARELY = 0.05
 
@@ -43,13 +47,11 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
     seen, repeated = np.isfinite(y), repeats(y)
     if len(y) < SHORTEST_RUN or intermittent(y):
         return []
-    alike = np.nanmax(y, axis=1) == np.nanmin(y, axis=1)
-    free = seen & ~at_bound(y, ~(repeated | ~seen).all(axis=1) | alike)  # where all stand still, their values look like limits
+    free = seen & ~at_bound(y, _telling(y, repeated))
     free[np.argmax(seen, axis=0), np.arange(y.shape[1])] = False
     number = free.sum(axis=1)
     whole = (number >= FEWEST) & (2 * number >= seen.sum(axis=1)) & ((repeated & free).sum(axis=1) >= SHARE * number)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], whole, [False]]).astype(int)))
-    spans = [slice(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+    spans = _spans(whole)
     long = [span for span in spans if span.stop - span.start >= SHORTEST_RUN - 1]
     ends = {span.start: _leap(y, repeated, span) if span.stop < len(y) else (np.inf, 0.0) for span in long}
     still = [span for span in long if ends[span.start][0] >= LEAP]
@@ -65,7 +67,8 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
         if evidence > np.log(len(y) / CHANCE) and not (usual and ends[span.start][1] < LEAP):
             stations = np.flatnonzero((repeated | ~seen)[span].all(axis=0) & (repeated & free)[span].any(axis=0))
             each = [(int(i), span.start + np.flatnonzero(seen[span, i])) for i in stations]
-            result.append([RepeatedValue(i, rows[own], float(y[own[0], i]), evidence) for i, own in each])
+            if len(each) >= FEWEST:  # of many stations, one or the other may go on at any time
+                result.append([RepeatedValue(i, rows[own], float(y[own[0], i]), evidence) for i, own in each])
     return result
 
 
@@ -75,6 +78,35 @@ def stuck(y: np.ndarray) -> np.ndarray:
     for run in [*stuck_runs(y), *(run for runs in freezes(y) for run in runs)]:
         result[run.rows, run.station] = True
     return result
+
+
+def _spans(where: np.ndarray) -> list[slice]:
+    """Runs of True in (T,)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(int)))
+    return [slice(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+
+
+def _telling(y: np.ndarray, repeated: np.ndarray) -> np.ndarray:
+    """(T,) rows that tell limits: where all stand still, their values look like some.
+
+    But where all read alike, or most come back to their values for nearly as long, it is one: dry gauges, light at night.
+    """
+    seen = np.isfinite(y)
+    still = (repeated | ~seen).all(axis=1) & (np.nanmax(y, axis=1) > np.nanmin(y, axis=1))
+    for span in _spans(still):
+        still[span] = span.stop - span.start >= SHORTEST_RUN - 1
+    returned, runs = np.zeros(y.shape, dtype=bool), (seen & ~repeated).cumsum(axis=0)
+    for i in range(y.shape[1]):
+        there = np.flatnonzero(still & seen[:, i])
+        _, first, run, length = np.unique(runs[there, i], return_index=True, return_inverse=True, return_counts=True)
+        value = y[there[first], i]
+        order = np.lexsort([length, value])
+        before, after = (np.append(value[order], np.nan)[np.arange(order.size) + k] == value[order] for k in (-1, 1))
+        enough = np.append(length[order], 0)[np.arange(order.size) - 1] >= BACK * length[order]
+        back = np.empty(order.size, dtype=bool)
+        back[order] = after | (before & enough)
+        returned[there, i] = back[run]
+    return ~still | (2 * returned.sum(axis=1) >= seen.sum(axis=1))
 
 
 def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, float]:
@@ -88,7 +120,10 @@ def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, floa
         changes = np.abs(np.diff(series))
         after = changes[np.isfinite(y[: span.stop, i]).sum() - 1 :]
         if after.any():
-            leap, changes = next(filter(None, after[:soon]), 0.0), changes[changes > 0]
+            late = int(np.argmax(after[:soon] > 0))
+            leap, changes = after[late], changes[changes > 0]
+            if late and leap < RISES * after[late + 1 : late + 2].max(initial=0.0):
+                leap = 0.0
             step = max(float(steps(series[None])[0]), float(changes.min()))  # few values show no step
             leaps.append((leap / step, leap / float(np.median(changes))))
     if len(leaps) < FEWEST:
