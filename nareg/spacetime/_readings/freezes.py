@@ -47,7 +47,7 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
     seen, repeated = np.isfinite(y), repeats(y)
     if len(y) < SHORTEST_RUN or intermittent(y):
         return []
-    free = seen & ~at_bound(y, _telling(y, repeated))
+    free = seen & ~at_bound(y, _limit_rows(y, repeated))
     free[np.argmax(seen, axis=0), np.arange(y.shape[1])] = False
     number = free.sum(axis=1)
     whole = (number >= FEWEST) & (2 * number >= seen.sum(axis=1)) & ((repeated & free).sum(axis=1) >= SHARE * number)
@@ -86,7 +86,7 @@ def _spans(where: np.ndarray) -> list[slice]:
     return [slice(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
 
 
-def _telling(y: np.ndarray, repeated: np.ndarray) -> np.ndarray:
+def _limit_rows(y: np.ndarray, repeated: np.ndarray) -> np.ndarray:
     """(T,) rows that tell limits: where all stand still, their values look like some.
 
     But where all read alike, or most come back to their values for nearly as long, it is one: dry gauges, light at night.
