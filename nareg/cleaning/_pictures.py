@@ -89,9 +89,9 @@ def shown(cleaned: CleanedTables) -> list[tuple[int, str]]:
     chosen: dict[int, str] = {}
     if cleaned.quality is not None:
         for suspect in cleaned.quality.suspects:
-            kinds = chosen.get(rows[suspect.name])
-            if kinds is not None or len(chosen) < SUSPECTS:
-                chosen[rows[suspect.name]] = suspect.kind if kinds is None else f"{kinds}, {suspect.kind}"
+            kinds = chosen.get(rows[suspect.name], "")
+            if (kinds or len(chosen) < SUSPECTS) and suspect.kind not in kinds.split(", "):
+                chosen[rows[suspect.name]] = f"{kinds}, {suspect.kind}" if kinds else suspect.kind
     y = cleaned.network.readings.values
     spread = np.where(np.isfinite(y).any(axis=1), cleaned.std.to_numpy().T.mean(axis=1), np.nan)
     spread[[rows[name] for name in cleaned.suspects]] = np.nan

@@ -66,7 +66,7 @@ def freezes(y: np.ndarray) -> list[list[RepeatedValue]]:
             continue
         if evidence > np.log(len(y) / CHANCE) and not (usual and ends[span.start][1] < LEAP):
             stations = np.flatnonzero((repeated | ~seen)[span].all(axis=0) & (repeated & free)[span].any(axis=0))
-            each = [(int(i), span.start + np.flatnonzero(seen[span, i])) for i in stations]
+            each = [(int(i), span.start + np.flatnonzero(seen[span.start : _until(y[:, i], span), i])) for i in stations]
             if len(each) >= FEWEST:  # of many stations, one or the other may go on at any time
                 result.append([RepeatedValue(i, rows[own], float(y[own[0], i]), evidence) for i, own in each])
     return result
@@ -109,12 +109,26 @@ def _limit_rows(y: np.ndarray, repeated: np.ndarray) -> np.ndarray:
     return ~still | (2 * returned.sum(axis=1) >= seen.sum(axis=1))
 
 
+def _soon(span: slice) -> int:
+    """Readings within which a network goes on."""
+    return min(SOONEST, 1 + int(SOON * (span.stop - span.start)))
+
+
+def _until(series: np.ndarray, span: slice) -> int:
+    """Where a station (T,) goes on by a leap, which may be soon after the others."""
+    later = np.flatnonzero(np.isfinite(series[span.stop :]))[: 2 * _soon(span)] + span.stop
+    away = np.abs(series[later] - series[span][np.isfinite(series[span])][-1])
+    moved = int(np.argmax(away > 0)) if away.any() else 0
+    known = series[np.isfinite(series)][None]
+    return int(later[moved]) if moved and away[moved] >= LEAP * float(steps(known)[0]) else span.stop
+
+
 def _leap(y: np.ndarray, repeated: np.ndarray, span: slice) -> tuple[float, float]:
     """Median over the stations of the change that ends a span, in steps of the instrument and in their usual changes.
 
     All go on at once where a logger does, or within a few steps; a flood wakes one station after another.
     """
-    leaps, soon = [], min(SOONEST, 1 + int(SOON * (span.stop - span.start)))
+    leaps, soon = [], _soon(span)
     for i in np.flatnonzero(repeated[span].any(axis=0)):
         series = y[np.isfinite(y[:, i]), i]
         changes = np.abs(np.diff(series))
