@@ -56,9 +56,13 @@ def test_a_faint_drift_over_half_of_a_record():
 
 
 @pytest.mark.slow
-def test_a_network_that_stood_still_is_one_finding_each_time(data_root):
-    """Stations that had rested for some time before, and went on five minutes later, were findings of their own."""
-    files, recipe = data_root / "files" / "metobs-demo", nareg.io.Recipe(value="Vochtigheid")
+@pytest.mark.parametrize("quantity", ["Temperatuur", "Vochtigheid"])
+def test_a_network_that_stood_still_is_one_finding_each_time(data_root, quantity):
+    """Stations that had rested for some time before, and went on five minutes later, were findings of their own.
+
+    And beside standstills that were not seen, stations drifted.
+    """
+    files, recipe = data_root / "files" / "metobs-demo", nareg.io.Recipe(value=quantity)
     readings = nareg.io.read_readings(files / "datafile.csv", recipe=recipe)
     cleaned = nareg.clean(
         nareg.io.readings_to_frame(readings), nareg.io.read_stations(files / "metadatafile.csv", recipe=recipe)
@@ -66,22 +70,7 @@ def test_a_network_that_stood_still_is_one_finding_each_time(data_root):
     stuck = [suspect for suspect in cleaned.quality.suspects if suspect.kind == "stuck"]
     assert len({suspect.evidence for suspect in stuck if suspect.evidence.startswith("7 of 7 stations")}) == 4
     assert {suspect.name for suspect in stuck if not suspect.evidence.startswith("7 of 7 stations")} == {"vlinder05"}
-
-
-@pytest.mark.slow
-def test_an_error_before_a_freeze_lies_within_its_readings(data_root):
-    """After them nothing tells one ramp from another, and a warning of NumPy said so."""
-    files, recipe = data_root / "files" / "metobs-demo", nareg.io.Recipe(value="Temperatuur")
-    readings = nareg.io.read_readings(files / "datafile.csv", recipe=recipe)
-    readings.values[0, 1450:1811] += np.linspace(0, 6, 361)  # until 2022-09-07 06:50
-    cleaned = nareg.clean(
-        nareg.io.readings_to_frame(readings), nareg.io.read_stations(files / "metadatafile.csv", recipe=recipe)
-    )
-    drifts = [suspect for suspect in cleaned.quality.suspects if suspect.kind == "drift"]
-    assert drifts
-    for suspect in drifts:
-        assert np.isfinite(readings.values[suspect.station, suspect.columns]).sum() >= 5
-        assert str(suspect.stop) <= "2022-09-07 06:55"  # when the network stands still
+    assert not {suspect.kind for suspect in cleaned.quality.suspects} & {"drift", "clock", "swapped"}
 
 
 @pytest.mark.parametrize("seed", range(5))
