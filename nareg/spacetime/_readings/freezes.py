@@ -7,6 +7,8 @@ that still stands at the end of the record shows no leap; it then rests hardly e
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 from nareg.spacetime._readings.repeats import (
@@ -98,14 +100,13 @@ def _limit_rows(y: np.ndarray, repeated: np.ndarray) -> np.ndarray:
     returned, runs = np.zeros(y.shape, dtype=bool), (seen & ~repeated).cumsum(axis=0)
     for i in range(y.shape[1]):
         there = np.flatnonzero(still & seen[:, i])
-        _, first, run, length = np.unique(runs[there, i], return_index=True, return_inverse=True, return_counts=True)
-        value = y[there[first], i]
-        order = np.lexsort([length, value])
-        before, after = (np.append(value[order], np.nan)[np.arange(order.size) + k] == value[order] for k in (-1, 1))
-        enough = np.append(length[order], 0)[np.arange(order.size) - 1] >= BACK * length[order]
-        back = np.empty(order.size, dtype=bool)
-        back[order] = after | (before & enough)
-        returned[there, i] = back[run]
+        _, first, run, lengths = np.unique(runs[there, i], return_index=True, return_inverse=True, return_counts=True)
+        at_value = defaultdict[float, list[int]](lambda: [0])
+        stays = list(zip(y[there[first], i].tolist(), lengths.tolist(), strict=True))
+        for value, length in sorted(stays):
+            at_value[value].append(length)
+        others = [at_value[value][-2 if length == at_value[value][-1] else -1] for value, length in stays]
+        returned[there, i] = (np.array(others, dtype=int) >= BACK * lengths)[run]
     return ~still | (2 * returned.sum(axis=1) >= seen.sum(axis=1))
 
 
