@@ -197,7 +197,7 @@ def choose(y: np.ndarray, predicted: dict[str, np.ndarray], hidden: Hidden) -> t
         )
     other = others[0]
     share = rms[MODEL] / rms[other] if rms[other] > 0 else 1.0
-    chance = ", which is not better beyond chance both at single readings and in gaps" if share > 1 else ""
+    chance = ", which is not clearly better" if share > 1 else ""
     return MODEL, f"its {hidden.measure} at hidden readings is {share:.2f} times that of the best other method, {other}{chance}"
 
 
