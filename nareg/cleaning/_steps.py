@@ -102,7 +102,8 @@ def compare(
         mine = methods[MODEL].predicted
         behind = [_compare.far_behind(y, rival.predicted, mine, hidden, model.noise) for rival in rivals]
         if job.settings.effort != "thorough" and behind and all(behind):
-            said = f"left out: {' and '.join(r.name for r in rivals)} filter single times too, and are far behind the {MODEL}"
+            names = " and ".join(rival.name for rival in rivals)
+            said = f"left out: other filters of single times ({names}) are far behind the {MODEL}"
         elif (edges := _fitted(job, EdgeWeights(model, job.times), PREDICTED, COMPARED, seen)) is not None:
             methods[EDGES], said = edges, str(edges)
     if not hidden.enough and job.share > 0:

@@ -75,7 +75,7 @@ def test_hidden_errors_of_all_methods_stand_side_by_side(network, cleaned):
     }  # fmt: skip
     assert set(cleaned.errors.index) == expected
     assert dict(cleaned.reasons)["edge weights"] == (
-        "left out: one weight and kriging filter single times too, and are far behind the space-time model"
+        "left out: other filters of single times (one weight and kriging) are far behind the space-time model"
     )
     assert cleaned.errors["rmse"].is_monotonic_increasing
     assert cleaned.errors.loc[cleaned.method, "rmse"] < 1.5 * network.noise
