@@ -1,8 +1,9 @@
-"""Station means and smooth cycles, shrunk with covariances of all stations."""
+"""Station means and smooth cycles, shrunk with covariances of all stations; and once more by a model of what they leave."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -18,11 +19,16 @@ from nareg.spacetime._readings.coefficients import (
     Shrunk,
 )
 from nareg.spacetime._readings.cycle_errors import DRAWS
+from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.space import JITTER, Space
 
 #: Shares of a coefficient's variance that every station may have for itself, a sensor on a wall or in a hollow. On a graph,
 #: where the sparse engine says the same, none.
 STATIONS_OWN = (0.0, 0.1, 0.4, 0.8)
+#: Standard deviation, in the readings', of what nothing is known of before.
+FAR = 100.0
+#: Steps of EM for the sizes of the coefficients' fields.
+STEPS = 10
 
 
 class DenseShrinkage(Shrinkage):
@@ -137,6 +143,60 @@ class DenseCoefficient(NoisyCoefficient):
         if not variance:
             reach = own = 0.0
         return Shrunk(level, common, np.maximum(spread, 0.0), errors, slopes, variances, reach, variance, dual, own)
+
+
+def regressed(
+    cycles: Cycles, space: Space, order: np.ndarray, known: np.ndarray, A: np.ndarray, b: np.ndarray
+) -> tuple[Cycles, float]:  # fmt: skip
+    """Means and cycles by generalized least squares, and by how much they raise the log-likelihood.
+
+    Slow weather moves least squares: a front in one station's gap, or a storm on three of ten afternoons, looks like a mean or
+    a cycle. A model of the weather knows how much of it. ``A`` and ``b`` are its normal equations for changes of the levels,
+    of K functions of the first station, the second, ...; fields and slopes have their likeliest sizes. Of a coefficient
+    without a field the ``known`` (N,) stations have one each, or all share it, as before.
+    """
+    (K, N), rng = cycles.level.shape, np.random.default_rng(0)
+    roots, sizes, owners = [], np.ones(K), []
+    for k in range(K):
+        covariance, size = cycles.covariance(space, k)
+        root = np.linalg.cholesky(covariance) if size else np.zeros((N, 0))
+        if not size and np.ptp(cycles.level[k, known]) > 0:  # too few stations to shrink
+            root = FAR * np.diag(known.astype(float))[:, known] @ (np.eye(known.sum()) - 1 / known.sum())
+        roots.append(root)
+        owners += [k] * root.shape[1]
+    owner, varied = np.array(owners, dtype=int), np.array([cycles.covariance(space, k)[1] > 0 for k in range(K)])
+    around = (cycles.level - cycles.common[:, None]).T.ravel()
+    for step in range(STEPS + 1):
+        G = np.zeros((N, K, K + owner.size))
+        for k in range(K):
+            G[:, k, k] = FAR
+            G[:, k, K:][:, owner == k] = np.sqrt(sizes[k]) * roots[k]
+        G = G.reshape(N * K, -1)
+        S = np.linalg.inv(G.T @ A @ G + np.eye(G.shape[1]))
+        w = S @ (G.T @ (b + A @ around))
+        if step < STEPS:
+            squares = (w**2 + S.diagonal())[K:]
+            sizes = np.where(varied, sizes * [squares[owner == k].mean() if varied[k] else 1.0 for k in range(K)], 1.0)
+    P = G @ S @ G.T
+    white = np.empty((N, K, DRAWS))
+    white[order] = rng.standard_normal((N, K, DRAWS))
+    values, U = np.linalg.eigh(P)
+    errors = ((U * np.sqrt(np.maximum(values, 0.0))) @ U.T @ white.reshape(N * K, DRAWS)).reshape(N, K, DRAWS)
+    change = (G @ w).reshape(N, K).T - around.reshape(N, K).T
+    dual, regression = np.zeros_like(cycles.dual), cycles.regression
+    slopes = None if regression is None else np.zeros_like(regression.slopes)
+    for k in np.flatnonzero(varied):
+        alpha = np.linalg.solve(roots[k].T, np.sqrt(sizes[k]) * w[K:][owner == k])
+        dual[k] = (1 - cycles.own_share(k)) * cycles.variance[k] * alpha
+        if regression is not None and slopes is not None:
+            slopes[k] = regression.variances[k] * (regression.covariates.standard.T @ alpha)
+    if regression is not None and slopes is not None:
+        regression = replace(regression, slopes=slopes, variances=regression.variances * sizes[:, None])
+    changed, flat = replace(
+        cycles, level=cycles.level + change, common=cycles.common + FAR * w[:K], dual=dual, variance=cycles.variance * sizes,
+        spread=np.maximum(P.diagonal(), 0.0).reshape(N, K).T, errors=errors.transpose(1, 0, 2), regression=regression,
+    ), change.T.ravel()  # fmt: skip
+    return changed, float(flat @ b - 0.5 * flat @ A @ flat)
 
 
 def _symmetric_root(whole: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from nareg._solvers.threads import few_threads
 from nareg.graph import Graph
 from nareg.io import count
 from nareg.results import Status
-from nareg.spacetime._dense.cycles import DenseShrinkage
+from nareg.spacetime._dense.cycles import DenseShrinkage, regressed
 from nareg.spacetime._dense.em import Estimate, Refinement, Watch, refine
 from nareg.spacetime._dense.families import (
     AGAIN,
@@ -38,10 +38,12 @@ from nareg.spacetime._dense.smoother import (
     filter_each,
     heavy_tailed_pass,
     moments_each,
+    normal_equations,
     run,
     smoothed_means,
     tail_variances,
 )
+from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import (
     FEWEST_HIDDEN,
@@ -52,6 +54,7 @@ from nareg.spacetime._readings.holdout import (
 )  # fmt: skip
 from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_spread
 from nareg.spacetime._readings.space import Space
+from nareg.spacetime._readings.times import TimeGrid
 
 #: Iterations of EM.
 EM_ITERATIONS = 7
@@ -68,6 +71,8 @@ AUTO = ("modes", "full")
 DF = 4.0
 #: A parametric fit whose scaled gradient is at most this has converged.
 FLAT = 1e-2
+#: Multiplications from which on normal equations of means and cycles take too long: those of least squares remain.
+MOST = 5e10
 #: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
 LEAST_SPREAD = 0.05
 
@@ -104,6 +109,15 @@ class DenseLearner(Learner):
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
         return _Learning(rows, self.space, task, clock).learned()
+
+    def regressed(self, cycles: Cycles, rows: np.ndarray, grid: TimeGrid, learned: Learned) -> tuple[Cycles, float]:
+        """Also by Gaussian steps where these are heavy-tailed: what comes every day, such as sunrise, is no outlier."""
+        F = cycles.basis(grid.seconds)
+        if rows.size * (F.shape[1] * rows.shape[1]) ** 2 > MOST:
+            return cycles, 0.0
+        usable = np.where(learned.excluded, np.nan, rows)
+        equations = normal_equations(usable, learned.parts["dynamics"], learned.noise, F)
+        return regressed(cycles, self.space, station_order(rows), np.isfinite(usable).any(axis=0), *equations)
 
 
 @contextmanager

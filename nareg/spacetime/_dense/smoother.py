@@ -167,6 +167,15 @@ def _each(one: Callable[[int], Result], count: int, dynamics: Dynamics) -> list[
         return list(pool.map(one, range(count)))
 
 
+def normal_equations(y: np.ndarray, dynamics: Dynamics, r: np.ndarray, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``D' V^-1 D`` (NK, NK) and ``D' V^-1 y`` (NK,): V is the covariance of the readings, D has each station's functions F.
+
+    ``F`` (T, K) are functions of time; those of one station follow each other. Every column of D goes through the filter.
+    """
+    with few_threads(dynamics.P0.shape[0]):
+        return Record(y, dynamics, r, None, None, smooth=True).normal_equations(F)
+
+
 def step_variances(
     y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float, *, scale: np.ndarray | None = None,
     tick: Callable[[], None] | None = None,
@@ -283,6 +292,26 @@ class Record:
                 for _ in range(start, stop):
                     tick()
         return log_likelihood
+
+    def normal_equations(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As the function; covariances of the filter are those of every column."""
+        A, (T, C, m), n, K = self.system.A, self.means.states.shape, self.dynamics.n, F.shape[1]
+        state = np.zeros((C, m)), _array(self.dynamics.P0).copy(), np.zeros(1, np.int64)
+        values, Z, totals = np.zeros((n, n * K + 1)), np.zeros((m, n * K + 1)), np.zeros((n * K + 1, n * K + 1))
+        stations = np.arange(n)[:, None]
+        for first in range(0, T, self.length):
+            self._filter(first, state)
+            for t in range(first, min(first + self.length, T)):
+                seen = np.flatnonzero(np.isfinite(self.system.y[t, 0]))
+                values[stations, stations * K + np.arange(K)] = F[t]
+                values[:, -1] = self.system.y[t, 0]
+                innovations, precision = values[seen] - Z[seen], 1 / self.system.r[t, seen]
+                P = self.stored.covariances[self.stored.places[t - first]]
+                Z += (P[:, seen] * precision) @ innovations
+                # readings minus the filter's mean are r times the innovations, weighted by the inverse of their covariance
+                totals += innovations.T @ (precision[:, None] * (values[seen] - Z[seen]))
+                Z = np.concatenate([A @ Z, Z[: m - n]])
+        return 0.5 * (totals + totals.T)[:-1, :-1], totals[:-1, -1]
 
     def smooth(
         self, moments: bool, df: float | None, W: np.ndarray | None, *, spreads: bool = True, derived: bool = False

@@ -187,6 +187,8 @@ def fit(
         rows, unit, seasonal = _prepared(usable, grid, law, fit_cycles)
         least = noise_floor(usable, rows, law, unit, graph.adjacency)
         learned = learner.learn(rows, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), clock)
+        before, (seasonal, gain) = seasonal, learner.regressed(seasonal, rows, grid, learned)
+        rows = rows + before.at(grid.seconds) - seasonal.at(grid.seconds)
     notes = remarks(y, unusable, rows, learned, graph, fixed_noise=variances is not None)
     excluded = unusable | learned.excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~excluded]
@@ -197,7 +199,7 @@ def fit(
     return model(
         graph=graph, transform=law, unit=unit, cycles=seasonal, unit_noise=learned.noise, grid=grid, status=learned.status,
         bands=Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit),
-        log_likelihood=learned.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
+        log_likelihood=learned.log_likelihood + gain + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
         readings=y, excluded=excluded, noise_error=learned.noise_error, timings=clock.timings(),
         details=FitDetails(
             learned.chosen, tuple(learned.choices), learned.objective, learned.gradient,

@@ -159,7 +159,7 @@ class Cycles:
         """
         spread = np.empty((self.common.size, points.shape[0]))
         for k, reach in enumerate(self.ranges):
-            (K, size), shared = self._covariance(space, k), 1 - self._own_share(k)
+            (K, size), shared = self.covariance(space, k), 1 - self.own_share(k)
             if not size:
                 spread[k] = self.variance[k] + self.spread[k].mean()
                 continue
@@ -180,14 +180,15 @@ class Cycles:
             spread[k] = own + (W @ np.sqrt(self.spread[k])) ** 2
         return spread
 
-    def _own_share(self, k: int) -> float:
+    def own_share(self, k: int) -> float:
+        """Of a coefficient's field, what every station has for itself."""
         return 0.0 if self.own is None else float(self.own[k])
 
-    def _covariance(self, space: Space, k: int) -> tuple[np.ndarray, float]:
+    def covariance(self, space: Space, k: int) -> tuple[np.ndarray, float]:
         """Covariance (N, N) of a coefficient's field and slopes at the stations, and its size; 0: they all share it."""
         K, size = np.zeros((space.n, space.n)), 0.0
         if self.ranges[k] > 0:
-            size, own = float(self.variance[k]), self._own_share(k)
+            size, own = float(self.variance[k]), self.own_share(k)
             K += size * (1 - own) * space.correlation(space.families[0], float(self.ranges[k]))
             K.flat[:: space.n + 1] += size * own
         if self.regression is not None:
@@ -208,11 +209,11 @@ class Cycles:
         dual = np.zeros_like(some.level)
         slopes = None if regression is None else np.zeros_like(regression.slopes)
         for k in range(len(dual)):
-            K, size = some._covariance(space, k)
+            K, size = some.covariance(space, k)
             if not size:
                 continue
             alpha = np.linalg.solve(K, some.level[k] - self.common[k])
-            dual[k] = (1 - self._own_share(k)) * self.variance[k] * alpha
+            dual[k] = (1 - self.own_share(k)) * self.variance[k] * alpha
             if regression is not None and slopes is not None:
                 slopes[k] = regression.variances[k] * (regression.covariates.standard.T @ alpha)
         if regression is not None and slopes is not None:

@@ -123,6 +123,10 @@ class Learner(ABC):
         shrinkage = self.shrinkage(rows, None if covariates is None else covariates.standard)
         return shrunk_cycles(rows, grid, wanted, shrinkage, covariates, series)
 
+    def regressed(self, cycles: Cycles, rows: np.ndarray, grid: TimeGrid, learned: Learned) -> tuple[Cycles, float]:
+        """Means and cycles once more, by what was learned from readings (T, N) without them, and the gain in log-likelihood."""
+        return cycles, 0.0
+
     @abstractmethod
     def learn(self, rows: np.ndarray, task: LearningTask, clock: StageClock) -> Learned:
         """Learn from readings (T, N), mean and cycles removed, NaN where missing."""
