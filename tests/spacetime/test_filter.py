@@ -46,6 +46,27 @@ def test_smoother_is_the_dense_conditional(order, kind, gaps, seed):
     assert result.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-10, abs=1e-9)
 
 
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize(("order", "kind", "gaps"), CASES)
+def test_normal_equations_are_those_of_the_joint_gaussian(order, kind, gaps, segments, monkeypatch):
+    if segments:
+        monkeypatch.setattr(_smoother, "KEPT", 0)
+    y, dynamics, r, _ = case(3, order, kind, gaps, scaled=False)
+    (T, n), K = y.shape, 2
+    F, zero = np.random.default_rng(1).standard_normal((T, K)), np.zeros_like(y)
+    D = np.zeros((T, n, n, K))
+    D[:, np.arange(n), np.arange(n)] = F[:, None]
+    seen = np.isfinite(y)
+    # the precision of the readings, by the smoother of one reading of 1 and others of 0
+    unit = [dense(np.where(seen, zero + e.reshape(T, n), np.nan), dynamics, r, np.ones(T)).mean[:, :n] for e in np.eye(T * n)]
+    precision = (np.eye(T * n) - np.array([x.ravel() for x in unit]).T) / np.tile(r, T)[:, None]
+    at, columns = seen.ravel(), D.reshape(T * n, n * K)
+    precision = precision[np.ix_(at, at)]
+    A, b = _smoother.normal_equations(y, dynamics, r, F)
+    np.testing.assert_allclose(A, columns[at].T @ precision @ columns[at], **EXACT)
+    np.testing.assert_allclose(b, columns[at].T @ precision @ y.ravel()[at], **EXACT)
+
+
 @pytest.mark.parametrize(("order", "kind", "gaps"), CASES)
 def test_moments_are_those_of_the_dense_conditional(order, kind, gaps):
     y, dynamics, r, scale = case(7, order, kind, gaps)

@@ -27,8 +27,8 @@ from nareg.spacetime._readings.space import JITTER, Space
 STATIONS_OWN = (0.0, 0.1, 0.4, 0.8)
 #: Standard deviation, in the readings', of what nothing is known of before.
 FAR = 100.0
-#: Steps of EM for the sizes of the coefficients' fields.
-STEPS = 10
+#: Steps of EM for the sizes of the coefficients' fields; and the variance from which a coefficient begins to be each station's.
+STEPS, SMALL = 10, 0.01
 
 
 class DenseShrinkage(Shrinkage):
@@ -150,53 +150,74 @@ def regressed(
 ) -> tuple[Cycles, float]:  # fmt: skip
     """Means and cycles by generalized least squares, and by how much they raise the log-likelihood.
 
-    Slow weather moves least squares: a front in one station's gap, or a storm on three of ten afternoons, looks like a mean or
-    a cycle. A model of the weather knows how much of it. ``A`` and ``b`` are its normal equations for changes of the levels,
-    of K functions of the first station, the second, ...; fields and slopes have their likeliest sizes. Of a coefficient
-    without a field the ``known`` (N,) stations have one each, or all share it, as before.
+    Slow weather moves least squares: a front in one station's gap, or storms on three of ten afternoons, look like a mean or a
+    cycle. A model of the weather knows how much of it. ``A`` and ``b`` are its normal equations for changes of the levels, of
+    all functions of the first station, the second, ...; fields and slopes have their likeliest sizes, and what all shared may
+    differ from station to station. Fewer than three stations that are ``known`` have coefficients of their own, as before.
     """
-    (K, N), rng = cycles.level.shape, np.random.default_rng(0)
-    roots, sizes, owners = [], np.ones(K), []
-    for k in range(K):
-        covariance, size = cycles.covariance(space, k)
-        root = np.linalg.cholesky(covariance) if size else np.zeros((N, 0))
-        if not size and np.ptp(cycles.level[k, known]) > 0:  # too few stations to shrink
-            root = FAR * np.diag(known.astype(float))[:, known] @ (np.eye(known.sum()) - 1 / known.sum())
-        roots.append(root)
-        owners += [k] * root.shape[1]
-    owner, varied = np.array(owners, dtype=int), np.array([cycles.covariance(space, k)[1] > 0 for k in range(K)])
+    (K, N), few = cycles.level.shape, known.size < FEWEST_TOGETHER
+    shared = (np.ptp(cycles.level, axis=1) == 0) & ~few
+    cycles = replace(
+        cycles, ranges=np.where(shared, 1.0, cycles.ranges), variance=np.where(shared, SMALL, cycles.variance),
+        own=np.where(shared, 1.0, [cycles.own_share(k) for k in range(K)]),
+    )  # fmt: skip
+    covariances, varied = zip(*(cycles.covariance(space, k) for k in range(K)), strict=True)
+    between = np.zeros((N, N))
+    between[np.ix_(known, known)] = FAR * (np.eye(known.size) - 1 / known.size)
+    roots = [
+        np.linalg.cholesky(covariance) if size else between if few else np.zeros((N, N))
+        for covariance, size in zip(covariances, varied, strict=True)
+    ]
     around = (cycles.level - cycles.common[:, None]).T.ravel()
-    for step in range(STEPS + 1):
-        G = np.zeros((N, K, K + owner.size))
-        for k in range(K):
-            G[:, k, k] = FAR
-            G[:, k, K:][:, owner == k] = np.sqrt(sizes[k]) * roots[k]
-        G = G.reshape(N * K, -1)
-        S = np.linalg.inv(G.T @ A @ G + np.eye(G.shape[1]))
-        w = S @ (G.T @ (b + A @ around))
-        if step < STEPS:
-            squares = (w**2 + S.diagonal())[K:]
-            sizes = np.where(varied, sizes * [squares[owner == k].mean() if varied[k] else 1.0 for k in range(K)], 1.0)
+    G, w, S, sizes = _likeliest(roots, np.array(varied) > 0, A, b + A @ around)
     P = G @ S @ G.T
     white = np.empty((N, K, DRAWS))
-    white[order] = rng.standard_normal((N, K, DRAWS))
+    white[order] = np.random.default_rng(0).standard_normal((N, K, DRAWS))
     values, U = np.linalg.eigh(P)
     errors = ((U * np.sqrt(np.maximum(values, 0.0))) @ U.T @ white.reshape(N * K, DRAWS)).reshape(N, K, DRAWS)
-    change = (G @ w).reshape(N, K).T - around.reshape(N, K).T
+    change = G @ w - around
     dual, regression = np.zeros_like(cycles.dual), cycles.regression
-    slopes = None if regression is None else np.zeros_like(regression.slopes)
-    for k in np.flatnonzero(varied):
-        alpha = np.linalg.solve(roots[k].T, np.sqrt(sizes[k]) * w[K:][owner == k])
-        dual[k] = (1 - cycles.own_share(k)) * cycles.variance[k] * alpha
-        if regression is not None and slopes is not None:
-            slopes[k] = regression.variances[k] * (regression.covariates.standard.T @ alpha)
-    if regression is not None and slopes is not None:
-        regression = replace(regression, slopes=slopes, variances=regression.variances * sizes[:, None])
-    changed, flat = replace(
-        cycles, level=cycles.level + change, common=cycles.common + FAR * w[:K], dual=dual, variance=cycles.variance * sizes,
-        spread=np.maximum(P.diagonal(), 0.0).reshape(N, K).T, errors=errors.transpose(1, 0, 2), regression=regression,
-    ), change.T.ravel()  # fmt: skip
-    return changed, float(flat @ b - 0.5 * flat @ A @ flat)
+    if regression is not None:
+        regression = replace(
+            regression, slopes=np.zeros_like(regression.slopes), variances=regression.variances * sizes[:, None]
+        )
+    for k in range(K):
+        if not varied[k]:
+            continue
+        alpha = np.linalg.solve(roots[k].T, w[K:].reshape(K, N)[k]) / np.sqrt(sizes[k])
+        dual[k] = (1 - cycles.own_share(k)) * cycles.variance[k] * sizes[k] * alpha
+        if regression is not None:
+            regression.slopes[k] = regression.variances[k] * (regression.covariates.standard.T @ alpha)
+    changed = replace(
+        cycles, level=cycles.level + change.reshape(N, K).T, common=cycles.common + FAR * w[:K], dual=dual,
+        variance=cycles.variance * sizes, spread=np.maximum(P.diagonal(), 0.0).reshape(N, K).T,
+        errors=errors.transpose(1, 0, 2), regression=regression,
+    )  # fmt: skip
+    return changed, float(change @ b - 0.5 * change @ A @ change)
+
+
+def _likeliest(
+    roots: list[np.ndarray], varied: np.ndarray, A: np.ndarray, b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Levels ``G w`` of largest posterior density, the covariance of w, and the sizes by which fields have become larger.
+
+    The first K elements of w are the network's own, the others of fields with such ``roots`` (N, N) of their covariances, of
+    which EM takes the size of those that ``varied``.
+    """
+    K, N = len(roots), len(roots[0])
+    sizes = np.ones(K)
+    for step in range(STEPS + 1):
+        parts = np.zeros((N, K, K + K * N))
+        for k, root in enumerate(roots):
+            parts[:, k, k] = FAR
+            parts[:, k, K + k * N : K + (k + 1) * N] = np.sqrt(sizes[k]) * root
+        G = parts.reshape(N * K, -1)
+        S = np.linalg.inv(G.T @ A @ G + np.eye(G.shape[1]))
+        w = S @ (G.T @ b)
+        if step < STEPS:
+            squares = (w**2 + S.diagonal())[K:].reshape(K, N).mean(axis=1)
+            sizes = np.where(varied, sizes * squares, 1.0)
+    return G, w, S, sizes
 
 
 def _symmetric_root(whole: np.ndarray) -> np.ndarray:

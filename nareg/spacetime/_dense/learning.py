@@ -112,12 +112,12 @@ class DenseLearner(Learner):
 
     def regressed(self, cycles: Cycles, rows: np.ndarray, grid: TimeGrid, learned: Learned) -> tuple[Cycles, float]:
         """Also by Gaussian steps where these are heavy-tailed: what comes every day, such as sunrise, is no outlier."""
-        F = cycles.basis(grid.seconds)
-        if rows.size * (F.shape[1] * rows.shape[1]) ** 2 > MOST:
+        F, usable = cycles.basis(grid.seconds), np.where(learned.excluded, np.nan, rows)
+        known = np.flatnonzero(np.isfinite(usable).any(axis=0))
+        if not known.size or rows.size * (F.shape[1] * rows.shape[1]) ** 2 > MOST:
             return cycles, 0.0
-        usable = np.where(learned.excluded, np.nan, rows)
         equations = normal_equations(usable, learned.parts["dynamics"], learned.noise, F)
-        return regressed(cycles, self.space, station_order(rows), np.isfinite(usable).any(axis=0), *equations)
+        return regressed(cycles, self.space, station_order(rows), known, *equations)
 
 
 @contextmanager
