@@ -31,6 +31,9 @@ FEWEST = 20
 FEWEST_FLAGGED, CONTRADICTED = 5, 0.5
 #: Standard errors are taken over stations, whose errors follow each other in time, from so many stations on.
 STATIONS = 8
+#: Standard errors are so many times larger, over the number of gaps that make them. On 18 networks with six draws of hidden
+#: readings each, the method that was chosen had 1.021 times the error of the best one; without this 1.050.
+FEW_GROUPS = 2.0
 #: Level whose band reaches one standard deviation.
 ONE_SIGMA = 0.6827
 #: Quantiles between which a station's readings spread, and the factor between the largest and the smallest tenth of stations.
@@ -180,10 +183,16 @@ def _capped(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) 
 
 
 def _group_error(deviations: np.ndarray, group: np.ndarray) -> float:
-    """Standard error of a mean, of whose terms those of a group are alike."""
+    """Standard error of a mean, of whose terms those of a group are alike. It is larger where few groups make nearly all of it.
+
+    As many equal groups as ``sum(s^2)^2 / sum(s^4)`` of the groups' sums s would.
+    """
     sums = np.bincount(np.unique(group, return_inverse=True)[1], weights=deviations)
-    n = sums.size
-    return float(np.sqrt(np.sum(sums**2) * n / (n - 1))) / deviations.size if n > 1 else np.inf
+    n, squares = sums.size, np.sum(sums**2)
+    if n < 2:
+        return np.inf
+    few = np.sum(sums**4) / squares**2 if squares > 0 else 1 / n
+    return float(np.sqrt(squares * n / (n - 1)) * (1 + FEW_GROUPS * few)) / deviations.size
 
 
 def far_behind(y: np.ndarray, other: np.ndarray, mine: np.ndarray, hidden: Hidden, noise: np.ndarray) -> bool:

@@ -76,12 +76,30 @@ def test_excess_equals_its_formula_and_one_absurd_error_does_not_decide(rng):
     mean, error = _compare.excess(y, a, b, everything(y))
     d = a**2 - b**2
     assert mean == pytest.approx(d.mean(), abs=1e-12)
-    sums = (d - d.mean()).sum(axis=1)
-    by_station, alone = np.sqrt(9 / 8 * np.sum(sums**2)) / d.size, d.std(ddof=1) / np.sqrt(d.size)
-    assert error == pytest.approx(max(by_station, alone))
+    rest = d - d.mean()
+    few, many = (1 + _compare.FEW_GROUPS * np.sum(s**4) / np.sum(s**2) ** 2 for s in (rest.sum(axis=1), rest.ravel()))
+    by_station, alone = np.sqrt(9 / 8 * np.sum(rest.sum(axis=1) ** 2)) / d.size, d.std(ddof=1) / np.sqrt(d.size)
+    assert error == pytest.approx(max(few * by_station, many * alone))
     b[0, 0] = 1e6
     shifted, _ = _compare.excess(y, a, b, everything(y))
     assert abs(shifted - mean) < 0.5
+
+
+def test_two_gaps_of_the_whole_network_do_not_choose(rng):
+    """A line is as good at 400 single readings and much better in one of two gaps, which may be by chance."""
+    y = rng.standard_normal((7, 2000))
+    mask = rng.random(y.shape) < 0.03
+    mask[:, 500:560] = mask[:, 1500:1560] = True
+    hidden = Hidden.of(mask, y, np.zeros_like(mask))
+    model, line = (y + 0.5 * rng.standard_normal(y.shape) for _ in range(2))
+    for start, mine, other in ((500, 2.0, 1.0), (1500, 1.5, 1.4)):
+        model[:, start : start + 60] += mine
+        line[:, start : start + 60] += other
+    assert _steps.choose(y, {_steps.MODEL: model, "straight line in time": line}, hidden)[0] == _steps.MODEL
+    many = rng.random(y.shape) < 0.2  # single readings tell
+    line, model = (y + size * rng.standard_normal(y.shape) for size in (0.8, 1.0))
+    hidden = Hidden.of(many, y, np.zeros_like(many))
+    assert _steps.choose(y, {_steps.MODEL: model, "straight line in time": line}, hidden)[0] == "straight line in time"
 
 
 def test_errors_of_one_gap_are_one_error(rng):
