@@ -40,7 +40,7 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         changes = np.abs(steps[steps != 0])
         if changes.size == 0:
             continue
-        apart = values - _medians(values)
+        apart = values - medians(values)
         total, floor = np.append(0.0, np.cumsum(np.abs(steps))), float(np.median(changes))
         for width in range(LONGEST, -1, -1):
             first = np.arange(1, values.size - width)
@@ -58,7 +58,7 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
 
 
-def _medians(values: np.ndarray) -> np.ndarray:
+def medians(values: np.ndarray) -> np.ndarray:
     """The median of each value and those around it, mirrored at the ends."""
     reach = AROUND // 2
     windows = sliding_window_view(np.pad(values, reach, mode="symmetric"), 2 * reach + 1)
