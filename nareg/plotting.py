@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
@@ -318,7 +317,12 @@ def series(times: ArrayLike, lines: Mapping[str, np.ndarray], *, ylabel: str, ax
 
 def _axes(ax: Axes | None, *size: float) -> Axes:
     """The axes to draw on, or new ones of this size in inches."""
-    return ax if ax is not None else plt.subplots(figsize=size or None)[1]
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt  # imported when first needed: the report draws on figures of its own
+
+    axes: Axes = plt.subplots(figsize=size or None)[1]
+    return axes
 
 
 def _legend_above(axes: Axes, columns: int) -> None:
@@ -341,6 +345,8 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     >>> path.exists()
     True
     """
+    import matplotlib.pyplot as plt
+
     from nareg.results import atomic_write
 
     with atomic_write(path) as handle:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -84,7 +85,7 @@ def test_one_missing_value_does_not_collapse_the_color_scale(rng):
     assert drawn.get_clim() == (1.0, 9.0)
     assert len(drawn.get_offsets()) == 8
     assert len(rings.get_offsets()) == 2
-    plotting.plt.close(axes.figure)
+    plt.close(axes.figure)
     with pytest.raises(InputError, match="no finite entry"):
         plotting.network(graph, np.full(10, np.nan))
 

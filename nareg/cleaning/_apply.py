@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from nareg.cleaning._results import at_own_times, in_scheme, rounded, written_in
 from nareg.cleaning._series import read_series
 from nareg.cleaning._steps import frame, screen, sensor_errors
 from nareg.cleaning._words import plural
-from nareg.cleaning._written import labeled_as, shaped, with_new, written_rows
+from nareg.cleaning._written import cell, label_of, labeled_as, shaped, with_new, write_lines, written_lines
 from nareg.errors import InputError
 from nareg.io import EARLIER, KNOWN_TIME, Readings, Recipe
 from nareg.progress import Progress, ProgressCallback
@@ -108,34 +109,39 @@ class Applied:
             If a file there has other columns, flags of another scheme, or times of which no others can be written.
         """
         paths = [folder / f"{name}.csv" for name in TABLES]
-        readings = labeled_as(shaped(self.readings, paths[0]), paths[0], self.zone)
+        readings = shaped(self.readings, paths[0])
         header, _ = laid_out(readings, self.x.to_numpy())
-        keys = len(TIDY) if readings.tidy else 1
-        before = [written_rows(path, header, keys) for path in paths]
-        rows_of = len(readings.names) if readings.tidy else 1
-        first = rows_of * self._known_in([row[0] for row in before[0][::rows_of]], paths[0])
-        if not written_in({cell for row in before[-1] for cell in row[keys:]}, self.rules.flags):
+        keys, rows_of = (len(TIDY), len(readings.names)) if readings.tidy else (1, 1)
+        before = [written_lines(path, header, keys) for path in paths]
+        labels = list(map(label_of, before[0]))
+        readings = labeled_as(readings, labels, paths[0], self.zone)
+        first = rows_of * self._known_in(labels[::rows_of], paths[0])
+        codes = {text for row in csv.reader(before[-1]) for text in row[keys:]}
+        if not written_in(set(map(cell, codes)), self.rules.flags):
             raise InputError(
                 f"{paths[-1]} has other flags than {self.rules.flags!r}: pass those of its first run, as --flags or in the "
                 "recipe, or name another folder with --out."
             )
-        for path, rows, new in zip(paths, before, self.written, strict=True):
-            io.write_rows(path, header, [*rows[:first], *with_new(rows[first:], laid_out(readings, new)[1])])
+        for path, lines, new in zip(paths, before, self.written, strict=True):
+            later = with_new(lines[first:], list(io.as_lines(laid_out(readings, new)[1])))
+            write_lines(path, header, [*lines[:first], *later])
         own = folder / OWN_TIMES
         if own.exists() and self.readings.timestamps is not None:
-            header, rows = self._of_own_times(own)
-            io.write_rows(own, header, rows)
+            write_lines(own, *self._of_own_times(own))
         return paths
 
-    def _of_own_times(self, path: Path) -> tuple[list[str], list[list[object]]]:
+    def _of_own_times(self, path: Path) -> tuple[list[str], list[str]]:
         """Header and rows of the table of readings at their own times, with the new ones."""
         table = self.own_times
+        header = list(table.columns)
+        lines = written_lines(path, header, len(TIDY))
         before = self.readings if self.readings.before is None else self.readings.before
-        labels = dict(zip(before.times, labeled_as(before, path, self.zone).times, strict=True))
+        written = labeled_as(before, map(label_of, lines), path, self.zone)
+        labels = dict(zip(before.times, written.times, strict=True))
         new = single_rows(table.assign(time=table["time"].map(labels)), self.std)
-        return list(table.columns), with_new(written_rows(path, list(table.columns), len(TIDY)), new)
+        return header, with_new(lines, list(io.as_lines(new)))
 
-    def _known_in(self, labels: list[object], path: Path) -> int:
+    def _known_in(self, labels: list[str], path: Path) -> int:
         """How many times of a table are the model's; none where it is not the table of the model.
 
         In autumn one of these may have the label of a new one.
@@ -143,11 +149,11 @@ class Applied:
         if self.known is None or self.known.dtype.kind != "M" or not 0 < len(self.known) <= len(labels):
             return 0
         last = self.known[-1:].astype("datetime64[ns]")
-        stamps = io.instants([str(label) for label in labels[: len(self.known)]])
+        stamps = io.instants(labels[: len(self.known)])
         if stamps is not None and stamps.dtype.kind == "M" and stamps[-1] == last[0]:
             return len(self.known)
         one = replace(self.readings, times=(str(last[0]).removesuffix(".000000000"),), timestamps=last)
-        return len(self.known) if labeled_as(one, path, self.zone).times[0] == labels[len(self.known) - 1] else 0
+        return len(self.known) if labeled_as(one, labels, path, self.zone).times[0] == labels[len(self.known) - 1] else 0
 
 
 def apply(

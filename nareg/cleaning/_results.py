@@ -58,13 +58,15 @@ def in_scheme(flags: pd.DataFrame, suspects: Iterable[Suspect] | None, scheme: F
 
 def decimals(std: pd.DataFrame) -> int:
     """Decimals that give the middle one of the standard deviations :data:`DIGITS` digits; 15 where all are zero."""
-    middle = float(np.nan_to_num(std[std > 0].stack().median()))
+    values = std.to_numpy()
+    middle = float(np.nan_to_num(np.median(values[values > 0]))) if (values > 0).any() else 0.0
     return max(DIGITS - 1 - math.floor(math.log10(middle)), 0) if middle > 1e-12 else 15
 
 
 def rounded(x: pd.DataFrame, std: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Estimates and standard deviations with the decimals of tables."""
-    return np.round(x.to_numpy(), decimals(std)), np.round(std.to_numpy(), decimals(std))
+    digits = decimals(std)
+    return np.round(x.to_numpy(), digits), np.round(std.to_numpy(), digits)
 
 
 def written_in(cells: set[object], scheme: FlagScheme) -> bool:

@@ -79,7 +79,7 @@ def append_several(path: Path, applied: Mapping[str, Applied], zone: str | None 
     import pandas as pd
 
     columns = [name + end for name in applied for end in ENDS]
-    before = []
+    before, lines = [], []
     if path.exists():
         (_, _, *known), *lines = written_before(path)
         absent = [name for name in columns if name not in known]
@@ -93,7 +93,7 @@ def append_several(path: Path, applied: Mapping[str, Applied], zone: str | None 
         rows = [[time, *map(cell, cells)] for time, _, *cells in lines]
         before = [pd.DataFrame(rows, index, ["time", *columns], dtype=object)]
     parts = [
-        _part(name, labeled_as(applied[name].readings, path, zone), applied[name].written)
+        _part(name, labeled_as(applied[name].readings, [line[0] for line in lines], path, zone), applied[name].written)
         for name in sorted(applied, key=columns.index)
     ]
     _csv(_joined([*parts, *before])[["time", *columns]], path)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from io import StringIO
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +19,7 @@ from nareg import io
 from nareg.cleaning._report import TIDY
 from nareg.errors import InputError
 from nareg.io import Readings
+from nareg.results import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +33,12 @@ FORMS = [
 NAMES = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*", re.IGNORECASE)
 OFFSET = re.compile(r"(?:Z|(?<=:\d\d)[+-]\d\d:?\d\d)$")
 ISO = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
+#: A cell that is no value, and one that is, where nareg writes them just so: no quote, no formula, no figure too many.
+KEY = r"""(?!'*[=+\-@\t＝＋－＠])[^,\n\r"]*"""
+VALUE = (
+    r"(?:-?(?!0\.0000)(?=[0-9.]{3,16}[,\n])(?:0|[1-9][0-9]*)\.(?:0|[0-9]*[1-9])"
+    r"|-?[1-9](?:\.[0-9]{0,13}[1-9])?e-(?:0[5-9]|[1-9][0-9])|0|[1-9][0-9]{0,15}|(?!nan|inf)[a-z]+(?: [a-z]+)*|)"
+)
 
 
 def shaped(readings: Readings, path: Path) -> Readings:
@@ -42,15 +50,15 @@ def shaped(readings: Readings, path: Path) -> Readings:
     return replace(readings, tidy=tidy, quantity=header[-1] if tidy else readings.quantity)
 
 
-def labeled_as(readings: Readings, path: Path, zone: str | None) -> Readings:
-    """Readings whose times are written as those of a table that was written before: a time has one label there.
+def labeled_as(readings: Readings, before: Iterable[str], path: Path, zone: str | None) -> Readings:
+    """Readings whose times are written as those ``before`` in the table of a path: a time has one label there.
 
     Raises
     ------
     InputError
         If times have a zone in one of both alone, or the form of the table's is not known.
     """
-    before = [row[0] for row in written_before(path)][1:] if path.exists() else []
+    before = list(before)
     if not before or readings.timestamps is None or readings.timestamps.dtype.kind != "M":
         return readings
     new, old = readings.times[0], before[-1]
@@ -64,7 +72,8 @@ def labeled_as(readings: Readings, path: Path, zone: str | None) -> Readings:
             f"readings have times with a zone, such as {new!r}, and those of {path} have none, such as {old!r}: write the "
             "new ones in the same way, or clean all anew."
         )
-    if {_form_of(time) for time in readings.times} <= {_form_of(time) for time in before}:
+    forms = {_form_of(time) for time in readings.times}
+    if all(any(form == _form_of(time) for time in reversed(dict.fromkeys(before))) for form in forms):
         return readings
     labels = _written_as(readings, before, zone)
     if labels is None and not (ISO.match(new) and ISO.match(old)):
@@ -120,13 +129,13 @@ def written_before(path: Path) -> Iterator[list[str]]:
             yield list(map(io.unshield, row))
 
 
-def with_new(before: list[list[object]], new: list[list[object]]) -> list[list[object]]:
-    """Rows with new ones in the place of those of the same times, and others where their times belong.
+def with_new(before: list[str], new: list[str]) -> list[str]:
+    """Lines with new ones in the place of those of the same times, and others where their times belong.
 
     Where labels do not show that, as in autumn, others go behind the time before; else to the end.
     """
     old, fresh = _by_time(before), _by_time(new)
-    stamps = io.instants([str(label) for label, _ in (*old, *fresh)])
+    stamps = io.instants([label for label, _ in (*old, *fresh)])
     if stamps is not None and all((part[1:] >= part[:-1]).all() for part in np.split(stamps, [len(old)])):
         at_time = dict(zip((*old, *fresh), stamps, strict=True))
         return [row for _, rows in sorted((old | fresh).items(), key=lambda one: at_time[one[0]]) for row in rows]
@@ -139,24 +148,42 @@ def with_new(before: list[list[object]], new: list[list[object]]) -> list[list[o
     return [row for _, rows in sorted(placed, key=itemgetter(0)) for row in rows]
 
 
-def _by_time(rows: list[list[object]]) -> dict[tuple[object, int], list[list[object]]]:
-    """Rows by the label of their time and its number, for in autumn two hours have the same."""
-    groups: dict[tuple[object, int], list[list[object]]] = {}
-    seen: Counter[object] = Counter()
-    for time, some in groupby(rows, key=itemgetter(0)):
+def _by_time(lines: list[str]) -> dict[tuple[str, int], list[str]]:
+    """Lines by the label of their time and its number, for in autumn two hours have the same."""
+    groups: dict[tuple[str, int], list[str]] = {}
+    seen: Counter[str] = Counter()
+    for time, some in groupby(lines, key=label_of):
         seen[time] += 1
         groups[time, seen[time]] = list(some)
     return groups
 
 
-def written_rows(path: Path, header: list[str], keys: int) -> list[list[object]]:
-    """The rows of a table that was written before; ``keys`` cells of each are no values."""
+def written_lines(path: Path, header: list[str], keys: int) -> list[str]:
+    """The lines of a table that was written before, as they are written anew; ``keys`` cells of each are no values."""
     if not path.exists():
         return []
-    lines = written_before(path)
-    if next(lines) != header:
+    rows = written_before(path)
+    if next(rows) != header:
         raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-    return [[*row[:keys], *map(cell, row[keys:])] for row in lines]
+    start = next(io.as_lines([header]))
+    with path.open(newline="", encoding="utf-8") as handle:
+        text = handle.read()
+    # to parse all cells and write them again takes ten times as long
+    odd = re.compile(rf"\n(?!(?:{KEY},){{{keys}}}{VALUE}(?:,{VALUE})*\n|\Z)")
+    if text.startswith(start) and text.endswith("\n") and not odd.search(text, len(start) - 1):
+        return list(StringIO(text[len(start) :]))
+    return list(io.as_lines([*row[:keys], *map(cell, row[keys:])] for row in rows))
+
+
+def label_of(line: str) -> str:
+    """The label of the time of a line."""
+    return io.unshield(next(csv.reader([line]))[0]) if line[0] in "\"'" else line.partition(",")[0]
+
+
+def write_lines(path: Path, header: list[str], lines: Iterable[str]) -> None:
+    """Write a table, whole or not at all."""
+    with atomic_write(path) as handle:
+        handle.write("".join([*io.as_lines([header]), *lines]).encode())
 
 
 def cell(text: str) -> int | float | str:

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "run"]
 
-#: New objects between two searches for unreachable ones, and such searches between larger ones: imports make a million objects
-#: that stay, and Python's own numbers would have them looked through again and again.
-COLLECTED = 50_000, 20, 20
+#: New objects up to the first search for unreachable ones, for imports make about half a million that stay; objects between two
+#: later ones, and such searches between larger ones. Python's own numbers would have all looked through again and again.
+IMPORTED, COLLECTED = 500_000, (50_000, 20, 20)
 
 
 def run() -> None:
     """Entry point. Ctrl-C ends it with one word and status 130, from the first import on."""
-    gc.set_threshold(*COLLECTED)
+    gc.set_threshold(IMPORTED)
+    gc.callbacks.append(_collect_more_often)
     atexit.register(gc.freeze)  # the end frees all memory at once: a search through all objects takes half a second
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:  # an exception may arrive as another one where a library is being imported
@@ -34,6 +35,12 @@ def run() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
+
+
+def _collect_more_often(*_: Any) -> None:
+    """After the first search."""
+    gc.callbacks.remove(_collect_more_often)
+    gc.set_threshold(*COLLECTED)
 
 
 def _leave(*_: Any) -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -419,14 +419,14 @@ class Columns:
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameters of a dataclass type become one argument or option per field."""
-    hints = get_type_hints(command, include_extras=True)
+    hints = _hints_of(command)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:
             parameters.append(parameter.replace(annotation=hints[name]))
             continue
-        types = get_type_hints(groups[name], include_extras=True)
+        types = _hints_of(groups[name])
         for part in fields(groups[name]):
             default = inspect.Parameter.empty if part.default is MISSING else part.default
             parameters.append(parameter.replace(name=part.name, default=default, annotation=types[part.name]))
@@ -440,3 +440,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return flat
+
+
+@cache  # commands share their groups
+def _hints_of(subject: Any) -> dict[str, Any]:
+    return get_type_hints(subject, include_extras=True)

@@ -52,16 +52,20 @@ def _lines(name: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     firsts = np.cumsum(lengths) - lengths
     steps = np.insert(steps, firsts - np.arange(len(firsts)), starts, axis=0)
     steps[firsts[1:]] -= np.add.reduceat(steps, firsts)[:-1]  # back from the end of the line before
-    lines = [_in_one_piece(line) for line in np.split(np.cumsum(steps, axis=0) / scale, firsts[1:])]
-    low, high = (np.array([corner(line, axis=0) for line in lines]) for corner in (np.min, np.max))
+    points = np.cumsum(steps, axis=0) / scale
+    lines = np.split(points, firsts[1:])
+    low, high = (corner.reduceat(points, firsts) for corner in (np.minimum, np.maximum))
+    before = np.roll(points[:, 0], 1)
+    before[firsts] = points[firsts + lengths - 1, 0]
+    for k in np.flatnonzero(np.logical_or.reduceat(np.abs(points[:, 0] - before) > LEAP, firsts)):
+        lines[k] = _in_one_piece(lines[k])
+        low[k], high[k] = lines[k].min(axis=0), lines[k].max(axis=0)
     return lines, low, high
 
 
 def _in_one_piece(line: np.ndarray) -> np.ndarray:
     """A ring across the date line beyond 180 degrees, without the way around the globe; one around a pole as it is."""
     leaps = np.abs(line[:, 0] - np.roll(line[:, 0], 1)) > LEAP
-    if not leaps.any():
-        return line
     rest = line[~(leaps & np.roll(leaps, -1))]
     longitude = np.unwrap(rest[:, 0], period=360)
     return line if abs(longitude[-1] - longitude[0]) > LEAP else np.column_stack([longitude, rest[:, 1]])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
@@ -229,6 +228,8 @@ PLACES, MEASURED, SHOWN = "pm25_latlng.txt", "pm25_ground.txt", "pm25_missing.tx
 
 def graph_trss(readings: str, raw: Path) -> Arrays:
     """Readings (times x stations), latitudes and longitudes of a MATLAB file, whose readings are stations x times."""
+    import scipy.io  # imported here: it would slow the map of a report
+
     file, variable = MAT[readings]
     declared = {name: shape for name, shape, _ in scipy.io.whosmat(raw / file)}
     for name in (variable, POSITION):

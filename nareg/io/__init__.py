@@ -65,6 +65,7 @@ from nareg.io._times import either_order as either_order
 from nareg.io._times import instants as instants
 from nareg.io._times import months_of as months_of
 from nareg.io._vocabulary import distinct as distinct
+from nareg.io._write import as_lines as as_lines
 from nareg.io._write import write_bytes as write_bytes
 from nareg.io._write import write_readings, write_rows
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import importlib
-import io
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -69,12 +70,15 @@ def write_rows(path: str | os.PathLike[str], header: Sequence[str], rows: Iterab
     3,5
     <BLANKLINE>
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(shield, header))
-    writer.writerows([shield(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     with atomic_write(path) as handle:
-        handle.write(text.getvalue().encode())
+        handle.write("".join(as_lines(chain([header], rows))).encode())
+
+
+def as_lines(rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """Rows as lines of a CSV file, none of whose texts a spreadsheet runs as a formula."""
+    writer = csv.writer(SimpleNamespace(write=str), lineterminator="\n")
+    for row in rows:
+        yield writer.writerow([shield(cell) if isinstance(cell, str) else cell for cell in row])
 
 
 def write_bytes(path: str | os.PathLike[str], write: Callable[[Path], object], library: str, engine: str) -> None:

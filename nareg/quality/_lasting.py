@@ -15,7 +15,6 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
 from nareg._core.arrays import MAD_TO_STD
 from nareg.quality._level import inside_is_wrong
@@ -69,12 +68,14 @@ class Scan:
 
     def covering(self, rows: int) -> np.ndarray:
         """(rows, N) largest ratio, in size, of any place of the shape that covers a step."""
-        padded = np.zeros((rows + self.width, self.ratio.shape[1]))
-        padded[self.width - 1 : self.width - 1 + len(self.ratio)] = np.abs(self.ratio)
-        # places t - width + 1 to t cover step t; they are padded rows t to t + width - 1, centered at t + width // 2
-        middle = self.width // 2
-        spread: np.ndarray = maximum_filter1d(padded, self.width, axis=0, mode="constant")
-        return spread[middle : middle + rows]
+        spread = np.zeros((rows + self.width - 1, self.ratio.shape[1]))
+        spread[self.width - 1 : self.width - 1 + len(self.ratio)] = np.abs(self.ratio)
+        # places t - width + 1 to t cover step t; they are rows t to t + width - 1 here, of which each round doubles the number
+        reach = 1
+        while reach < self.width:
+            step = min(reach, self.width - reach)
+            spread, reach = np.maximum(spread[:-step], spread[step:]), reach + step
+        return spread
 
 
 def widths(rows: int) -> list[int]:
@@ -372,7 +373,10 @@ class LastingErrors:
         covering = reduce(np.maximum, (shape.covering(T) for shape in self.shapes))
         covering[covering < UNUSUAL * self.usual] = 0.0
         std = np.where(self.seen.std > 0, self.seen.std, 1.0)
-        size = np.abs(uniform_filter1d(self.seen.residual, SMOOTHED, axis=0)) / std
+        around = np.pad(self.seen.residual, [(SMOOTHED // 2, SMOOTHED // 2), (0, 0)], mode="symmetric")
+        steps = around[SMOOTHED:] - around[:-SMOOTHED]
+        sums = np.cumsum(np.concatenate([around[:SMOOTHED].sum(axis=0)[None], steps]), axis=0)
+        size = np.abs(sums / SMOOTHED) / std
         return WEIGHT * covering * np.sqrt(np.clip(size, SMALLEST, LARGEST))
 
 

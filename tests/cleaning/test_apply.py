@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import nareg
 from nareg.cleaning import apply
+from nareg.cleaning._written import cell, label_of, written_lines
 from nareg.cli.apply_model import remember, remembered
 from nareg.cli.main import app
 from nareg.errors import InputError
@@ -474,3 +478,33 @@ def test_no_new_reading_is_lost_where_the_clocks_go_back(tmp_path):
         applied = apply(model, frame[later])
         assert list(applied.readings.times) == local[160:].tolist()
         np.testing.assert_array_equal(np.diff(applied.readings.timestamps), np.timedelta64(1, "h"))
+
+
+CELLS = st.one_of(
+    st.floats().map(repr),
+    st.floats(-100, 100).map(lambda value: str(round(value, 4))),
+    st.text("0123456789.-+e'=\"\t, \nnai_é", max_size=6),
+    st.sampled_from(
+        ["", "18.80", "1e-05", "1e-5", "1.5e-07", "0.00012", "007", "not checked", "nan x", "'=x", "12345678901234567.5"]
+    ),
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    keys=st.sampled_from([1, 2]),
+    rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=4),
+    end=st.sampled_from(["\n", "\r\n"]),
+    whole=st.booleans(),
+)
+def test_lines_of_a_table_are_what_its_cells_are_written_as(tmp_path, keys, rows, end, whole):
+    path, header = tmp_path / "clean.csv", ["time", "A", "B"]
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle, lineterminator=end).writerows([header, *rows])
+    if not whole:  # a last line without an end
+        path.write_bytes(path.read_bytes().removesuffix(end.encode()))
+    lines = written_lines(path, header, keys)
+    read = [[nareg.io.unshield(text) for text in row] for row in rows]
+    assert list(map(label_of, lines)) == [row[0] for row in read]
+    nareg.io.write_rows(path, header, [[*row[:keys], *map(cell, row[keys:])] for row in read])
+    assert "time,A,B\n" + "".join(lines) == path.read_bytes().decode()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.ndimage import maximum_filter1d
 from scipy.signal import lfilter
 
 import nareg
 from nareg.quality import check
+from nareg.quality._lasting import Scan
 from nareg.spacetime import fit
 
 from .conftest import N, T, known_model
@@ -314,3 +316,12 @@ def test_a_drift_that_a_repair_ends_is_not_what_comes_after_it(seed, start, stop
     (drift,) = (s for s in quality.suspects if s.station == 3)
     assert (drift.kind, drift.stop) == ("drift", stop - 1)
     assert (quality.flags[3, stop:] == 1).mean() > 0.98
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 16, 40])
+def test_a_step_has_the_largest_ratio_of_the_places_that_cover_it(width):
+    ratio = np.random.default_rng(0).normal(size=(50, 3))
+    rows = len(ratio) + width - 1
+    behind = np.vstack([np.abs(ratio), np.zeros((width - 1, 3))])
+    expected = maximum_filter1d(behind, width, axis=0, mode="constant", origin=(width - 1) // 2)
+    np.testing.assert_array_equal(Scan("step", width, ratio).covering(rows), expected)

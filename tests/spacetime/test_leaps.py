@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import median_filter
 
 from nareg.spacetime import leaps
+from nareg.spacetime._readings.leaps import AROUND, medians
 
 
 @pytest.fixture
@@ -86,3 +88,9 @@ def test_a_pump_that_goes_on_and_off_does_not_leap(times):
     y = np.cumsum(rng.random((times, 6)) < 0.15, axis=0) % 2 * 360.0 + rng.normal(0, 3, (times, 6))
     back, stays = leaps(y)
     assert back.mean() + stays.mean() < 0.002
+
+
+def test_medians_are_those_of_a_filter():
+    values = np.random.default_rng(0).normal(size=(5, 60)).round(1)
+    for row in values:
+        np.testing.assert_array_equal(medians(row), median_filter(row, AROUND + 1))

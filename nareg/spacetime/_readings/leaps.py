@@ -8,7 +8,7 @@ has to be larger.
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import median_filter
+from numpy.lib.stride_tricks import sliding_window_view
 
 from nareg.spacetime._readings.outliers import ABRUPT, limit_of, shared
 from nareg.spacetime._readings.repeats import intermittent, remembered
@@ -40,7 +40,7 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         changes = np.abs(steps[steps != 0])
         if changes.size == 0:
             continue
-        apart = values - median_filter(values, AROUND + 1)
+        apart = values - medians(values)
         total, floor = np.append(0.0, np.cumsum(np.abs(steps))), float(np.median(changes))
         for width in range(LONGEST, -1, -1):
             first = np.arange(1, values.size - width)
@@ -56,6 +56,14 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                 returns[at] = np.where(off & (np.abs(score) > np.abs(returns[at])), score, returns[at])
     back, stay = _beyond(returns, y), _beyond(stays, y, STAYS)
     return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
+
+
+def medians(values: np.ndarray) -> np.ndarray:
+    """The median of each value and those around it, mirrored at the ends."""
+    reach = AROUND // 2
+    windows = sliding_window_view(np.pad(values, reach, mode="symmetric"), 2 * reach + 1)
+    middle: np.ndarray = np.partition(windows, reach, axis=1)[:, reach]
+    return middle
 
 
 def _leap(values: np.ndarray, first: np.ndarray, width: int) -> np.ndarray:
