@@ -79,6 +79,15 @@ def test_of_two_at_one_place_the_one_that_contradicts_the_third_is_faulty(rng, b
     assert (quality.flags[21 - broken] == Flag.GOOD).mean() > 0.98
 
 
+def test_a_battery_that_empties_keeps_its_readings(case, rng):
+    """It was charged as all others at first, and its voltage falls step by step: no sensor of another level."""
+    coordinates, readings = case
+    readings[7, 60:] = readings[7, 60] - 0.06 * np.arange(T - 60) + 0.2 * rng.standard_normal(T - 60)
+    quality = checked(readings, coordinates)
+    assert "level" not in found(quality).get(7, set())
+    assert (quality.flags[7] == Flag.BAD).mean() < 0.02
+
+
 def test_an_offset_that_lasts_to_the_end(case):
     coordinates, readings = case
     readings[7, 180:] += 3
