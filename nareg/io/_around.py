@@ -39,7 +39,10 @@ SUMS = frozenset(
      "gemiddelde", "media", "promedio", "suma")
 )  # fmt: skip
 #: Parts of a date's format below a header, as in TT.MM.JJJJ hh:mm.
-FORMAT = frozenset("tt dd d jj gg mm m yy yyyy jjjj aaaa aa hh h hh24 mi mn nn ss s uu oo".split())
+FORMAT = frozenset(
+    ("tt", "dd", "d", "jj", "gg", "mm", "m", "yy", "yyyy", "jjjj", "aaaa", "aa", "hh", "h", "hh24", "mi", "mn", "nn", "ss", "s",
+     "uu", "oo")
+)  # fmt: skip
 #: Lines of titles above a header, at most.
 TITLES = 40
 

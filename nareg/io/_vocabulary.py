@@ -126,7 +126,9 @@ OF_PLACE = re.compile(
     r"(?:site|station|stn|sensor|gps|geo|dec)?(lat|latitude|lon|long|lng|longitude)(?:deg|degrees|dd|dec|decimal|wgs84)?"
 )
 #: And altitudes: elevation_m, site_height_m. A height alone may be that of a sensor above the ground.
-OF_HEIGHT = re.compile(r"(?:site|station|stn)?(alt|altitude|elev|elevation)(?:m|ft|masl|meters|feet)?|(?:site|station)?height(?:m|masl)")
+OF_HEIGHT = re.compile(
+    r"(?:site|station|stn)?(alt|altitude|elev|elevation)(?:m|ft|masl|meters|feet)?|(?:site|station)?height(?:m|masl)"
+)
 #: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
 QUANTITIES = {
     "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp dew tmp modtemp pnt temperatura",

@@ -55,6 +55,8 @@ AS_MUCH = 0.7
 #: Where readings vary enough to show a factor, theirs is that near, as a ratio, or by so many standard deviations of all.
 #: They show one where they follow what is expected with so large a correlation.
 NEAR, SPREADS, FOLLOWS = 1.35, 2.0, 0.7
+#: A factor so large is hardly natural where readings follow at all: its fourth root is near enough.
+GROSS = 100.0
 #: This share of readings at either end counts as the next ones where a factor is measured.
 ENDS = 0.005
 #: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
@@ -151,7 +153,8 @@ def _station(
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
         value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
         scatter = ratio(part.start, part.stop) / factor
-        if 1 / WITHIN < scatter < WITHIN:
+        within = max(WITHIN, _enough(factor, factors[0]))
+        if 1 / within < scatter < within:
             fits.append((value, name, factor, constant, part))
     if not fits:
         return None
@@ -167,7 +170,8 @@ def _station(
     if far < UNIT_FAR or float(np.nanmedian(np.abs(apart[seen][part]))) < UNIT_FAR or left > LEFT * far or left > 3.0:
         return None
     varied = robust_std(x[part]) > 2 * usual
-    if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
+    near = max(NEAR, _enough(factor, factors[0]))
+    if varied and factor != 1 and not 1 / near < slope / factor < near:
         return None
     return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
 
@@ -199,7 +203,14 @@ def _shows(factor: float, measured: float, others: tuple[float, float] | None) -
     usual, natural = others
     size, apart = abs(float(np.log(factor))), abs(np.log(measured / factor) - usual)
     # nearer to the factor than to none
-    return bool(apart < min(max(np.log(NEAR), natural), size / 2) and size > natural)
+    near = max(np.log(NEAR), natural, np.log(_enough(factor, measured)))
+    return bool(apart < min(near, size / 2) and size > natural)
+
+
+def _enough(factor: float, measured: float) -> float:
+    """By what ratio readings that follow the others may vary otherwise than a gross conversion says; 1 for others."""
+    larger = max(factor, 1 / factor)
+    return float(larger**0.25) if np.isfinite(measured) and larger > 0.99 * GROSS else 1.0
 
 
 def _leaps_where_it_changes(z: np.ndarray, x: np.ndarray, part: slice, factor: float, constant: float) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
+import nareg
 from nareg.quality import Flag, check
 from nareg.quality._level import deaf
 from nareg.quality._others import others
@@ -137,6 +139,19 @@ def test_a_unit_is_one_of_the_quantity_and_the_nearest(case, factor, quantity, u
     model = known_model(readings, coordinates, level=np.nanmean(readings, axis=1))
     units = [s.evidence.rpartition(" in ")[2] for s in check(model, quantity=quantity).suspects if s.kind == "unit"]
     assert units == ([] if unit is None else [f"{unit}."])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_millivolts_among_volts_need_not_vary_by_as_much(seed):
+    """A battery beside others has swings of its own, and nothing but a unit makes its voltage 1000 times as large."""
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(0, 1, (10, 2))
+    shared, own = lfilter([0.3], [1, -0.95], rng.standard_normal(T)), lfilter([0.3], [1, -0.95], rng.standard_normal((10, T)))
+    volts = 12 + 0.4 * (shared + 0.3 * own) * rng.uniform(0.6, 1.6, (10, 1)) + 0.02 * rng.standard_normal((10, T))
+    volts[7] = 1000 * (12 + 0.4 * (volts[7] - 12))
+    (suspect,) = check(nareg.spacetime.fit(nareg.Graph.from_knn(places, 4), volts, rng=rng)).suspects
+    assert (suspect.station, suspect.kind) == (7, "unit")
+    assert "1000 times too large" in suspect.evidence
 
 
 def test_rain_is_in_no_unit(rng):
