@@ -154,6 +154,17 @@ def test_millivolts_among_volts_need_not_vary_by_as_much(seed):
     assert "1000 times too large" in suspect.evidence
 
 
+def test_a_river_that_carries_many_times_as_much_as_its_brooks_is_in_their_unit():
+    """Their discharges differ, and its follows their floods, later and longer."""
+    rng = np.random.default_rng(0)
+    places, events = rng.uniform(0, 1, (10, 2)), (rng.random(400) < 0.03) * rng.gamma(2, 1, 400)
+    floods = lfilter([0.5], [1, -0.9], events) * rng.uniform(0.7, 1.4, (10, 1))
+    discharge = 0.2 * np.exp(rng.normal(0, 0.4, (10, 1)) + 0.05 * rng.standard_normal((10, 400))) * (1 + floods)
+    discharge[7] = 50 * (1 + 0.7 * lfilter([0.4], [1, -0.94], events)) * np.exp(0.03 * rng.standard_normal(400))
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(places, 4), discharge, rng=rng))
+    assert (quality.flags[7] == Flag.BAD).mean() < 0.05
+
+
 def test_rain_is_in_no_unit(rng):
     """Most days are dry: medians are zero, and a wet place is no wrong unit."""
     coordinates, readings = drawn(rng)
