@@ -78,7 +78,7 @@ class Conversion(Fault):
 def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -> list[Conversion]:
     """Stations that read in a wrong unit, from some time on, up to some time, or throughout.
 
-    Without places only a change of unit shows: stations that move together may be at any level. Where ``words`` say which
+    Without places only a change of unit and gross factors show: stations that move together may be at any level. Where ``words`` say which
     quantity it is, units of others are none.
     """
     values = residuals.grid.on_rows(residuals.readings.T)
@@ -139,15 +139,13 @@ def _station(
     if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, scales, possible)) is not None:
         name, part, far = changed
         return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
-    if not throughout:
-        return None
     plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
     fits: list[tuple[float, str, float, float, float, slice]] = []
     ratio = _ratios(z, x, noise)
     alike = np.isfinite(factors[0]) and usual < ALIKE * abs(float(np.median(x)))
     for name, factor, constant in possible:
         enough = max(factor, 1 / factor) ** 0.25 if alike and max(factor, 1 / factor) > 0.99 * GROSS else 1.0
-        if constant == 0 and not _shows(factor, *factors, enough):
+        if (not throughout and enough == 1) or (constant == 0 and not _shows(factor, *factors, enough)):
             continue
         converted = (z - constant) / factor
         gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))

@@ -141,15 +141,16 @@ def test_a_unit_is_one_of_the_quantity_and_the_nearest(case, factor, quantity, u
     assert units == ([] if unit is None else [f"{unit}."])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_millivolts_among_volts_need_not_vary_by_as_much(seed):
+@pytest.mark.parametrize(("seed", "placed"), [(0, True), (1, True), (0, False)])
+def test_millivolts_among_volts_need_not_vary_by_as_much(seed, placed):
     """A battery beside others has swings of its own, and nothing but a unit makes its voltage 1000 times as large."""
     rng = np.random.default_rng(seed)
     places = rng.uniform(0, 1, (10, 2))
     shared, own = lfilter([0.3], [1, -0.95], rng.standard_normal(T)), lfilter([0.3], [1, -0.95], rng.standard_normal((10, T)))
     volts = 12 + 0.4 * (shared + 0.3 * own) * rng.uniform(0.6, 1.6, (10, 1)) + 0.02 * rng.standard_normal((10, T))
     volts[7] = 1000 * (12 + 0.4 * (volts[7] - 12))
-    (suspect,) = check(nareg.spacetime.fit(nareg.Graph.from_knn(places, 4), volts, rng=rng)).suspects
+    graph = nareg.Graph.from_knn(places, 4)
+    (suspect,) = check(nareg.spacetime.fit(graph if placed else nareg.Graph(graph.adjacency), volts, rng=rng)).suspects
     assert (suspect.station, suspect.kind) == (7, "unit")
     assert "1000 times too large" in suspect.evidence
 
