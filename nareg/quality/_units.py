@@ -78,8 +78,8 @@ class Conversion(Fault):
 def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -> list[Conversion]:
     """Stations that read in a wrong unit, from some time on, up to some time, or throughout.
 
-    Without places only a change of unit and gross factors show: stations that move together may be at any level. Where ``words`` say which
-    quantity it is, units of others are none.
+    Without places only a change of unit and gross factors show: stations that move together may be at any level. Where
+    ``words`` say which quantity it is, units of others are none.
     """
     values = residuals.grid.on_rows(residuals.readings.T)
     enough = np.isfinite(values).sum(axis=0) >= FEWEST
