@@ -117,8 +117,8 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
             now = Response(i, start, stop, float(np.abs(apart[i])) / far, float(slope[i]), float(apart[i]))
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
-    found = [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
-    return [response for response in found if not _grew(response, off[:, response.station], white, typical)]
+    changed = [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
+    return [response for response in changed if not _grew(response, off[:, response.station], white, typical)]
 
 
 def deaf(residuals: Residuals, seen: Others) -> list[Response]:
