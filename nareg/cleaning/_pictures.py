@@ -166,7 +166,7 @@ def series(cleaned: CleanedTables) -> Figure:
         else:
             _limits(axes, x[i, part], low[i, part], high[i, part], y)
         axes.margins(x=0.01)
-        _time_axis(axes, when)
+        _time_axis(axes, t)
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=9)
     if table.timestamps is None:
@@ -197,10 +197,16 @@ def _limits(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, y: np.
 
 
 def _time_axis(axes: Axes, when: np.ndarray) -> None:
+    """Short dates below, and at the end what they share; where they do not, the first and the last."""
     if when.dtype.kind == "M":
         locator = AutoDateLocator()
+        formatter = ConciseDateFormatter(locator)
+        first, last = str(when[0]), str(when[-1])
+        for level, length in zip(range(1, 6), (4, 7, 10, 10, 10), strict=True):  # year, month and day, which ticks share
+            if first[:length] != last[:length]:
+                formatter.offset_formats[level] = f"{first[:length]} to {last[:length]}"
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axes.xaxis.set_major_formatter(formatter)
 
 
 def errors(cleaned: CleanedTables) -> Figure:
@@ -228,7 +234,7 @@ def errors(cleaned: CleanedTables) -> Figure:
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:
-        axes.set_xlim(0, 1.08 * worst)
+        axes.set_xlim(0, 1.08 * worst or 1.0)  # constant readings have no error
     axes.set_ylim(-0.6, len(frame) - 0.4)
     axes.set_xlabel(_in_unit("root mean square error at hidden readings, their noise included", cleaned))
     axes.grid(visible=False, axis="y")

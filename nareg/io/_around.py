@@ -38,6 +38,11 @@ SUMS = frozenset(
      "summe", "gesamt", "mittel", "mittelwert", "durchschnitt", "totale", "somme", "moyenne", "totaal", "som", "gemiddeld",
      "gemiddelde", "media", "promedio", "suma")
 )  # fmt: skip
+#: Parts of a date's format below a header, as in TT.MM.JJJJ hh:mm.
+FORMAT = frozenset(
+    ("tt", "dd", "d", "jj", "gg", "mm", "m", "yy", "yyyy", "jjjj", "aaaa", "aa", "hh", "h", "hh24", "mi", "mn", "nn", "ss", "s",
+     "uu", "oo")
+)  # fmt: skip
 #: Lines of titles above a header, at most.
 TITLES = 40
 
@@ -145,8 +150,15 @@ def _after_other_tables(lines: list[str], near: list[int], notes: Notes) -> int:
                     f"{count(k, 'line')} above the header {verb(k)} left out ({_shown(lines[near[0]])})",
                     "delete the lines above the header",
                 )
-                return near[k]
+                above = [cell.strip() for cell in cells[k - 1]] if k > first and _is_format(words[0]) else [""]
+                return near[k - 1] if all(above) and not any(map(_is_value, above)) else near[k]
     return near[0]
+
+
+def _is_format(cell: str) -> bool:
+    """Whether a cell says how dates are written, as a row of units does."""
+    parts = re.findall(r"[^\W_]+", cell.casefold())
+    return len(parts) > 2 and FORMAT.issuperset(parts)
 
 
 def is_header(comment: str, row: str) -> bool:

@@ -21,8 +21,13 @@ CLOCK = (
     r"|\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?)?"  # 01.07.24 10.30
     r"(?:\s*(?P<half>[AaPp])(?:\.?[Mm]\.?|(?![A-Za-z.])))?(?:\s*(?P<zone>(?i:Z|UTC|GMT)|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d{2})?)|\s*(?P<other>[A-Z]{2,5}|[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+))?)?"
 )
-YEAR_FIRST = re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
-YEAR_LAST = re.compile(r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
+#: Days of the week before a date in numbers, in six languages: Mon 01.07.2024.
+WEEKDAY = (
+    r"(?:(?i:mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|mié|jeu|gio|jue|ven|vie|sam|sab|sáb|dim|dom|"
+    r"ma|wo|vr|za|zo)[a-zäéáì]*\.?,?\s+)?"
+)
+YEAR_FIRST = re.compile(WEEKDAY + r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
+YEAR_LAST = re.compile(WEEKDAY + r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
 COMPACT = re.compile(
     r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
     r"(?:[T ]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
@@ -102,6 +107,8 @@ def parse(text: str) -> Date | None:
     >>> parse("03.04.2024").ordered
     False
     >>> parse("station 3") is None
+    True
+    >>> parse("Mo, 01.07.2024 10:00") == parse("01.07.2024 10:00")
     True
     >>> parse("Jul 2024") == parse("07/2024") == parse("2024-Q3") == parse("2024-07-01")
     True

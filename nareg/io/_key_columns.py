@@ -36,6 +36,8 @@ CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp](?:\.?
 #: Words of names of columns of seconds since 1970, or parts of them.
 STAMPED, SINCE_1970 = frozenset(("ts", "epoch", "unix", "timestamp")), re.compile(r"1\d{9}(?:\d{3}){0,3}(?:\.\d+)?", re.ASCII)
 HOUR = re.compile(r"\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern, re.ASCII)
+#: Hours and minutes with a point between them, which are no halves of hours.
+POINTED = re.compile(r"(?:[01]?\d|2[0-4])\.[0-5]\d", re.ASCII)
 
 
 def more_times(table: Table, rest: list[int], stations: Sequence[str] | None, notes: Notes) -> set[int]:
@@ -155,6 +157,7 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
         return (date,)
     others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
     clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
+    clocks = clocks or [i for i in others if words[i] in CLOCK and _pointed(table.head(i))]
     if len(clocks) > 1:  # of "Date GMT" the clock is "Time GMT"
         clocks = [i for i in clocks if words[i].replace("time", "") == words[date].replace("date", "")]
     if len(clocks) != 1:
@@ -163,6 +166,11 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
         f"the times are in the columns {table.header[date]!r} and {table.header[clocks[0]]!r}", "name them 'date' and 'time'"
     )
     return date, clocks[0]
+
+
+def _pointed(cells: list[str]) -> bool:
+    """Whether cells are hours and minutes as in 10.30; of hours, 10.50 would be a half."""
+    return all(map(POINTED.fullmatch, cells)) and {cell[-2:] for cell in cells} not in ({"00", "50"}, {"50"})
 
 
 def counts_rows(table: Table, index: int, word: str) -> bool:

@@ -35,10 +35,13 @@ from nareg.io._vocabulary import (
     TIME,
     UNNAMED,
     distinct,
+    place_word,
     plain,
 )
 
 Source = TypeVar("Source")
+#: Ends of names of columns that name stations.
+NAMING = ("id", "code", "name", "number", "nummer", "serial")
 #: Degrees from 0, 0 within which another station makes it a place.
 FAR = 10.0
 #: A station whose positions differ by more has several: about a kilometer in degrees.
@@ -182,7 +185,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     stated = _as_stated(table, recipe)
     if stated is not None:
         return _stations(stated, notes, Recipe(crs=recipe.crs))
-    words = [plain(name) for name in table.header]
+    words = [place_word(name) for name in table.header]
     header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
     of_readings = not {*recipe.station} & {*table.header} and bool({*words} & {*STATION, *SENSOR})  # the recipe is theirs
     name = None if of_readings else recipe.station_column(table)
@@ -196,6 +199,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     placed = any({*words} & {*one} and {*words} & {*other} for one, other in ((LATITUDE, LONGITUDE), (EAST, NORTH)))
     if name is None and not timed and placed:
         name = _named_by_words(table, notes, first=0)
+        name = _named_by_end(words, table, notes) if name is None else name
     alone = name is None and timed and bool({*words} & {*LATITUDE}) and bool({*words} & {*LONGITUDE})
     if alone:  # the column that names the stations of the readings, whatever its name
         name = recognize(table, None, Notes(table.source, strict=False), recipe, several=True).station
@@ -301,6 +305,15 @@ def _named_by_words(table: Table, notes: Notes, first: int = 1) -> int | None:
             notes.guess(f"column {table.header[index]!r} has the station names", "name it 'station'")
             return index
     return None
+
+
+def _named_by_end(words: list[str], table: Table, notes: Notes) -> int | None:
+    """The first column, where its name ends like that of names and its cells differ, as a ``logger_id`` of numbers."""
+    cells = table.head(0)
+    if words[0] in POSITION or not words[0].endswith(NAMING) or len(set(cells)) < len(cells):
+        return None
+    notes.guess(f"column {table.header[0]!r} has the station names", "name it 'station'")
+    return 0
 
 
 def _once(names: np.ndarray, values: np.ndarray, notes: Notes) -> tuple[np.ndarray, np.ndarray]:

@@ -57,6 +57,9 @@ CLOCK = (
     "stunde",
     "heure",
     "hora",
+    "ora",
+    "uur",
+    "tijd",
     "hhmm",
     "hrmn",
     "hhmmss",
@@ -118,6 +121,14 @@ EVENTS = frozenset(
      "goodbattery", "badbattery", "newbattery")
 )  # fmt: skip
 POSITION = (*LATITUDE, *LONGITUDE, *ALTITUDE, *EAST, *NORTH)
+#: Latitudes and longitudes by words with what they are of, and their unit: site_lat, lat_deg, longitude_wgs84.
+OF_PLACE = re.compile(
+    r"(?:site|station|stn|sensor|gps|geo|dec)?(lat|latitude|lon|long|lng|longitude)(?:deg|degrees|dd|dec|decimal|wgs84)?"
+)
+#: And altitudes: elevation_m, site_height_m. A height alone may be that of a sensor above the ground.
+OF_HEIGHT = re.compile(
+    r"(?:site|station|stn)?(alt|altitude|elev|elevation)(?:m|ft|masl|meters|feet)?|(?:site|station)?height(?:m|masl)"
+)
 #: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
 QUANTITIES = {
     "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp dew tmp modtemp pnt temperatura",
@@ -160,6 +171,17 @@ UNMISTAKABLE = (-999.0, -9999.0, -99999.0)
 def plain(name: str) -> str:
     """A column name without case, spaces, hyphens, underscores and a unit in brackets."""
     return re.sub(r"[\s_\-]+", "", re.sub(r"[(\[][^)\]]*[)\]]\s*$", "", name)).lower()
+
+
+def place_word(name: str) -> str:
+    """What a column of a station table is, as :func:`plain` says it, by words of places with their units.
+
+    >>> place_word("lat_deg"), place_word("Elevation_m"), place_word("height")
+    ('lat', 'elevation', 'height')
+    """
+    word = plain(name)
+    match = OF_PLACE.fullmatch(word) or OF_HEIGHT.fullmatch(word)
+    return word if match is None or word in POSITION else match[1] or "altitude"
 
 
 def kinds_in(name: str) -> set[str]:

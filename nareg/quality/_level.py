@@ -117,7 +117,8 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
             now = Response(i, start, stop, float(np.abs(apart[i])) / far, float(slope[i]), float(apart[i]))
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
-    return [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
+    changed = [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
+    return [response for response in changed if not _grew(response, off[:, response.station], white, typical)]
 
 
 def deaf(residuals: Residuals, seen: Others) -> list[Response]:
@@ -189,6 +190,31 @@ def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Res
     if span is None or math.isnan(response.level):
         return response
     return replace(response, start=response.start + span.start, stop=response.start + span.stop)
+
+
+def _grew(response: Response, apart: np.ndarray, white: list[np.ndarray], typical: float) -> bool:
+    """Whether a part of a record becomes another level step by step, from readings that respond: a battery that empties.
+
+    A sensor that is moved or misread has its other level at once, or hardly responds in the rest either.
+    """
+    known = np.flatnonzero(np.isfinite(apart))
+    edges = np.searchsorted(known, [response.start, response.stop])
+    inner = [int(edge) for edge in edges if FEWEST <= edge <= known.size - FEWEST]
+    if math.isnan(response.slope) or not inner:
+        return False
+    reach = -(-len(apart) // CUTS)  # spans begin at cuts, perhaps after the change
+    places = {c for edge in inner for c in range(max(edge - reach, FEWEST), min(edge + reach, known.size - FEWEST) + 1)}
+    before, after = (
+        np.array([np.median(apart[known[side]]) for side in sides])
+        for sides in ([slice(max(c - SHORTEST, 0), c) for c in places], [slice(c, c + SHORTEST) for c in places])
+    )
+    if np.abs(after - before).max() > abs(response.level) / 2:
+        return False
+    rest = [part[:, [response.station]].copy() for part in white]
+    for part in rest:
+        part[response.start : response.stop] = 0.0
+    slope, error = _slopes(rest, slice(None))
+    return bool(slope[0] + SURE * error[0] > typical / FACTOR and slope[0] - SURE * error[0] < typical * FACTOR)
 
 
 def _far_span(apart: np.ndarray, usual: float) -> slice | None:

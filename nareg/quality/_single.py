@@ -129,6 +129,8 @@ NOISY_SPREADS = 4.0
 #: Its third differences exceed those of the median station by this factor, and by so many robust standard deviations of the
 #: network's, in the logarithm: where stations are unlike, some are rough by nature.
 ROUGHER, ROUGHER_SPREADS = 1.1, 2.0
+#: Variance of a third difference of white noise of unit variance.
+THIRD_DIFFERENCE = 20.0
 
 
 def spikes(residuals: Residuals) -> list[Finding]:
@@ -200,6 +202,9 @@ def noisy(residuals: Residuals) -> list[Finding]:
         logged = np.log(np.maximum(jumps, 1e-300))
         usual = logged[known & live]
         visible &= ~known | (logged - np.median(usual) > max(np.log(ROUGHER), ROUGHER_SPREADS * robust_std(usual)))
+        # noise cannot exceed what third differences show of it: pumps draw a well down smoothly, unlike its neighbors
+        excess = (jumps**2 - np.median(jumps[known & live]) ** 2) / THIRD_DIFFERENCE
+        shown = np.where(known, np.minimum(shown, np.sqrt(np.exp(2 * center) + np.maximum(excess, 0.0))), shown)
     findings = _noisy_parts(residuals, live)
     partly = {finding.station for finding in findings}
     visible &= np.log(shown) - center > np.log(NOISY)

@@ -55,6 +55,9 @@ AS_MUCH = 0.7
 #: Where readings vary enough to show a factor, theirs is that near, as a ratio, or by so many standard deviations of all.
 #: They show one where they follow what is expected with so large a correlation.
 NEAR, SPREADS, FOLLOWS = 1.35, 2.0, 0.7
+#: A factor so large is hardly natural where readings follow at all, and levels differ by at most this share of themselves:
+#: its fourth root is near enough. A river may carry a hundred times as much as the brooks beside it, which differ.
+GROSS, ALIKE = 100.0, 0.15
 #: This share of readings at either end counts as the next ones where a factor is measured.
 ENDS = 0.005
 #: Where one value is more than this share of a usual station's readings, as on days without rain, medians say nothing.
@@ -75,8 +78,8 @@ class Conversion(Fault):
 def conversions(residuals: Residuals, seen: Others, words: Sequence[str] = ()) -> list[Conversion]:
     """Stations that read in a wrong unit, from some time on, up to some time, or throughout.
 
-    Without places only a change of unit shows: stations that move together may be at any level. Where ``words`` say which
-    quantity it is, units of others are none.
+    Without places only a change of unit and gross factors show: stations that move together may be at any level. Where
+    ``words`` say which quantity it is, units of others are none.
     """
     values = residuals.grid.on_rows(residuals.readings.T)
     enough = np.isfinite(values).sum(axis=0) >= FEWEST
@@ -136,13 +139,13 @@ def _station(
     if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, scales, possible)) is not None:
         name, part, far = changed
         return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
-    if not throughout:
-        return None
     plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
-    fits: list[tuple[float, str, float, float, slice]] = []
+    fits: list[tuple[float, str, float, float, float, slice]] = []
     ratio = _ratios(z, x, noise)
+    alike = np.isfinite(factors[0]) and usual < ALIKE * abs(float(np.median(x)))
     for name, factor, constant in possible:
-        if constant == 0 and not _shows(factor, *factors):
+        enough = max(factor, 1 / factor) ** 0.25 if alike and max(factor, 1 / factor) > 0.99 * GROSS else 1.0
+        if (not throughout and enough == 1) or (constant == 0 and not _shows(factor, *factors, enough)):
             continue
         converted = (z - constant) / factor
         gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * UNIT_FAR))
@@ -151,14 +154,14 @@ def _station(
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
         value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
         scatter = ratio(part.start, part.stop) / factor
-        if 1 / WITHIN < scatter < WITHIN:
-            fits.append((value, name, factor, constant, part))
+        if 1 / max(WITHIN, enough) < scatter < max(WITHIN, enough):
+            fits.append((value, name, factor, constant, enough, part))
     if not fits:
         return None
     most = max(fits, key=lambda entry: entry[0])
-    shown = _factor_shown(x, most[4], ratio, noise)
+    shown = _factor_shown(x, most[-1], ratio, noise)
     equals = [entry for entry in fits if entry[0] >= AS_MUCH * most[0]] if shown is not None else [most]
-    _, name, factor, constant, part = min(equals, key=lambda entry: abs(np.log((shown or 1.0) / entry[2])))
+    _, name, factor, constant, enough, part = min(equals, key=lambda entry: abs(np.log((shown or 1.0) / entry[2])))
     if seen[part].size < FEWEST or not _leaps_where_it_changes(z, x, part, factor, constant):
         return None
     far = float(np.median(np.abs(z[part] - x[part])) / usual)
@@ -167,7 +170,7 @@ def _station(
     if far < UNIT_FAR or float(np.nanmedian(np.abs(apart[seen][part]))) < UNIT_FAR or left > LEFT * far or left > 3.0:
         return None
     varied = robust_std(x[part]) > 2 * usual
-    if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
+    if varied and factor != 1 and not 1 / max(NEAR, enough) < slope / factor < max(NEAR, enough):
         return None
     return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
 
@@ -192,14 +195,17 @@ def _usual_factor(factors: np.ndarray) -> tuple[float, float] | None:
     return None if logs.size < 3 else (float(np.median(logs)), SPREADS * robust_std(logs))
 
 
-def _shows(factor: float, measured: float, others: tuple[float, float] | None) -> bool:
-    """Whether a measured factor is about a conversion's times the others' usual one, which differ by less; True if unknown."""
+def _shows(factor: float, measured: float, others: tuple[float, float] | None, enough: float = NEAR) -> bool:
+    """Whether a measured factor is about a conversion's times the others' usual one, which differ by less; True if unknown.
+
+    It may be ``enough`` times as large as that.
+    """
     if np.isnan(measured) or others is None:
         return True
     usual, natural = others
     size, apart = abs(float(np.log(factor))), abs(np.log(measured / factor) - usual)
     # nearer to the factor than to none
-    return bool(apart < min(max(np.log(NEAR), natural), size / 2) and size > natural)
+    return bool(apart < min(max(np.log(max(NEAR, enough)), natural), size / 2) and size > natural)
 
 
 def _leaps_where_it_changes(z: np.ndarray, x: np.ndarray, part: slice, factor: float, constant: float) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import nareg
 from nareg.cleaning import _pictures
@@ -248,6 +249,7 @@ def test_constant_readings_stay_what_they_are(network):
     np.testing.assert_allclose(cleaned.x, 3.5)
     assert cleaned.model is None
     assert any("nothing to learn" in note for note in cleaned.notes)
+    assert "errors" in cleaned.figures()
 
 
 @pytest.mark.slow
@@ -315,6 +317,19 @@ def test_networks_too_large_for_dense_covariances_have_a_sparse_model(n, rng, tm
     assert inside.mean() > 0.85
     page = (cleaned.save(tmp_path / "clean") / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 4
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "shared"), [("h", 500, "2023-03 to 2023-04"), ("h", 240, "2023-Mar"), ("D", 200, "2023")]
+)
+def test_dates_below_a_picture_say_what_they_share(step, count, shared):
+    """The month of the last tick stood there, under days of the month before."""
+    when = np.datetime64("2023-03-12", step) + np.arange(count)
+    axes = Figure().add_subplot()
+    axes.plot(when, np.zeros(count))
+    _pictures._time_axis(axes, when)
+    axes.figure.draw_without_rendering()
+    assert axes.xaxis.get_offset_text().get_text() == shared
 
 
 def test_long_records_are_drawn_where_they_matter(network, cleaned, monkeypatch):

@@ -131,3 +131,12 @@ def test_a_comma_in_the_header_separates_no_cells_that_the_rows_do_not_have(tmp_
     read = io.read_readings(path)
     assert [str(t)[:16] for t in read.timestamps] == ["2023-01-12T22:00", "2023-01-12T23:00", "2023-01-13T00:00"]
     np.testing.assert_array_equal(read.values, [[5.10, 5.24, 5.31]])
+
+
+def test_a_row_of_units_below_titles_is_no_header(tmp_path):
+    """As gauges write them: the format of the dates in the row of units, and two columns."""
+    rows = [f"{day}.10.2023 00:00;{500 + day},5" for day in range(1, 29)]
+    text = "\n".join(["Pegel: St.Pauli", "Gewässer: Elbe", "", "Datum;Wasserstand", "TT.MM.JJJJ hh:mm;cm ü. PN", *rows])
+    table = io.read_readings(write(tmp_path, "r.csv", text))
+    assert (table.names, table.unit) == (("Wasserstand",), "cm ü. PN")
+    assert table.values[0, :2].tolist() == [501.5, 502.5]

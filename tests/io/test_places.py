@@ -127,3 +127,17 @@ def test_two_far_stations_are_both_named(tmp_path, rng):
     notes = " ".join(read(tmp_path, places.round(5).astype(str).tolist()).notes)
     assert "'S2'" in notes
     assert "'S7'" in notes
+
+
+@pytest.mark.parametrize(
+    ("header", "altitude"),
+    [("station_id,lat_deg,lon_deg,elevation_m", True), ("logger_id,site_lat,site_lon,height_m", True),
+     ("SerialNumber,latitude_wgs84,longitude_wgs84,height", False)],
+)  # fmt: skip
+def test_words_of_places_with_their_units(tmp_path, header, altitude):
+    path = tmp_path / "s.csv"
+    path.write_text(f"{header}\n7000,51.1,6.1,20\n7013,51.2,6.2,120\n7026,51.3,6.0,320\n")
+    stations = io.read_stations(path)
+    assert stations.names == ("7000", "7013", "7026")
+    np.testing.assert_allclose(stations.coordinates[1], (51.2, 6.2))
+    assert (None if stations.altitude is None else stations.altitude.tolist()) == ([20, 120, 320] if altitude else None)

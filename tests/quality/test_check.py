@@ -331,6 +331,19 @@ def test_noise_that_no_residual_shows_makes_no_noisy_station(rng):
     assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == {"noisy"}
 
 
+def test_a_well_that_is_pumped_every_day_is_not_noisy(rng):
+    """Its level falls and recovers within hours, smoothly, as no other does: a fit takes that for noise."""
+    coordinates, readings = drawn(rng)
+    noise = np.where(np.arange(N) == 3, 3.0, 0.3)
+    drawdown = np.zeros(T)
+    for t in range(1, T):
+        drawdown[t] = 0.75 * drawdown[t - 1] - 4.0 * (6 <= t % 24 < 20)
+    pumped = np.where(np.arange(N)[:, None] == 3, readings + drawdown - drawdown.mean(), readings)
+    assert kinds(check(known_model(pumped, coordinates, noise=noise)), 3) == set()
+    readings[3] += rng.normal(0, 3.0, T)
+    assert kinds(check(known_model(readings, coordinates, noise=noise)), 3) == {"noisy"}
+
+
 @pytest.mark.parametrize(("unlike", "expected"), [(0.0, {"noisy"}), (0.3, set())])
 def test_a_place_as_rough_as_others_is_not_noisy(rng, unlike, expected):
     """Two places of a cold sea tongue were noisy in a network whose places are rougher and calmer by nature."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
+import nareg
 from nareg.quality import Flag, check
 from nareg.quality._level import deaf
 from nareg.quality._others import others
@@ -79,6 +81,15 @@ def test_of_two_at_one_place_the_one_that_contradicts_the_third_is_faulty(rng, b
     assert (quality.flags[21 - broken] == Flag.GOOD).mean() > 0.98
 
 
+def test_a_battery_that_empties_keeps_its_readings(case, rng):
+    """It was charged as all others at first, and its voltage falls step by step: no sensor of another level."""
+    coordinates, readings = case
+    readings[7, 60:] = readings[7, 60] - 0.06 * np.arange(T - 60) + 0.2 * rng.standard_normal(T - 60)
+    quality = checked(readings, coordinates)
+    assert "level" not in found(quality).get(7, set())
+    assert (quality.flags[7] == Flag.BAD).mean() < 0.02
+
+
 def test_an_offset_that_lasts_to_the_end(case):
     coordinates, readings = case
     readings[7, 180:] += 3
@@ -128,6 +139,31 @@ def test_a_unit_is_one_of_the_quantity_and_the_nearest(case, factor, quantity, u
     model = known_model(readings, coordinates, level=np.nanmean(readings, axis=1))
     units = [s.evidence.rpartition(" in ")[2] for s in check(model, quantity=quantity).suspects if s.kind == "unit"]
     assert units == ([] if unit is None else [f"{unit}."])
+
+
+@pytest.mark.parametrize(("seed", "placed"), [(0, True), (1, True), (0, False)])
+def test_millivolts_among_volts_need_not_vary_by_as_much(seed, placed):
+    """A battery beside others has swings of its own, and nothing but a unit makes its voltage 1000 times as large."""
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(0, 1, (10, 2))
+    shared, own = lfilter([0.3], [1, -0.95], rng.standard_normal(T)), lfilter([0.3], [1, -0.95], rng.standard_normal((10, T)))
+    volts = 12 + 0.4 * (shared + 0.3 * own) * rng.uniform(0.6, 1.6, (10, 1)) + 0.02 * rng.standard_normal((10, T))
+    volts[7] = 1000 * (12 + 0.4 * (volts[7] - 12))
+    graph = nareg.Graph.from_knn(places, 4)
+    (suspect,) = check(nareg.spacetime.fit(graph if placed else nareg.Graph(graph.adjacency), volts, rng=rng)).suspects
+    assert (suspect.station, suspect.kind) == (7, "unit")
+    assert "1000 times too large" in suspect.evidence
+
+
+def test_a_river_that_carries_many_times_as_much_as_its_brooks_is_in_their_unit():
+    """Their discharges differ, and its follows their floods, later and longer."""
+    rng = np.random.default_rng(0)
+    places, events = rng.uniform(0, 1, (10, 2)), (rng.random(400) < 0.03) * rng.gamma(2, 1, 400)
+    floods = lfilter([0.5], [1, -0.9], events) * rng.uniform(0.7, 1.4, (10, 1))
+    discharge = 0.2 * np.exp(rng.normal(0, 0.4, (10, 1)) + 0.05 * rng.standard_normal((10, 400))) * (1 + floods)
+    discharge[7] = 50 * (1 + 0.7 * lfilter([0.4], [1, -0.94], events)) * np.exp(0.03 * rng.standard_normal(400))
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(places, 4), discharge, rng=rng))
+    assert (quality.flags[7] == Flag.BAD).mean() < 0.05
 
 
 def test_rain_is_in_no_unit(rng):
