@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dtrtri
 
 from nareg.spacetime._readings.coefficients import (
     FEWEST_TOGETHER,
@@ -169,8 +170,8 @@ def regressed(
     center = np.zeros(K)
     center[0] = cycles.common[0]
     around = (cycles.level - center[:, None]).T.ravel()
-    G, w, S, sizes = _likeliest(roots, A, b + A @ around)
-    P = G @ S @ G.T
+    G, w, root, sizes = _likeliest(roots, A, b + A @ around)
+    P = root @ root.T
     white = np.empty((N, K, DRAWS))
     white[order] = np.random.default_rng(0).standard_normal((N, K, DRAWS))
     values, U = np.linalg.eigh(P)
@@ -195,7 +196,7 @@ def regressed(
 
 
 def _likeliest(roots: list[np.ndarray], A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Levels ``G w`` of largest posterior density, the covariance of w, and the sizes by which fields have become larger.
+    """Levels ``G w`` of largest posterior density, a root of their covariance, and the factors by which fields became larger.
 
     The first K elements of w are the network's own, the others of fields with such ``roots`` (N, N) of their covariances, of
     which EM takes the sizes.
@@ -211,11 +212,11 @@ def _likeliest(roots: list[np.ndarray], A: np.ndarray, b: np.ndarray) -> tuple[n
     H = 0.5 * (H + H.T)
     for step in range(STEPS + 1):
         larger = np.append(np.ones(K), np.repeat(np.sqrt(sizes), N))
-        S = cho_solve(cho_factor(larger[:, None] * H * larger + eye, lower=True), eye)
-        w = S @ (larger * h)
+        root, _ = dtrtri(np.linalg.cholesky(larger[:, None] * H * larger + eye), lower=1)
+        w = root.T @ (root @ (larger * h))
         if step < STEPS:
-            sizes = sizes * (w**2 + S.diagonal())[K:].reshape(K, N).mean(axis=1)
-    return G * larger, w, S, sizes
+            sizes = sizes * (w**2 + (root**2).sum(axis=0))[K:].reshape(K, N).mean(axis=1)
+    return G * larger, w, G * larger @ root.T, sizes
 
 
 def _priors(K: int) -> np.ndarray:
