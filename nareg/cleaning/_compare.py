@@ -188,11 +188,12 @@ def _group_error(deviations: np.ndarray, group: np.ndarray) -> float:
     As many equal groups as ``sum(s^2)^2 / sum(s^4)`` of the groups' sums s would.
     """
     sums = np.bincount(np.unique(group, return_inverse=True)[1], weights=deviations)
-    n, squares = sums.size, np.sum(sums**2)
-    if n < 2:
-        return np.inf
-    few = np.sum(sums**4) / squares**2 if squares > 0 else 1 / n
-    return float(np.sqrt(squares * n / (n - 1)) * (1 + FEW_GROUPS * few)) / deviations.size
+    n, largest = sums.size, float(np.abs(sums).max(initial=0.0))
+    if n < 2 or not largest:
+        return 0.0 if n > 1 else np.inf
+    shares = (sums / largest) ** 2  # whose squares are numbers whatever the readings' unit
+    few = np.sum(shares**2) / np.sum(shares) ** 2
+    return largest * float(np.sqrt(np.sum(shares) * n / (n - 1)) * (1 + FEW_GROUPS * few)) / deviations.size
 
 
 def far_behind(y: np.ndarray, other: np.ndarray, mine: np.ndarray, hidden: Hidden, noise: np.ndarray) -> bool:

@@ -85,6 +85,15 @@ def test_excess_equals_its_formula_and_one_absurd_error_does_not_decide(rng):
     assert abs(shifted - mean) < 0.5
 
 
+def test_standard_errors_are_those_of_any_unit(rng):
+    deviations, groups = rng.standard_normal(60), rng.integers(0, 9, 60)
+    usual = _compare._group_error(deviations, groups)
+    for size in (1e-150, 1e-85, 1e85, 1e150):
+        assert _compare._group_error(size * deviations, groups) == pytest.approx(size * usual)
+    assert _compare._group_error(0 * deviations, groups) == 0
+    assert _compare._group_error(deviations, 0 * groups) == np.inf
+
+
 def test_two_gaps_of_the_whole_network_do_not_choose(rng):
     """A line is as good at 400 single readings and much better in one of two gaps, which may be by chance."""
     y = rng.standard_normal((7, 2000))

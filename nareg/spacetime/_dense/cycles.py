@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dtrtri
 
 from nareg.spacetime._readings.coefficients import (
     FEWEST_TOGETHER,
@@ -25,8 +26,11 @@ from nareg.spacetime._readings.space import JITTER, Space
 #: Shares of a coefficient's variance that every station may have for itself, a sensor on a wall or in a hollow. On a graph,
 #: where the sparse engine says the same, none.
 STATIONS_OWN = (0.0, 0.1, 0.4, 0.8)
-#: Standard deviation, in the readings', of what nothing is known of before.
-FAR = 100.0
+#: Standard deviation, in the readings', of what nothing is known of before: the network's mean, and its other coefficients,
+#: by which functions of time are no larger than the readings where these are of the same four hours every day.
+FAR, WIDE = 100.0, 1.0
+#: Variance of what no functions of time tell of a coefficient: of exact readings, they would tell more than float64 holds.
+LEAST = 1e-8
 #: Steps of EM for the sizes of the coefficients' fields; and the variance from which a coefficient begins to be each station's.
 STEPS, SMALL = 10, 0.01
 
@@ -146,35 +150,32 @@ class DenseCoefficient(NoisyCoefficient):
 
 
 def regressed(
-    cycles: Cycles, space: Space, order: np.ndarray, known: np.ndarray, A: np.ndarray, b: np.ndarray
+    cycles: Cycles, space: Space, order: np.ndarray, A: np.ndarray, b: np.ndarray
 ) -> tuple[Cycles, float]:  # fmt: skip
     """Means and cycles by generalized least squares, and by how much they raise the log-likelihood.
 
     Slow weather moves least squares: a front in one station's gap, or storms on three of ten afternoons, look like a mean or a
     cycle. A model of the weather knows how much of it. ``A`` and ``b`` are its normal equations for changes of the levels, of
-    all functions of the first station, the second, ...; fields and slopes have their likeliest sizes, and what all shared may
-    differ from station to station. Fewer than three stations that are ``known`` have coefficients of their own, as before.
+    all functions of the first station, the second, ...; fields and slopes have their likeliest sizes. What has neither may
+    differ from station to station, as what all shared or what fewer than three stations showed.
     """
-    (K, N), few = cycles.level.shape, known.size < FEWEST_TOGETHER
-    shared = (np.ptp(cycles.level, axis=1) == 0) & ~few
+    K, N = cycles.level.shape
+    alone = np.array([not cycles.covariance(space, k)[1] for k in range(K)])
+    apart = np.maximum(((cycles.level - cycles.common[:, None]) ** 2).mean(axis=1), SMALL)
     cycles = replace(
-        cycles, ranges=np.where(shared, 1.0, cycles.ranges), variance=np.where(shared, SMALL, cycles.variance),
-        own=np.where(shared, 1.0, [cycles.own_share(k) for k in range(K)]),
+        cycles, ranges=np.where(alone, 1.0, cycles.ranges), variance=np.where(alone, apart, cycles.variance),
+        own=np.where(alone, 1.0, [cycles.own_share(k) for k in range(K)]),
     )  # fmt: skip
-    covariances, varied = zip(*(cycles.covariance(space, k) for k in range(K)), strict=True)
-    between = np.zeros((N, N))
-    between[np.ix_(known, known)] = FAR * (np.eye(known.size) - 1 / known.size)
-    roots = [
-        np.linalg.cholesky(covariance) if size else between if few else np.zeros((N, N))
-        for covariance, size in zip(covariances, varied, strict=True)
-    ]
-    around = (cycles.level - cycles.common[:, None]).T.ravel()
-    G, w, S, sizes = _likeliest(roots, np.array(varied) > 0, A, b + A @ around)
-    P = G @ S @ G.T
+    roots = [np.linalg.cholesky(cycles.covariance(space, k)[0]) for k in range(K)]
+    center = np.zeros(K)
+    center[0] = cycles.common[0]
+    around = (cycles.level - center[:, None]).T.ravel()
+    G, w, root, sizes = _likeliest(roots, A, b + A @ around)
+    P = root @ root.T
     white = np.empty((N, K, DRAWS))
     white[order] = np.random.default_rng(0).standard_normal((N, K, DRAWS))
     values, U = np.linalg.eigh(P)
-    errors = ((U * np.sqrt(np.maximum(values, 0.0))) @ U.T @ white.reshape(N * K, DRAWS)).reshape(N, K, DRAWS)
+    errors = ((U * np.sqrt(np.maximum(values, 0.0))) @ (U.T @ white.reshape(N * K, DRAWS))).reshape(N, K, DRAWS)
     change = G @ w - around
     dual, regression = np.zeros_like(cycles.dual), cycles.regression
     if regression is not None:
@@ -182,42 +183,45 @@ def regressed(
             regression, slopes=np.zeros_like(regression.slopes), variances=regression.variances * sizes[:, None]
         )
     for k in range(K):
-        if not varied[k]:
-            continue
         alpha = np.linalg.solve(roots[k].T, w[K:].reshape(K, N)[k]) / np.sqrt(sizes[k])
         dual[k] = (1 - cycles.own_share(k)) * cycles.variance[k] * sizes[k] * alpha
         if regression is not None:
             regression.slopes[k] = regression.variances[k] * (regression.covariates.standard.T @ alpha)
     changed = replace(
-        cycles, level=cycles.level + change.reshape(N, K).T, common=cycles.common + FAR * w[:K], dual=dual,
+        cycles, level=cycles.level + change.reshape(N, K).T, common=center + _priors(K) * w[:K], dual=dual,
         variance=cycles.variance * sizes, spread=np.maximum(P.diagonal(), 0.0).reshape(N, K).T,
         errors=errors.transpose(1, 0, 2), regression=regression,
     )  # fmt: skip
     return changed, float(change @ b - 0.5 * change @ A @ change)
 
 
-def _likeliest(
-    roots: list[np.ndarray], varied: np.ndarray, A: np.ndarray, b: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Levels ``G w`` of largest posterior density, the covariance of w, and the sizes by which fields have become larger.
+def _likeliest(roots: list[np.ndarray], A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Levels ``G w`` of largest posterior density, a root of their covariance, and the factors by which fields became larger.
 
     The first K elements of w are the network's own, the others of fields with such ``roots`` (N, N) of their covariances, of
-    which EM takes the size of those that ``varied``.
+    which EM takes the sizes.
     """
     K, N = len(roots), len(roots[0])
-    sizes = np.ones(K)
+    parts = np.zeros((N, K, K + K * N))
+    for k, root in enumerate(roots):
+        parts[:, k, k] = _priors(K)[k]
+        parts[:, k, K + k * N : K + (k + 1) * N] = root
+    G, sizes = parts.reshape(N * K, -1), np.ones(K)
+    known = np.linalg.solve(np.eye(N * K) + LEAST * A, np.column_stack([A, b]))
+    H, h, eye = G.T @ known[:, :-1] @ G, G.T @ known[:, -1], np.eye(G.shape[1])
+    H = 0.5 * (H + H.T)
     for step in range(STEPS + 1):
-        parts = np.zeros((N, K, K + K * N))
-        for k, root in enumerate(roots):
-            parts[:, k, k] = FAR
-            parts[:, k, K + k * N : K + (k + 1) * N] = np.sqrt(sizes[k]) * root
-        G = parts.reshape(N * K, -1)
-        S = np.linalg.inv(G.T @ A @ G + np.eye(G.shape[1]))
-        w = S @ (G.T @ b)
+        larger = np.append(np.ones(K), np.repeat(np.sqrt(sizes), N))
+        root, _ = dtrtri(np.linalg.cholesky(larger[:, None] * H * larger + eye), lower=1)
+        w = root.T @ (root @ (larger * h))
         if step < STEPS:
-            squares = (w**2 + S.diagonal())[K:].reshape(K, N).mean(axis=1)
-            sizes = np.where(varied, sizes * squares, 1.0)
-    return G, w, S, sizes
+            sizes = sizes * (w**2 + (root**2).sum(axis=0))[K:].reshape(K, N).mean(axis=1)
+    return G * larger, w, G * larger @ root.T, sizes
+
+
+def _priors(K: int) -> np.ndarray:
+    """Standard deviations of the network's own coefficients."""
+    return np.where(np.arange(K) > 0, WIDE, FAR)
 
 
 def _symmetric_root(whole: np.ndarray) -> np.ndarray:

@@ -72,7 +72,8 @@ DF = 4.0
 #: A parametric fit whose scaled gradient is at most this has converged.
 FLAT = 1e-2
 #: Multiplications from which on normal equations of means and cycles take too long: those of least squares remain.
-MOST = 5e10
+#: To solve them takes so many times the cube of their number.
+MOST, PER_SOLVE = 5e10, 10
 #: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
 LEAST_SPREAD = 0.05
 
@@ -113,11 +114,11 @@ class DenseLearner(Learner):
     def regressed(self, cycles: Cycles, rows: np.ndarray, grid: TimeGrid, learned: Learned) -> tuple[Cycles, float]:
         """Also by Gaussian steps where these are heavy-tailed: what comes every day, such as sunrise, is no outlier."""
         F, usable = cycles.basis(grid.seconds), np.where(learned.excluded, np.nan, rows)
-        known = np.flatnonzero(np.isfinite(usable).any(axis=0))
-        if not known.size or rows.size * (F.shape[1] * rows.shape[1]) ** 2 > MOST:
+        size = F.shape[1] * rows.shape[1]
+        if not np.isfinite(usable).any() or (rows.size + PER_SOLVE * size) * size**2 > MOST:
             return cycles, 0.0
         equations = normal_equations(usable, learned.parts["dynamics"], learned.noise, F)
-        return regressed(cycles, self.space, station_order(rows), known, *equations)
+        return regressed(cycles, self.space, station_order(rows), *equations)
 
 
 @contextmanager
