@@ -156,6 +156,7 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
     if not all((parse(cell) or ORDINAL.match(cell)) and ":" not in cell for cell in table.head(date)):
         return (date,)
     others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
+    others = [i for i in others if words[i] != "ora" or abs(i - date) == 1]  # Ora is a town, too
     clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
     clocks = clocks or [i for i in others if words[i] in CLOCK and _pointed(table.head(i))]
     if len(clocks) > 1:  # of "Date GMT" the clock is "Time GMT"
