@@ -23,9 +23,9 @@ CLOCK = (
 )
 #: Days of the week before a date in numbers, in six languages: Mon 01.07.2024.
 WEEKDAY = (
-    r"(?:(?i:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|(?:mon|diens|donners|frei|sams|sonn)tag|mo|mit(?:twoch)?"
-    r"|mi|don?|fr|fre|sa|so|son|die?|(?:lun|mar|mercre|jeu|vendre|same)di|dim(?:anche)?|jeu|(?:lune|marte|mercole|giove|vener)d[iì]"
-    r"|gio|s[aá]b(?:ato|ado)?|dom(?:enica|ingo)?|(?:lun|mart|mi[eé]rcol|juev|viern)es|lun|mar|mer|mi[eé]|jue|vie|ven|sam"
+    r"(?:(?i:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|(?:mon|diens|donners|frei|sams|sonn)tag|mo|mit(?:twoch)?|mi"
+    r"|don?|fr|fre|sa|so|son|die?|(?:lun|mar|mercre|jeu|vendre|same)di|dim(?:anche)?|(?:lune|marte|mercole|giove|vener)d[iì]"
+    r"|jeu|gio|s[aá]b(?:ato|ado)?|dom(?:enica|ingo)?|(?:lun|mart|mi[eé]rcol|juev|viern)es|lun|mar|mer|mi[eé]|jue|vie|ven|sam"
     r"|(?:maan|dins|woens|donder|vrij|zater|zon)dag|ma|wo|vr|za|zo)\.?,?\s+)?"
 )
 YEAR_FIRST = re.compile(WEEKDAY + r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)

@@ -160,7 +160,7 @@ def test_clocks_with_points_and_the_year_behind(tmp_path, labels, expected):
 def test_words_before_a_date_are_days_of_the_week_alone():
     """Any word that begins like one was one, and a title above the header a row of readings."""
     assert [parse(f"{word} 01.07.2024") for word in ("from", "Download", "Sonde", "maximum")] == [None] * 4
-    for word in "MONDAY Mo. Montag, lun Dienstag mié. sábado zaterdag dimanche mercoledì Thurs".split():
+    for word in ["MONDAY", "Mo.", "Montag,", "lun", "Dienstag", "mié.", "sábado", "zaterdag", "dimanche", "mercoledì", "Thurs"]:
         assert parse(f"{word} 01.07.2024") == parse("01.07.2024")
 
 
