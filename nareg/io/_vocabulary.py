@@ -176,7 +176,7 @@ def plain(name: str) -> str:
 
 
 def place_words(header: Sequence[str]) -> list[str]:
-    """What the columns of a station table are, as :func:`plain` says it, by words of places with units where one has them alone.
+    """What the columns of a station table are, as :func:`plain` says it, or a place with its unit where one alone is.
 
     >>> place_words(["name", "lat_deg", "lng", "Elevation_m", "height"])
     ['name', 'lat', 'lng', 'elevation', 'height']
