@@ -189,7 +189,7 @@ def place_words(header: Sequence[str]) -> list[str]:
     for role in (LATITUDE, LONGITUDE, ALTITUDE):
         which = [i for i, word in enumerate(meant) if word in role]
         if len(which) == 1:
-            words[which[0]] = words[which[0]] if words[which[0]] in role else meant[which[0]]
+            words[which[0]] = meant[which[0]]
     return words
 
 
