@@ -170,8 +170,9 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
 
 
 def _pointed(cells: list[str]) -> bool:
-    """Whether cells are hours and minutes as in 10.30; of hours, 10.50 would be a half."""
-    return all(map(POINTED.fullmatch, cells)) and {cell[-2:] for cell in cells} not in ({"00", "50"}, {"50"})
+    """Whether cells are hours and minutes as in 10.30; of hours, 10.25 would be a quarter, and 10.50 a half."""
+    minutes = {cell[-2:] for cell in cells}
+    return all(map(POINTED.fullmatch, cells)) and (minutes == {"00"} or not minutes <= {"00", "25", "50"})
 
 
 def counts_rows(table: Table, index: int, word: str) -> bool:

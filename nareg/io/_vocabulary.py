@@ -185,7 +185,8 @@ def place_words(header: Sequence[str]) -> list[str]:
     if any(map(OF_MINUTES.fullmatch, words)):
         return words
     matches = [OF_PLACE.fullmatch(word) or OF_HEIGHT.fullmatch(word) for word in words]
-    meant = [word if match is None else match[1] or "altitude" for word, match in zip(words, matches, strict=True)]
+    height = None if {*words} & {*TIME} else "altitude"  # beside times it may be that of waves
+    meant = [(match and (match[1] or height)) or word for word, match in zip(words, matches, strict=True)]
     for role in (LATITUDE, LONGITUDE, ALTITUDE):
         which = [i for i, word in enumerate(meant) if word in role]
         if len(which) == 1:

@@ -156,6 +156,12 @@ def test_the_plainest_words_of_places_are_taken(tmp_path, more, cells):
     assert stations.altitude.tolist() == [20, 20]
 
 
+def test_heights_of_waves_are_no_altitudes(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("time,station,lat,lon,height_m\n2024-01-01,A,48.1,2.2,1.5\n2024-01-01,B,48.5,3.3,1.7\n")
+    assert io.read_stations(path).altitude is None
+
+
 def test_whole_degrees_beside_minutes_are_no_places(tmp_path):
     path = tmp_path / "s.csv"
     path.write_text("station,lat_deg,lat_min,lon_deg,lon_min\nA,48,30,2,15\nB,48,12,3,45\n")

@@ -164,6 +164,13 @@ def test_words_before_a_date_are_days_of_the_week_alone():
         assert parse(f"{word} 01.07.2024") == parse("01.07.2024")
 
 
+@pytest.mark.parametrize("hours", [("9.25", "10.50"), ("9.00", "10.25"), ("9.50", "10.50")])
+def test_quarters_of_hours_are_no_minutes(tmp_path, hours):
+    path = tmp_path / "r.csv"
+    path.write_text("date,hour,A\n2024-01-01,{},5\n2024-01-02,{},9\n".format(*hours))
+    assert io.read_readings(path).names == ("hour", "A")
+
+
 def test_a_town_is_no_clock(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text("date,Bolzano,Ora\n2024-01-01,3,5\n2024-01-02,4,9\n")
