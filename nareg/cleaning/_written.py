@@ -34,7 +34,7 @@ NAMES = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*",
 OFFSET = re.compile(r"(?:Z|(?<=:\d\d)[+-]\d\d:?\d\d)$")
 ISO = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d\d:\d\d)")
 #: A cell that is no value, and one that is, where nareg writes them just so: no quote, no formula, no figure too many.
-KEY = r"""(?!'*[=+\-@\t＝＋－＠])[^,\n\r"]*"""
+KEY = r"""(?!'*[=+\-@\t＝＋－＠])[^,\n\r"]+"""
 VALUE = (
     r"(?:-?(?!0\.0000)(?=[0-9.]{3,16}[,\n])(?:0|[1-9][0-9]*)\.(?:0|[0-9]*[1-9])"
     r"|-?[1-9](?:\.[0-9]{0,13}[1-9])?e-(?:0[5-9]|[1-9][0-9])|0|[1-9][0-9]{0,15}|(?!nan|inf)[a-z]+(?: [a-z]+)*|)"
@@ -97,7 +97,7 @@ def _written_as(readings: Readings, before: list[str], zone: str | None) -> tupl
 
     offset = OFFSET.search(before[-1])
     bare = pd.Index(OFFSET.sub("", label) for label in before)
-    forms = [form for form in FORMS if _is_form(bare, form)]
+    forms = [form for form in FORMS if _is_form(bare[:20], form) and _is_form(bare, form)]
     if len(forms) != 1:
         return None
     index = pd.DatetimeIndex(readings.timestamps)
@@ -122,11 +122,19 @@ def _is_form(labels: pd.Index, form: str) -> bool:
 
 def written_before(path: Path) -> Iterator[list[str]]:
     """The rows of a table that was written before, as they were before a spreadsheet's formulas were made texts."""
-    with path.open(newline="", encoding="utf-8") as handle:
-        if not path.stat().st_size:
-            raise InputError(f"{path} is empty: remove it, or name another folder with --out.")
-        for row in csv.reader(handle):
+    for row in csv.reader(StringIO(_text_of(path), newline="")):
+        if any(row):  # spreadsheets leave empty rows behind
             yield list(map(io.unshield, row))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no text in UTF-8: save it so, or name another folder with --out.") from None
+    if not text.strip():
+        raise InputError(f"{path} is empty: remove it, or name another folder with --out.")
+    return text
 
 
 def with_new(before: list[str], new: list[str]) -> list[str]:
@@ -165,9 +173,7 @@ def written_lines(path: Path, header: list[str], keys: int) -> list[str]:
     rows = written_before(path)
     if next(rows) != header:
         raise InputError(f"{path} has other columns than the model's stations: name another folder with --out.")
-    start = next(io.as_lines([header]))
-    with path.open(newline="", encoding="utf-8") as handle:
-        text = handle.read()
+    start, text = next(io.as_lines([header])), _text_of(path)
     # to parse all cells and write them again takes ten times as long
     odd = re.compile(rf"\n(?!(?:{KEY},){{{keys}}}{VALUE}(?:,{VALUE})*\n|\Z)")
     if text.startswith(start) and text.endswith("\n") and not odd.search(text, len(start) - 1):

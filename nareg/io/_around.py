@@ -151,7 +151,7 @@ def _after_other_tables(lines: list[str], near: list[int], notes: Notes) -> int:
                     "delete the lines above the header",
                 )
                 above = [cell.strip() for cell in cells[k - 1]] if k > first and _is_format(words[0]) else [""]
-                return near[k - 1] if all(above) and not any(map(_is_value, above)) else near[k]
+                return near[k - 1] if all(above) and len({*above}) == len(above) and not any(map(_is_value, above)) else near[k]
     return near[0]
 
 

@@ -23,8 +23,10 @@ CLOCK = (
 )
 #: Days of the week before a date in numbers, in six languages: Mon 01.07.2024.
 WEEKDAY = (
-    r"(?:(?i:mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|mié|jeu|gio|jue|ven|vie|sam|sab|sáb|dim|dom|"
-    r"ma|wo|vr|za|zo)[a-zäéáì]*\.?,?\s+)?"
+    r"(?:(?i:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|(?:mon|diens|donners|frei|sams|sonn)tag|mo|mit(?:twoch)?|mi"
+    r"|don?|fr|fre|sa|so|son|die?|(?:lun|mar|mercre|jeu|vendre|same)di|dim(?:anche)?|(?:lune|marte|mercole|giove|vener)d[iì]"
+    r"|jeu|gio|s[aá]b(?:ato|ado)?|dom(?:enica|ingo)?|(?:lun|mart|mi[eé]rcol|juev|viern)es|lun|mar|mer|mi[eé]|jue|vie|ven|sam"
+    r"|(?:maan|dins|woens|donder|vrij|zater|zon)dag|ma|wo|vr|za|zo)\.?,?\s+)?"
 )
 YEAR_FIRST = re.compile(WEEKDAY + r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
 YEAR_LAST = re.compile(WEEKDAY + r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)

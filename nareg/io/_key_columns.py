@@ -156,6 +156,7 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
     if not all((parse(cell) or ORDINAL.match(cell)) and ":" not in cell for cell in table.head(date)):
         return (date,)
     others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
+    others = [i for i in others if words[i] != "ora" or abs(i - date) == 1]  # Ora is a town, too
     clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
     clocks = clocks or [i for i in others if words[i] in CLOCK and _pointed(table.head(i))]
     if len(clocks) > 1:  # of "Date GMT" the clock is "Time GMT"
@@ -169,8 +170,9 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
 
 
 def _pointed(cells: list[str]) -> bool:
-    """Whether cells are hours and minutes as in 10.30; of hours, 10.50 would be a half."""
-    return all(map(POINTED.fullmatch, cells)) and {cell[-2:] for cell in cells} not in ({"00", "50"}, {"50"})
+    """Whether cells are hours and minutes as in 10.30; of hours, 10.25 would be a quarter, and 10.50 a half."""
+    minutes = {cell[-2:] for cell in cells}
+    return all(map(POINTED.fullmatch, cells)) and (minutes == {"00"} or not minutes <= {"00", "25", "50"})
 
 
 def counts_rows(table: Table, index: int, word: str) -> bool:

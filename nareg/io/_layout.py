@@ -274,7 +274,7 @@ def _leave_out_units(table: FileTable, notes: Notes) -> None:
     stated = {
         name: first
         for name, (first, second) in zip(table.header, columns, strict=True)
-        if number(second) and first.lower() not in MISSING
+        if number(second) and (first == "m" or first.lower() not in MISSING)  # M is missing, m are meters
     }
     if units := sorted(set(stated.values())):
         table.units |= stated if len(units) > 1 else stated | {"": units[0]}

@@ -35,7 +35,7 @@ from nareg.io._vocabulary import (
     TIME,
     UNNAMED,
     distinct,
-    place_word,
+    place_words,
     plain,
 )
 
@@ -185,7 +185,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
     stated = _as_stated(table, recipe)
     if stated is not None:
         return _stations(stated, notes, Recipe(crs=recipe.crs))
-    words = [place_word(name) for name in table.header]
+    words = place_words(table.header)
     header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
     of_readings = not {*recipe.station} & {*table.header} and bool({*words} & {*STATION, *SENSOR})  # the recipe is theirs
     name = None if of_readings else recipe.station_column(table)

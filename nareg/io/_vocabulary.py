@@ -127,8 +127,10 @@ OF_PLACE = re.compile(
 )
 #: And altitudes: elevation_m, site_height_m. A height alone may be that of a sensor above the ground.
 OF_HEIGHT = re.compile(
-    r"(?:site|station|stn)?(alt|altitude|elev|elevation)(?:m|ft|masl|meters|feet)?|(?:site|station)?height(?:m|masl)"
+    r"(?:site|station|stn)?(alt|altitude|elev|elevation)(?:m|masl|meters)?|(?:site|station)?height(?:m|masl)"
 )
+#: Minutes of places, beside which degrees are whole.
+OF_MINUTES = re.compile(r"(?:site|station)?(?:lat|lon|long|lng)(?:itude)?(?:m|min|minutes?)")
 #: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
 QUANTITIES = {
     "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp dew tmp modtemp pnt temperatura",
@@ -173,15 +175,23 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_\-]+", "", re.sub(r"[(\[][^)\]]*[)\]]\s*$", "", name)).lower()
 
 
-def place_word(name: str) -> str:
-    """What a column of a station table is, as :func:`plain` says it, by words of places with their units.
+def place_words(header: Sequence[str]) -> list[str]:
+    """What the columns of a station table are, as :func:`plain` says it, or a place with its unit where one alone is.
 
-    >>> place_word("lat_deg"), place_word("Elevation_m"), place_word("height")
-    ('lat', 'elevation', 'height')
+    >>> place_words(["name", "lat_deg", "lng", "Elevation_m", "height"])
+    ['name', 'lat', 'lng', 'elevation', 'height']
     """
-    word = plain(name)
-    match = OF_PLACE.fullmatch(word) or OF_HEIGHT.fullmatch(word)
-    return word if match is None or word in POSITION else match[1] or "altitude"
+    words = [plain(name) for name in header]
+    if any(map(OF_MINUTES.fullmatch, words)):
+        return words
+    matches = [OF_PLACE.fullmatch(word) or OF_HEIGHT.fullmatch(word) for word in words]
+    height = None if {*words} & {*TIME} else "altitude"  # beside times it may be that of waves
+    meant = [(match and (match[1] or height)) or word for word, match in zip(words, matches, strict=True)]
+    for role in (LATITUDE, LONGITUDE, ALTITUDE):
+        which = [i for i, word in enumerate(meant) if word in role]
+        if len(which) == 1:
+            words[which[0]] = meant[which[0]]
+    return words
 
 
 def kinds_in(name: str) -> set[str]:

@@ -40,6 +40,8 @@ FAR = 6.0
 LARGEST = 0.7
 #: Levels are known no better than to this share of the spread of readings.
 SHARE = 0.25
+#: A level lasts whose last quarters differ by less than this share of it.
+STEADY = 0.1
 #: Spans begin or end at so many places in the record, and are the whole of it.
 CUTS = 16
 #: Readings in the span, and stations, at least.
@@ -195,7 +197,7 @@ def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Res
 def _grew(response: Response, apart: np.ndarray, white: list[np.ndarray], typical: float) -> bool:
     """Whether a part of a record becomes another level step by step, from readings that respond: a battery that empties.
 
-    A sensor that is moved or misread has its other level at once, or hardly responds in the rest either.
+    A sensor that is moved or misread has its other level at once, or stays there, or hardly responds in the rest either.
     """
     known = np.flatnonzero(np.isfinite(apart))
     edges = np.searchsorted(known, [response.start, response.stop])
@@ -208,7 +210,9 @@ def _grew(response: Response, apart: np.ndarray, white: list[np.ndarray], typica
         np.array([np.median(apart[known[side]]) for side in sides])
         for sides in ([slice(max(c - SHORTEST, 0), c) for c in places], [slice(c, c + SHORTEST) for c in places])
     )
-    if np.abs(after - before).max() > abs(response.level) / 2:
+    inside = apart[known[edges[0] : edges[1]]]
+    near, end = map(np.median, np.array_split(inside if edges[0] >= FEWEST else inside[::-1], 4)[2:])
+    if np.abs(after - before).max() > abs(response.level) / 2 or abs(end - near) < STEADY * abs(response.level):
         return False
     rest = [part[:, [response.station]].copy() for part in white]
     for part in rest:

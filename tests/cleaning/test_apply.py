@@ -468,6 +468,23 @@ def test_readings_follow_in_the_form_of_the_table_whatever_it_is(monthly, tmp_pa
             assert pd.read_csv(tmp_path / f"{name}.csv", dtype=str)["time"].tolist() == labels[: later.stop]
 
 
+def test_tables_that_a_spreadsheet_saved_are_read_as_they_were(monthly, tmp_path):
+    """A mark at the start made another header of it, and empty rows were kept amid the readings."""
+    frame, cleaned = monthly
+    new, names = apply(cleaned.model, frame[84:]), ("clean", "std", "flags")
+    written = []
+    for change in (str, lambda text: "\ufeff" + text.replace("\n", "\r\n", 40) + "\r\n", lambda text: text + ",,,,,,\n\n"):
+        cleaned.save(tmp_path)
+        for path in (tmp_path / f"{name}.csv" for name in names):
+            path.write_bytes(change(path.read_text()).encode())
+        new.append(tmp_path)
+        written.append([(tmp_path / f"{name}.csv").read_bytes() for name in names])
+    assert written[0] == written[1] == written[2]
+    (tmp_path / "clean.csv").write_bytes(b"time,\xfc\n")
+    with pytest.raises(InputError, match="no text in UTF-8"):
+        new.append(tmp_path)
+
+
 def test_no_new_reading_is_lost_where_the_clocks_go_back(tmp_path):
     network = nareg.datasets.simulated(6, 200, faults=(), rng=np.random.default_rng(2))
     local = pd.date_range("2024-10-20", periods=200, freq="h", tz="Europe/Berlin").strftime("%Y-%m-%d %H:%M")
@@ -504,7 +521,7 @@ def test_lines_of_a_table_are_what_its_cells_are_written_as(tmp_path, keys, rows
     if not whole:  # a last line without an end
         path.write_bytes(path.read_bytes().removesuffix(end.encode()))
     lines = written_lines(path, header, keys)
-    read = [[nareg.io.unshield(text) for text in row] for row in rows]
+    read = [[nareg.io.unshield(text) for text in row] for row in rows if any(row)]
     assert list(map(label_of, lines)) == [row[0] for row in read]
     nareg.io.write_rows(path, header, [[*row[:keys], *map(cell, row[keys:])] for row in read])
     assert "time,A,B\n" + "".join(lines) == path.read_bytes().decode()

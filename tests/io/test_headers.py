@@ -140,3 +140,15 @@ def test_a_row_of_units_below_titles_is_no_header(tmp_path):
     table = io.read_readings(write(tmp_path, "r.csv", text))
     assert (table.names, table.unit) == (("Wasserstand",), "cm ü. PN")
     assert table.values[0, :2].tolist() == [501.5, 502.5]
+
+
+def test_meters_in_a_row_of_units_are_no_missing_readings(tmp_path):
+    rows = [f"{day:02}.10.2023;{day},5;{day},7" for day in range(1, 28)]
+    table = io.read_readings(write(tmp_path, "r.csv", "\n".join(["Datum;A;B", "TT.MM.JJJJ;m;m", *rows])))
+    assert (table.names, table.unit, len(table.times)) == (("A", "B"), "m", 27)
+
+
+def test_a_row_of_groups_above_the_form_of_dates_is_no_header(tmp_path):
+    rows = [f"{day:02}.10.2023;{day},5;{day},7" for day in range(1, 28)]
+    table = io.read_readings(write(tmp_path, "r.csv", "\n".join(["Pegel;a;b;c", "Ort;Ort;Ort", "TT.MM.JJJJ;A;B", *rows])))
+    assert table.names == ("A", "B")

@@ -141,3 +141,29 @@ def test_words_of_places_with_their_units(tmp_path, header, altitude):
     assert stations.names == ("7000", "7013", "7026")
     np.testing.assert_allclose(stations.coordinates[1], (51.2, 6.2))
     assert (None if stations.altitude is None else stations.altitude.tolist()) == ([20, 120, 320] if altitude else None)
+
+
+@pytest.mark.parametrize(
+    ("more", "cells"),
+    [("lat_deg,lon_deg,elevation", "51,6,20"), ("height_m,elevation", "2,20"), ("elevation_ft,elevation_m", "66,20")],
+)
+def test_the_plainest_words_of_places_are_taken(tmp_path, more, cells):
+    """Others beside them were refused as a column that appears twice, or the height of a sensor was the place's."""
+    path = tmp_path / "s.csv"
+    path.write_text(f"station,lat,lon,{more}\nA,51.1,6.1,{cells}\nB,51.2,6.2,{cells}\n")
+    stations = io.read_stations(path)
+    np.testing.assert_allclose(stations.coordinates, [(51.1, 6.1), (51.2, 6.2)])
+    assert stations.altitude.tolist() == [20, 20]
+
+
+def test_heights_of_waves_are_no_altitudes(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("time,station,lat,lon,height_m\n2024-01-01,A,48.1,2.2,1.5\n2024-01-01,B,48.5,3.3,1.7\n")
+    assert io.read_stations(path).altitude is None
+
+
+def test_whole_degrees_beside_minutes_are_no_places(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("station,lat_deg,lat_min,lon_deg,lon_min\nA,48,30,2,15\nB,48,12,3,45\n")
+    with pytest.raises(InputError, match="no columns latitude and longitude"):
+        io.read_stations(path)

@@ -157,6 +157,26 @@ def test_clocks_with_points_and_the_year_behind(tmp_path, labels, expected):
     np.testing.assert_array_equal(read(tmp_path, labels).timestamps, stamps(*expected))
 
 
+def test_words_before_a_date_are_days_of_the_week_alone():
+    """Any word that begins like one was one, and a title above the header a row of readings."""
+    assert [parse(f"{word} 01.07.2024") for word in ("from", "Download", "Sonde", "maximum")] == [None] * 4
+    for word in ["MONDAY", "Mo.", "Montag,", "lun", "Dienstag", "mié.", "sábado", "zaterdag", "dimanche", "mercoledì", "Thurs"]:
+        assert parse(f"{word} 01.07.2024") == parse("01.07.2024")
+
+
+@pytest.mark.parametrize("hours", [("9.25", "10.50"), ("9.00", "10.25"), ("9.50", "10.50")])
+def test_quarters_of_hours_are_no_minutes(tmp_path, hours):
+    path = tmp_path / "r.csv"
+    path.write_text("date,hour,A\n2024-01-01,{},5\n2024-01-02,{},9\n".format(*hours))
+    assert io.read_readings(path).names == ("hour", "A")
+
+
+def test_a_town_is_no_clock(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("date,Bolzano,Ora\n2024-01-01,3,5\n2024-01-02,4,9\n")
+    assert io.read_readings(path).names == ("Bolzano", "Ora")
+
+
 @pytest.mark.parametrize(
     "label", ["5 Jan 2024 10:00", "Jan 5, 2024 10:00 AM", "2024/1/5 10:00", "Fri, 05-January-2024 10:00:00"]
 )

@@ -90,6 +90,16 @@ def test_a_battery_that_empties_keeps_its_readings(case, rng):
     assert (quality.flags[7] == Flag.BAD).mean() < 0.02
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_sensor_that_is_buried_within_days_and_stays_deaf_has_a_wrong_level(case, rng, backwards):
+    """It was none, as its level had come step by step."""
+    coordinates, readings = case
+    ramp = np.minimum(np.arange(T - 60) / 96, 1)
+    readings[7, 60:] = (1 - ramp) * readings[7, 60:] + ramp * (readings[7, 60] - 10) + 0.2 * rng.standard_normal(T - 60)
+    quality = checked(readings[:, ::-1] if backwards else readings, coordinates)
+    assert "level" in found(quality)[7]
+
+
 def test_an_offset_that_lasts_to_the_end(case):
     coordinates, readings = case
     readings[7, 180:] += 3
