@@ -145,7 +145,7 @@ def _after_other_tables(lines: list[str], near: list[int], notes: Notes) -> int:
             continue
         for k in range(first, len(cells) - SAMPLE + 1):
             words = [cell.strip() for cell in cells[k]]
-            if all(words[:2]) and not any(map(_is_value, words)) and _is_value(cells[k + 1][0]):
+            if all(words[:2]) and not any(map(_is_value, words)) and any(map(_is_value, cells[k + 1])):
                 notes.guess(
                     f"{count(k, 'line')} above the header {verb(k)} left out ({_shown(lines[near[0]])})",
                     "delete the lines above the header",

@@ -68,7 +68,10 @@ def marked_bad(cells: np.ndarray, read: np.ndarray, names: Sequence[str], notes:
         if shown:
             notes.fact(f"what {column} marks is not used, as asked for")
         return None
-    meanings = _meanings([str(mark).strip().lower() for mark in marks], names[0])
+    words = [str(mark).strip().lower() for mark in marks]
+    meanings = _meanings(words, names[0])
+    if meanings is None:  # what marks missing readings alone need not be known
+        meanings = _meanings([word if k in used else "" for k, word in enumerate(words)], names[0])
     if recipe.bad:
         bad = {word.strip().lower() for word in recipe.bad}
         meanings = ["bad" if str(mark).strip().lower() in bad else "good" for mark in marks]

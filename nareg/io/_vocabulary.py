@@ -125,9 +125,10 @@ POSITION = (*LATITUDE, *LONGITUDE, *ALTITUDE, *EAST, *NORTH)
 OF_PLACE = re.compile(
     r"(?:site|station|stn|sensor|gps|geo|dec)?(lat|latitude|lon|long|lng|longitude)(?:deg|degrees|dd|dec|decimal|wgs84)?"
 )
-#: And altitudes: elevation_m, site_height_m. A height alone may be that of a sensor above the ground.
+#: And altitudes: elevation_m, site_height_m, Höhe ü. M. A height alone may be that of a sensor above the ground.
 OF_HEIGHT = re.compile(
     r"(?:site|station|stn)?(alt|altitude|elev|elevation)(?:m|masl|meters)?|(?:site|station)?height(?:m|masl)"
+    r"|h(?:ö|oe)hem?(?:ü|ue|über|ueber)\.?(?:m|nn|nhn|meer)\.?"
 )
 #: Minutes of places, beside which degrees are whole.
 OF_MINUTES = re.compile(r"(?:site|station)?(?:lat|lon|long|lng)(?:itude)?(?:m|min|minutes?)")

@@ -152,3 +152,11 @@ def test_a_row_of_groups_above_the_form_of_dates_is_no_header(tmp_path):
     rows = [f"{day:02}.10.2023;{day},5;{day},7" for day in range(1, 28)]
     table = io.read_readings(write(tmp_path, "r.csv", "\n".join(["Pegel;a;b;c", "Ort;Ort;Ort", "TT.MM.JJJJ;A;B", *rows])))
     assert table.names == ("A", "B")
+
+
+def test_a_line_of_dates_above_rows_that_begin_with_a_station(tmp_path):
+    rows = [f"{name};{day:02}.06.2025;{day},5;OK" for day in range(2, 30) for name in ("Höngg", "Wipkingen")]
+    above = ["Stadtentwässerung - Export", "Zeitraum;02.06.2025;22.06.2025", "", "Messstelle;Datum;Niederschlag [mm];Status"]
+    table = io.read_readings(write(tmp_path, "r.csv", "\n".join([*above, *rows])))
+    assert (table.names, table.unit, len(table.times)) == (("Höngg", "Wipkingen"), "mm", 28)
+    assert table.values[1, :2].tolist() == [2.5, 3.5]

@@ -45,6 +45,16 @@ def test_more_scales_are_known(tmp_path, name, marks, bad):
     assert ("marks as bad" in notes) if bad else ("no reading as bad" in notes)
 
 
+def test_marks_of_missing_readings_need_not_be_known(tmp_path):
+    rows = [f"2024-01-{d + 1:02d},A,{d},{'suspect' if d == 7 else 'OK'}" for d in range(9)]
+    rows[4] = "2024-01-05,A,,Ausfall"
+    path = tmp_path / "readings.csv"
+    path.write_text("\n".join(["time,station,value,Status", *rows]))
+    out, notes = left_out(path)
+    assert out == [4]
+    assert "1 reading that column 'Status' marks as suspect is used" in notes
+
+
 def test_unknown_marks_are_used_when_asked_for(tmp_path):
     path = write(tmp_path, LABELS, "qc_flags")
     out, notes = left_out(path)

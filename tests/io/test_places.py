@@ -132,7 +132,8 @@ def test_two_far_stations_are_both_named(tmp_path, rng):
 @pytest.mark.parametrize(
     ("header", "altitude"),
     [("station_id,lat_deg,lon_deg,elevation_m", True), ("logger_id,site_lat,site_lon,height_m", True),
-     ("SerialNumber,latitude_wgs84,longitude_wgs84,height", False)],
+     ("SerialNumber,latitude_wgs84,longitude_wgs84,height", False), ("Name,Breite,Länge,Höhe ü. M.", True),
+     ("Name,Breite,Länge,Hoehe ueber NN", True)],
 )  # fmt: skip
 def test_words_of_places_with_their_units(tmp_path, header, altitude):
     path = tmp_path / "s.csv"
