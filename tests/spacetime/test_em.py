@@ -122,6 +122,24 @@ def test_where_em_rests_the_gradient_is_zero(dynamics, df):
     np.testing.assert_allclose(np.concatenate(gradient), 0.0, atol=1e-3)
 
 
+@pytest.mark.parametrize("dynamics", ["scalar", "modes", "full"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_dynamics_do_not_grow_where_the_readings_do(dynamics, order):
+    _, start, extra = problem(order)
+    rng = np.random.default_rng(1)
+    growing = 0.1 * 1.05 ** np.arange(60)[:, None] * (1 + rng.random(5)) + 0.05 * rng.standard_normal((60, 5))
+    how = Refinement(dynamics, 20.0, 0.01)
+    estimate = refine([growing], start, np.full(5, 0.01), how, iterations=8, fixed_noise=False, tol=0.0, **extra)
+    assert (np.diff(estimate.objective) >= -1e-9 * np.abs(estimate.objective[-1])).all()
+    A, silent = estimate.dynamics, np.full((1500, 5), np.nan)
+    radius = np.abs(np.linalg.eigvals(np.vstack([A.matrix(), np.eye(5 * order)[: 5 * (order - 1)]]))).max()
+    assert 0.9 < radius < 1
+    # a long silence between readings is passed
+    done = run(np.concatenate([growing, silent, growing]), A, estimate.r)
+    assert np.isfinite(done.x).all()
+    assert done.var.max() < 1e6
+
+
 def test_strong_prior_leaves_everything_where_it_was():
     y, start, extra = problem()
     estimate = refine([y], start, np.full(5, 0.3), Refinement("full", 1e9, 1e9), iterations=3, fixed_noise=True, **extra)

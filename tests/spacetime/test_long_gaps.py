@@ -153,6 +153,24 @@ def test_whole_times_are_hidden_up_to_a_share_of_missing_readings():
     assert not hide_times(np.full((5, 2), np.nan), 0.05, np.random.default_rng(1)).any()
 
 
+def test_breaks_of_a_season_are_no_gaps():
+    """A station reads from May to September: the winters between are not imitated, single times without a reading are."""
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((1200, 10))
+    y[rng.random(1200) < 0.1] = np.nan
+    pieces = [y[:400], y[400:800], y[800:]]
+    winter = np.full((300, 10), np.nan)
+    seasons = np.concatenate([pieces[0], winter, pieces[1], winter, pieces[2]])
+    for draw in range(5):
+        hidden = hide(seasons, 0.1, np.random.default_rng(draw))
+        hidden |= hide_times(seasons, 0.05, np.random.default_rng(draw))
+        whole = (hidden == np.isfinite(seasons)).all(axis=1) & np.isfinite(seasons).any(axis=1)
+        runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[False], whole, [False]]).astype(int))))[::2]
+        assert hidden.sum() == pytest.approx(hide(y, 0.1, np.random.default_rng(draw)).sum(), rel=0.1)
+        assert runs.max() < 20
+        assert len(runs) > 20
+
+
 def test_silent_times_are_those_at_which_nothing_is_seen():
     seen = [np.array([[1.0, np.nan], [np.nan, np.nan]]), np.array([[np.nan, np.nan]])]
     masks = [np.array([[False, True], [True, True]]), np.array([[True, False]])]

@@ -32,6 +32,8 @@ ROUNDING = 1e-9
 #: Length of an iteration, relative to EM's own, which changes little at a time what the readings tell least of: seven of this
 #: length come as far as twelve.
 LENGTH = 1.7
+#: Where a step towards dynamics that grow is shorter than this, none is taken.
+SMALLEST_WAY = 0.05
 #: Pseudo-readings that hold a station's noise variance.
 MU = 20.0
 
@@ -170,7 +172,7 @@ def _improve(now: Estimate, expected: Expected, passes: list[Pass], prior: Prior
     precision = cho_solve((L, True), np.eye(n))
     S = expected.S00 + how.kappa * P0
     B = expected.S10 + how.kappa * prior.A @ P0
-    A = _best_dynamics(prior, old.matrix(), precision, S, B)
+    A = _stable(old.matrix(), _best_dynamics(prior, old.matrix(), precision, S, B))
     cross = A @ expected.S10.T
     gap = A - prior.A
     M = expected.S11 - cross - cross.T + A @ expected.S00 @ A.T + how.kappa * gap @ P0 @ gap.T
@@ -197,10 +199,31 @@ def _lengthen(now: Estimate, before: tuple[Dynamics, np.ndarray], length: float,
     half = np.linalg.solve(L, np.linalg.solve(L, now.dynamics.Q).T)
     values, vectors = np.linalg.eigh(0.5 * (half + half.T))
     root = L @ (vectors * np.maximum(values, 0.0) ** (length / 2))
-    A = old.matrix() + length * (now.dynamics.matrix() - old.matrix())
+    A = _stable(now.dynamics.matrix(), old.matrix() + length * (now.dynamics.matrix() - old.matrix()))
     now.dynamics = Dynamics(_blocks_of(A, old.n, prior.refinement.dynamics), root @ root.T, prior.P0)
     if not prior.fixed_noise:
         now.r = np.maximum(r * (now.r / r) ** length, prior.least)
+
+
+def _stable(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """New dynamics, or as much of the way to them from stable old ones as is stable.
+
+    What grows has all of its size where nothing is read, and would be learned from there again.
+    """
+    way = 1.0
+    while way > SMALLEST_WAY:
+        A = old + way * (new - old)
+        if _radius(A) < 1:
+            return A
+        way /= 2
+    return old
+
+
+def _radius(A: np.ndarray) -> float:
+    """Spectral radius of the step of a state, from ``[A_1 ... A_p]``."""
+    F = np.eye(A.shape[1], k=-A.shape[0])
+    F[: len(A)] = A
+    return float(np.abs(np.linalg.eigvals(F)).max())
 
 
 def _blocks_of(A: np.ndarray, n: int, dynamics: str) -> tuple[np.ndarray, ...]:

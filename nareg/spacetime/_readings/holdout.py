@@ -16,6 +16,9 @@ WINSOR = 5.0
 KEYS = 64
 #: Share of the missing readings at silent times from which on these are imitated.
 MOST = 0.5
+#: Silence for more than this share of the times with readings is a break, as of a season, and no gap: one like it would be all
+#: that is hidden.
+BREAK = 0.1
 
 
 def station_order(y: np.ndarray) -> np.ndarray:
@@ -47,16 +50,17 @@ def _hidden(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray
     wanted = int(share * t.size)
     if wanted < 1:
         return hidden
-    lengths = gap_lengths(observed)
+    without = _without_breaks(observed)
+    lengths = gap_lengths(without)
     singles = wanted if lengths.size == 0 else wanted // 2
     chosen = rng.choice(t.size, singles, replace=False)
     hidden[t[chosen], i[chosen]] = True
     live = np.flatnonzero(observed.any(axis=0))
     budget, count = 20 * wanted, singles
-    silent_share = _simultaneous(observed, live)
+    silent_share = _simultaneous(without, live)
     # a few long gaps are too few to choose a model by: on AQI-36, where they are a fifth of what is missing, they misled
     simultaneous = round((wanted - singles) * silent_share) if silent_share > MOST else 0
-    silent = gap_lengths(observed.any(axis=1)[:, None])
+    silent = gap_lengths(without.any(axis=1)[:, None])
     for length in rng.choice(silent, simultaneous) if silent.size and simultaneous else ():
         if count >= singles + simultaneous:
             break
@@ -84,11 +88,20 @@ def hide_times(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndar
     """
     observed = np.isfinite(y)
     hidden = np.zeros_like(observed)
-    within = _within(observed, np.flatnonzero(observed.any(axis=0)))
+    within = _within(_without_breaks(observed), np.flatnonzero(observed.any(axis=0)))
     wanted = share - 1 + within.mean() if within.size else 0.0
     reading = np.flatnonzero(observed.any(axis=1))
     hidden[rng.choice(reading, int(max(wanted, 0.0) * reading.size), replace=False)] = True
     return hidden & observed
+
+
+def _without_breaks(observed: np.ndarray) -> np.ndarray:
+    """Rows but for breaks."""
+    reading = observed.any(axis=1)
+    seen = np.flatnonzero(reading)
+    following = np.searchsorted(seen, np.arange(len(observed)))
+    edges = np.concatenate([[-1], seen, [len(observed)]])
+    return observed[reading | (np.diff(edges)[following] - 1 <= BREAK * seen.size)]
 
 
 def _within(observed: np.ndarray, live: np.ndarray) -> np.ndarray:
