@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator, MultipleLocator, NullFormatter, StrMethodFormatter
 
 from nareg import plotting
 from nareg.cleaning._results import CleanedTables
@@ -206,7 +206,11 @@ def _time_axis(axes: Axes, when: np.ndarray) -> None:
             if first[:length] != last[:length]:
                 formatter.offset_formats[level] = f"{first[:length]} to {last[:length]}"
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(formatter)
+        ticks = axes.get_xticks()  # once: a layout asks again and again
+        labels = FixedFormatter(formatter.format_ticks(ticks))
+        labels.set_offset_string(formatter.get_offset())
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_major_formatter(labels)
 
 
 def errors(cleaned: CleanedTables) -> Figure:
