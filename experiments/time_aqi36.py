@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from experiments._figure import Figure, Point, Row, Verdict, column, grade
 from nareg import baselines, datasets, spacetime
@@ -21,6 +22,7 @@ PUBLISHED = {"GRIN": 12.08, "CoSTI": 10.13, "CSDI": 9.51, "PriSTI": 9.03, "PriST
 LINEAR, MEAN, MEAN_IN_TIME = "linear in time", "network mean", "network mean, linear in time"
 MEDIAN, KRIGING = "neighbors' median, linear in time", "kriging"
 OURS, OTHER_MONTHS, CLEAN = "nareg.spacetime", "nareg.spacetime, other months", "nareg.clean"
+TOLD = "nareg.spacetime, with the true median of silent hours"
 #: Largest mean absolute error that is aimed at, and the one that is hoped for.
 AIM, HOPE = 9.9, 9.0
 
@@ -57,10 +59,17 @@ def other_months() -> np.ndarray:
     return model.smooth(network().signals, times=times()).median
 
 
+def told_silent() -> np.ndarray:
+    """As ``ours``, moved to the median of what is hidden wherever no station reads: how much of the error is of these hours."""
+    data, x = network(), ours()
+    silent = data.held_out & np.isnan(data.signals).all(axis=0)
+    assert data.reference is not None
+    errors = pd.DataFrame(np.where(silent, data.reference - x, np.nan))
+    return np.where(silent, x + errors.median().to_numpy(), x)
+
+
 def clean() -> np.ndarray:
     """``nareg.clean``, frames in and out."""
-    import pandas as pd
-
     import nareg
 
     data = network()
@@ -80,6 +89,7 @@ METHODS: dict[str, Callable[[], np.ndarray]] = {
     OURS: ours,
     OTHER_MONTHS: other_months,
     CLEAN: clean,
+    TOLD: told_silent,
 }
 
 

@@ -206,7 +206,7 @@ def _time_axis(axes: Axes, when: np.ndarray) -> None:
             if first[:length] != last[:length]:
                 formatter.offset_formats[level] = f"{first[:length]} to {last[:length]}"
         axes.xaxis.set_major_locator(locator)
-        ticks = axes.get_xticks()  # once: a layout asks again and again
+        ticks = list(axes.get_xticks())  # once: a layout asks again and again
         labels = FixedFormatter(formatter.format_ticks(ticks))
         labels.set_offset_string(formatter.get_offset())
         axes.xaxis.set_major_locator(FixedLocator(ticks))

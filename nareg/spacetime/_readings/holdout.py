@@ -60,7 +60,7 @@ def _hidden(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray
     silent_share = _simultaneous(without, live)
     # a few long gaps are too few to choose a model by: on AQI-36, where they are a fifth of what is missing, they misled
     simultaneous = round((wanted - singles) * silent_share) if silent_share > MOST else 0
-    silent = gap_lengths(without.any(axis=1)[:, None])
+    silent = gap_lengths(without.any(axis=1, keepdims=True))
     for length in rng.choice(silent, simultaneous) if silent.size and simultaneous else ():
         if count >= singles + simultaneous:
             break
@@ -99,9 +99,10 @@ def _without_breaks(observed: np.ndarray) -> np.ndarray:
     """Rows but for breaks."""
     reading = observed.any(axis=1)
     seen = np.flatnonzero(reading)
+    silence = np.diff(np.concatenate([[-1], seen, [len(observed)]])) - 1  # before each time with a reading, and at the end
     following = np.searchsorted(seen, np.arange(len(observed)))
-    edges = np.concatenate([[-1], seen, [len(observed)]])
-    return observed[reading | (np.diff(edges)[following] - 1 <= BREAK * seen.size)]
+    rows: np.ndarray = observed[reading | (silence[following] <= BREAK * seen.size)]
+    return rows
 
 
 def _within(observed: np.ndarray, live: np.ndarray) -> np.ndarray:
