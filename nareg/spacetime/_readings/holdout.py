@@ -60,7 +60,7 @@ def _hidden(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray
     silent_share = _simultaneous(without, live)
     # a few long gaps are too few to choose a model by: on AQI-36, where they are a fifth of what is missing, they misled
     simultaneous = round((wanted - singles) * silent_share) if silent_share > MOST else 0
-    silent = gap_lengths(without.any(axis=1, keepdims=True))
+    silent = gap_lengths(np.any(without, axis=1, keepdims=True))
     for length in rng.choice(silent, simultaneous) if silent.size and simultaneous else ():
         if count >= singles + simultaneous:
             break
