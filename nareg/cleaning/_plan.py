@@ -13,8 +13,8 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 #: Seconds of one core are ``SCALE N^STATIONS T^TIMES``, a third off at most for 9 x 500 to 140 x 365 and 36 x 8,759; without a
 #: model they grow with the readings. The least is for what is written.
 SCALE, STATIONS, TIMES, FAST, LEAST = 6e-4, 1.2, 0.72, 3e-6, 1.0
-#: And so many times these with effort "thorough".
-MORE = 2.0
+#: And so many times these with effort "thorough": .8 to 1.4 for four jobs up to 140 x 365 and 20 x 8,760.
+MORE = 1.2
 #: Numbers per station and time that are in memory at once: 360 were for 5 x 40,000 and 420 for 20 x 8,760.
 ARRAYS: dict[Effort, int] = {"fast": 20, "normal": 400, "thorough": 400}
 #: Longer than so many seconds, it is said what would make it shorter.
