@@ -17,6 +17,7 @@ from weakref import finalize
 
 import numpy as np
 
+from nareg._core.memory import room
 from nareg._solvers.threads import ONE_THREAD, few_threads
 from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
 from nareg.spacetime._readings.outliers import contradicted
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: Bytes of covariances that a pass keeps. Of more, it keeps the first ones of about sqrt(T) segments, and computes the others
-#: again going back.
-KEPT = 2**30
+#: Bytes of covariances that a pass keeps, and up to so many times as many where these are a share of the free memory. Of more, it
+#: keeps the first ones of about sqrt(T) segments, and computes the others again going back: a third of its work.
+KEPT, LARGER, FREE = 2**30, 4, 0.25
 #: Multiplications, in products of matrices, between two ticks: about a tenth of a second.
 BETWEEN_TICKS = 2**25
 #: Windows that are passed over at once.
@@ -251,7 +252,7 @@ class Record:
             np.empty((T, C, m)), np.empty((T, C, n)), np.empty((T, n)), np.full((T, n), np.nan), np.full((T, n), np.nan)
         )
         block = min(n, passes.BLOCK)
-        fits = not smooth or 8 * T * (m * m + n * m + n * block) <= KEPT
+        fits = not smooth or _fits(8 * T * (m * m + n * m + n * block))
         self.length = T if fits else ceil(sqrt(T))
         size = self.length if smooth else 1
         shapes: tuple[tuple[int, ...], ...] = (self.length,), (size, m, m), (size, n, m), (size, n, block), (size,)
@@ -356,6 +357,11 @@ class Record:
             self.log_likelihood, states[:, 0, :n], np.maximum(var, 0.0), means.innovations, means.spreads, sums,
             self.system.scale if done is None else done.scale, points, point_variances, state, self.last, taken,
         )  # fmt: skip
+
+
+def _fits(size: float) -> bool:
+    """Whether a pass keeps so many bytes of covariances."""
+    return size <= KEPT or size <= min(LARGER * KEPT, FREE * room()[0])
 
 
 def _array(a: object) -> np.ndarray:
