@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg._core import checks
-from nareg._core.arrays import outside_transforms
+from nareg._core.arrays import of_all_entries
 from nareg.errors import InputError
 from nareg.gnn import _traced
 from nareg.gnn._layer_parts import FilterLayer, in_full_precision
@@ -151,7 +151,7 @@ class NodeAdaptiveConv(FilterLayer):
 
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         given = self.laplacian, self._designed, self._last.derived(adjacency)
-        system = outside_transforms(lambda like: node_adaptive_system(adjacency, like, *given), z.detach())
+        system = of_all_entries(lambda like: node_adaptive_system(adjacency, like, *given), z.detach())
         return system.filter(z, self._weights_for(z), self.tol)
 
     def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:

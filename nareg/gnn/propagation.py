@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, differentiated, eagerly, is_tensor, outside_transforms
+from nareg._core.arrays import as_numpy, differentiated, eagerly, is_tensor, of_all_entries, outside_transforms
 from nareg._solvers.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.errors import InputError
 from nareg.gnn import series
@@ -222,8 +222,8 @@ def checked_features(name: str, value: Any, dtypes: Sequence[Any] | None = None)
     if torch.compiler.is_compiling() or not _look.get():  # an operator looks when it runs
         return value
     # a sum is finite only if its terms are, and four times as fast to look at
-    finite = outside_transforms(bool, torch.isfinite(value.detach().sum()))
-    if not finite and bool((bad := ~torch.isfinite(value.detach())).any()):
+    finite = of_all_entries(lambda values: bool(torch.isfinite(values.sum())), value.detach())
+    if not finite and bool((bad := outside_transforms(lambda values: ~torch.isfinite(values), value.detach())).any()):
         i, j = (int(k) for k in bad.nonzero()[0])
         raise InputError(f"{name}[{i}, {j}] is {float(value[i, j])}: features must be finite; fill or drop what is missing.")
     return value

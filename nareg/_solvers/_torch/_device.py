@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -106,6 +106,40 @@ def full_precision(like: torch.Tensor) -> torch.autocast:
     return torch.autocast(like.device.type, enabled=False)
 
 
+def in_batches(x: torch.Tensor) -> bool:
+    """Whether ``is_grads_batched`` of :func:`torch.autograd.grad` batches x: torch.func, which does the same, has its rules."""
+    return bool(torch._C._functorch.is_legacy_batchedtensor(x))
+
+
+def of_members(function: Callable[[torch.Tensor], Sequence[torch.Tensor | None]], x: torch.Tensor) -> tuple[Any, ...]:
+    """``function(x)`` of a batched x, one member after the other."""
+    level = _batch_level()
+    results = [function(member) for member in torch._remove_batch_dim(x, level, 0, 0)]
+    return tuple(
+        None if part[0] is None else torch._add_batch_dim(torch.stack(part), 0, level) for part in zip(*results, strict=True)
+    )
+
+
+def in_columns(function: Apply, x: torch.Tensor) -> torch.Tensor:
+    """``function(x)`` of a function that treats columns (N, T) alike, where x may be batched."""
+    if not in_batches(x):
+        return function(x)
+    level = _batch_level()
+    result = side_by_side(function, torch._remove_batch_dim(x, level, 0, 1)).movedim(1, 0)
+    return torch._add_batch_dim(result.contiguous(), 0, level)  # views of it need the batch first in memory
+
+
+def _batch_level() -> int:
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    return level
+
+
+def side_by_side(function: Apply, x: torch.Tensor) -> torch.Tensor:
+    """The function of (N, T) columns, of the batch (N, B, T)."""
+    return function(x.flatten(1)).reshape(x.shape)
+
+
 class Linear(torch.autograd.Function):
     """A fixed linear map of x; its backward is the transposed map, which has derivatives as well."""
 
@@ -121,15 +155,12 @@ class Linear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         apply, transposed = ctx.maps
         with full_precision(gradients[0]):
-            return Linear.apply(gradients[0], transposed, apply), None, None
+            return in_columns(lambda g: Linear.apply(g, transposed, apply), gradients[0]), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> torch.Tensor:
-        out: torch.Tensor = Linear.apply(tangent, *ctx.maps)
-        return out
+        return in_columns(lambda t: Linear.apply(t, *ctx.maps), tangent)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> tuple[torch.Tensor, int]:
-        columns = x.movedim(in_dims[0], 1)
-        out = Linear.apply(columns.flatten(1), apply, transposed)
-        return out.reshape(columns.shape), 1
+        return side_by_side(lambda v: Linear.apply(v, apply, transposed), x.movedim(in_dims[0], 1)), 1
