@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from nareg._core.arrays import empty_like, outside_transforms, refuse_nested_tangents
+from nareg._core.arrays import empty_like, refuse_nested_tangents
 from nareg._solvers._torch._device import Apply, full_precision, in_batches, in_columns, of_members, side_by_side
 from nareg.errors import InputError
 from nareg.gnn import _operators
@@ -48,15 +48,19 @@ class _Gradients(torch.autograd.Function):
             own = (t if dim is None else t.select(dim, k) for t, dim in zip(tensors, in_dims[1:], strict=True))
             return _Gradients.apply(function, *own)
 
-        parts = [None if part[0] is None else torch.stack(part) for part in zip(*map(of_member, range(info.batch_size)))]
+        parts = [
+            None if part[0] is None else torch.stack(part) for part in zip(*map(of_member, range(info.batch_size)), strict=True)
+        ]
         return tuple(parts), tuple(None if part is None else 0 for part in parts)
 
 
-def _in_full_precision(backward: Callable[..., Any]) -> Callable[[Any, torch.Tensor], Any]:
+def _in_full_precision(backward: Callable[..., Any]) -> Callable[[Any, torch.Tensor | None], Any]:
     """A backward pass, of the gradient and the saved tensors, that has no derivative and is not rounded by autocast."""
 
     @wraps(backward)
-    def computed(ctx: Any, gradient: torch.Tensor) -> Any:
+    def computed(ctx: Any, gradient: torch.Tensor | None) -> Any:
+        if gradient is None:
+            return (None,) * len(ctx.needs_input_grad)
         if in_batches(gradient):
             return of_members(partial(computed, ctx), gradient)
         with full_precision(gradient):

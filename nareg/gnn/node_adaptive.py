@@ -159,6 +159,10 @@ class NodeAdaptiveConv(FilterLayer):
         settings = number, learned, self.symmetrize, self.laplacian, self.tol
         return _traced.node_adaptive_filter(z, self._weights_for(x), edges, weights, *self._designed, *settings)
 
+    def _of_no_nodes(self, z: torch.Tensor) -> torch.Tensor:
+        self._weights_for(z)  # refuses them
+        return z
+
     def _weights_for(self, x: torch.Tensor) -> torch.Tensor:
         w = self.node_weights
         if w.shape[0] != x.shape[0]:

@@ -125,6 +125,8 @@ def propagate(
             "nareg.gnn.Adjacency(graph, normalization=...) in its place, which takes 'sym' and 'rw'."
         )
     features = checked_features("x", x)
+    if not features.shape[0]:
+        raise InputError("x has no rows: pass the features of one node or more.")
     adjacency = as_adjacency(cast("GraphInput", graph), features.shape[0])
     if weights is not None:
         return polynomial(adjacency, features, _checked_weights(weights, features))

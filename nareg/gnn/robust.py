@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._core.arrays import differentiated, in_transform, is_tensor, namespace, of_all_entries, outside_transforms, refuse_transform
+from nareg._core.arrays import (
+    differentiated,
+    in_transform,
+    is_tensor,
+    namespace,
+    of_all_entries,
+    outside_transforms,
+    refuse_transform,
+)
 from nareg._solvers import cg
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError

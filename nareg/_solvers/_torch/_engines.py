@@ -12,7 +12,7 @@ import torch
 
 from nareg._core import checks
 from nareg._core.arrays import as_numpy, differentiated, is_tensor, of_all_entries, refuse_nested_tangents
-from nareg._solvers._torch._device import Linear, side_by_side, csr, floating, in_columns, on_device, resolve
+from nareg._solvers._torch._device import Linear, csr, floating, in_columns, on_device, resolve, side_by_side
 from nareg._solvers._torch._solver import Solver
 from nareg._solvers.backends import Torch
 from nareg._solvers.engines import Engines, checked_run, without_underflow
@@ -237,9 +237,7 @@ class Inverse(torch.autograd.Function):
         return g, of_w, of_c, None, None, None
 
     @staticmethod
-    def jvp(
-        ctx: Any, of_b: torch.Tensor | None, of_w: torch.Tensor | None, of_c: torch.Tensor | None, *_: Any
-    ) -> torch.Tensor:
+    def jvp(ctx: Any, of_b: torch.Tensor | None, of_w: torch.Tensor | None, of_c: torch.Tensor | None, *_: Any) -> torch.Tensor:
         x, w, c = ctx.saved_tensors
         if w is not None or c is not None:
             refuse_nested_tangents("a filter of tensors")
