@@ -184,12 +184,9 @@ class Solve(torch.autograd.Function):
         return in_columns(lambda t: Solve.apply(t, *ctx.settings, ctx.slopes, *ctx.saved_tensors), of_b)
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: Any, b: torch.Tensor, solve: Apply, transposed: Apply, slopes: Any, *parameters: torch.Tensor
-    ) -> tuple[torch.Tensor, int]:
-        if any(dim is not None for dim in in_dims[4:]):
-            raise InputError("torch.func.vmap batches a filter's parameters, each of which is a system: loop over them.")
-        return side_by_side(lambda v: Solve.apply(v, solve, transposed, slopes, *parameters), b.movedim(in_dims[0], 1)), 1
+    def vmap(info: Any, in_dims: Any, b: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, int]:
+        # no parameter is batched: their values were needed before
+        return side_by_side(lambda v: Solve.apply(v, *rest), b.movedim(in_dims[0], 1)), 1
 
 
 def filter_gradients(

@@ -317,17 +317,16 @@ class TestOfTorchFunc:
     def test_what_cannot_be_batched_is_refused(self, rng):
         x = torch.from_numpy(rng.standard_normal((2, 4, 3)))
         broken, robust = x.clone(), nareg.gnn.RNGC(3, 2, lam=2.0).double()
+        adaptive = nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
         broken[1, 0, 0] = torch.nan
         for function, value in (
             (lambda w: nareg.gnn.propagate(self.EDGES, x[0], weights=w), torch.ones(2, 3)),
             (lambda z: robust(z, self.EDGES), x),
+            (lambda t: torch.func.functional_call(adaptive, {"theta": t}, (x[0], self.EDGES)), torch.ones(2, 4).double()),
             (lambda z: nareg.gnn.propagate(self.EDGES, z, lam=3.0), broken),
         ):
             with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
                 torch.func.vmap(function)(value)
-        layer = nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
-        with pytest.raises(nareg.errors.InputError, match=r"a filter's parameters, each of which is a system"):
-            torch.func.vmap(lambda t: torch.func.functional_call(layer, {"theta": t}, (x[0], self.EDGES)))(torch.ones(2, 4))
 
     @pytest.mark.parametrize("make", LAYERS)
     def test_batched_gradients(self, make, rng):
