@@ -17,7 +17,8 @@ import torch
 from torch.nn import functional as F
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy
+from nareg._core.arrays import as_numpy, in_transform
+from nareg._solvers._torch._device import in_batches, of_members
 from nareg.errors import InputError
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency, Normalization, as_adjacency
@@ -207,7 +208,7 @@ def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:
     """
     if not training or p == 0:
         return x
-    if x.device.type != "cpu" or p == 1 or x.numel() >= 2**32:
+    if x.device.type != "cpu" or p == 1 or x.numel() >= 2**32 or in_transform():
         return F.dropout(x, p, training)
     return _Dropout.apply(x, p, int(torch.randint(2**62, ())))
 
@@ -220,7 +221,10 @@ class _Dropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return _Dropout.apply(gradients[0], ctx.p, ctx.seed), None, None
+        (gradient,) = gradients
+        if in_batches(gradient):
+            return *of_members(lambda g: (_Dropout.apply(g, ctx.p, ctx.seed),), gradient), None, None
+        return _Dropout.apply(gradient, ctx.p, ctx.seed), None, None
 
 
 def _masked(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:

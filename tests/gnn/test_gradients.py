@@ -156,6 +156,9 @@ def test_filters_that_are_linear_have_second_derivatives(name):
     (first,) = torch.autograd.grad(run(x).pow(2).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.pow(2).sum(), x)
     assert torch.allclose(second.ravel(), 8 * H.T @ H @ H.T @ H @ x.detach().ravel(), rtol=1e-8, atol=1e-10)
+    out = run(x)
+    rows = torch.autograd.grad(out, x, torch.eye(out.numel()).double().reshape(-1, *out.shape), is_grads_batched=True)[0]
+    torch.testing.assert_close(rows.reshape(-1, 20), H)
 
 
 @pytest.mark.parametrize("square", [True, False])
@@ -193,6 +196,7 @@ def test_dropout_is_unbiased_reproducible_and_its_own_gradient():
     first.sum().backward()
     assert torch.equal(x.grad, first.detach())
     assert dropout(x, 0.3, False) is x
+    assert torch.func.grad(lambda z: dropout(z, 0.3, True).sum())(x.detach()).unique().tolist() == pytest.approx([0, 1 / 0.7])
     assert dropout(x, 0.0, True) is x
 
 
