@@ -106,6 +106,7 @@ def as_numpy(value: Any) -> Any:
     if not is_tensor(value):
         return value
     if str(value.layout) == "torch.strided":
+        _refuse_tracing()
         return outside_transforms(_to_numpy, value.detach())
     return outside_transforms(functools.partial(_to_numpy, value))  # a sparse tensor cannot be wrapped
 
@@ -168,8 +169,11 @@ def outside_transforms(function: Callable[..., Result], *tensors: Any) -> Result
 def of_all_entries(function: Callable[[Any], Result], tensor: Any) -> Result:
     """A number of all entries of a tensor, in whatever shape they come, as :func:`outside_transforms` would return it.
 
-    So it may be taken of all that torch.func.vmap batches, too.
+    So it may be taken of all that torch.func.vmap batches, too. An array is taken as it is.
     """
+    if not is_tensor(tensor):
+        return function(tensor)
+    _refuse_tracing()
     if not in_transform():
         return function(tensor)
     result: Result = _outside().apply(function, True, tensor)()
@@ -180,6 +184,16 @@ def _functorch() -> Any:
     import torch
 
     return torch._C._functorch  # type: ignore[attr-defined]
+
+
+def _refuse_tracing() -> None:
+    """Refuse tensors that a tracer runs through the code: they have no numbers."""
+    import torch
+
+    if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None:
+        raise InputError(
+            "torch.func.linearize and make_fx cannot trace a filter: take torch.func.jvp or vjp, torch.compile or torch.export."
+        )
 
 
 def refuse_transform(name: str) -> None:

@@ -332,6 +332,16 @@ class TestOfTorchFunc:
             with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
                 torch.func.vmap(function)(value)
 
+    def test_what_cannot_be_traced_is_refused(self, rng):
+        x = torch.from_numpy(rng.standard_normal((4, 3)))
+        for function in (
+            lambda z: nareg.gnn.propagate(self.EDGES, z, lam=3.0),
+            lambda z: nareg.filters.denoise(nareg.graphs.grid((2, 2)), 1.0, z).x,
+            lambda z: nareg.filters.denoise(nareg.graphs.grid((2, 2)), z[:, 0], x).x,
+        ):
+            with pytest.raises(nareg.errors.InputError, match=r"linearize and make_fx cannot trace"):
+                torch.func.linearize(function, x)
+
     @pytest.mark.parametrize("make", LAYERS)
     def test_batched_gradients(self, make, rng):
         """By is_grads_batched, which takes other ways than torch.func.vmap."""
