@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 
 from experiments._unlearning_peers import CEU, CGU, Retrained
 from nareg._core import checks
-from nareg.errors import InputError
+from nareg.errors import CertificateError, InputError
 from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
@@ -103,6 +104,13 @@ def compare(
         If a method is unknown, or an edge or node cannot be removed.
     MissingDependencyError
         If the deep methods or a device need torch and it is not installed.
+    CertificateError
+        If no method at all can certify its requests.
+
+    Warns
+    -----
+    UserWarning
+        If a method cannot certify a request; it is left out, and the others go on.
 
     Examples
     --------
@@ -118,24 +126,40 @@ def compare(
         raise InputError(f"model has r_max = {settings.r_max:g}, but all methods propagate exactly here: omit r_max.")
     models = {method: _model(method, deepcopy(common), settings, device) for method in methods}
     pairs, removed, classes = _checked(graph, edges, nodes, labels)
-    total = len(pairs) + len(removed)
     _compile(settings.weights, device)
+    failed: list[CertificateError] = []
     for method in list(models):
         fitted = models.pop(method)  # the next one needs the memory
-        start = time.perf_counter()
-        fitted.fit(graph, features, labels, train, classes=classes)
-        fit, before = time.perf_counter() - start, _accuracy(fitted)
-        seconds, answers = [], []
-        for remove, items in [(fitted.remove_edges, pairs), (fitted.remove_nodes, removed)]:
-            for item in items:
-                start = time.perf_counter()
-                answers.append(remove(item[None]))
-                seconds.append(time.perf_counter() - start)
-                if progress is not None:
-                    progress(Progress(method, len(answers), total, len(answers) / total))
-        propagation = [answer.timings["propagation"] for answer in answers]
-        timings = {"fit": fit, "request": float(np.median(seconds)), "propagation": float(np.median(propagation))}
-        yield ComparedMethod(method, before, _accuracy(fitted), *_certified(answers), timings)
+        try:
+            one = _compared(method, fitted, (graph, features, labels, train, classes), pairs, removed, progress)
+        except CertificateError as error:
+            failed.append(error)
+            warnings.warn(f"{method} is left out: {error}", UserWarning, stacklevel=2)
+            continue
+        yield one
+    if len(failed) == len(methods):
+        raise failed[0]
+
+
+def _compared(
+    method: str, fitted: Any, data: tuple[Any, ...], pairs: np.ndarray, removed: np.ndarray, progress: ProgressCallback | None
+) -> ComparedMethod:
+    """One method, fitted to the data without the classes, after its requests."""
+    *task, classes = data
+    total, start = len(pairs) + len(removed), time.perf_counter()
+    fitted.fit(*task, classes=classes)
+    fit, before = time.perf_counter() - start, _accuracy(fitted)
+    seconds, answers = [], []
+    for remove, items in [(fitted.remove_edges, pairs), (fitted.remove_nodes, removed)]:
+        for item in items:
+            start = time.perf_counter()
+            answers.append(remove(item[None]))
+            seconds.append(time.perf_counter() - start)
+            if progress is not None:
+                progress(Progress(method, len(answers), total, len(answers) / total))
+    propagation = [answer.timings["propagation"] for answer in answers]
+    timings = {"fit": fit, "request": float(np.median(seconds)), "propagation": float(np.median(propagation))}
+    return ComparedMethod(method, before, _accuracy(fitted), *_certified(answers), timings)
 
 
 def _checked(

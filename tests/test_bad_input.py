@@ -197,7 +197,7 @@ def test_bad_masks(observed, words):
         (np.eye(N)[:4], "square"),
         (np.array([[0.0, 1.0], [1.0, 0.0]]), "a zero on its diagonal with entries beside it: it must be positive semidefinite"),
         (np.array([[1.0, 0.5], [0.0, 1.0]]), "not symmetric"),
-        (np.zeros((0, 0)), "square matrix"),
+        (np.zeros((0, 0)), "a matrix without rows: a graph needs at least one node"),
         ("graph", "graph is in a folder, out is None"),
         (None, "is None: pass real numbers"),
     ],

@@ -127,10 +127,21 @@ def differentiated(value: Any) -> bool:
     """Whether a derivative in a tensor is asked for: backward, or forward along a tangent; False of what is no tensor."""
     if not is_tensor(value):
         return False
+    if value.requires_grad or str(value.layout) != "torch.strided":  # sparse tensors have no tangents
+        return bool(value.requires_grad)
     from torch.autograd import forward_ad
 
-    tangents = str(value.layout) == "torch.strided"  # sparse tensors have none
-    return bool(value.requires_grad or (tangents and forward_ad.unpack_dual(value).tangent is not None))
+    if not in_transform():
+        return forward_ad.unpack_dual(value).tangent is not None
+    # what an outer transform of torch.func asks for is hidden from the inner ones, of which torch has no public list
+    from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
+
+    functorch = _functorch()
+    if not (functorch.is_batchedtensor(value) or forward_ad.unpack_dual(value).tangent is None):
+        return True
+    wrapped = functorch.maybe_get_level(value) == functorch.maybe_current_level()
+    with temporarily_pop_interpreter_stack():
+        return differentiated(functorch.get_unwrapped(value) if wrapped else value)
 
 
 def in_transform() -> bool:
@@ -147,14 +158,42 @@ def outside_transforms(function: Callable[..., Result], *tensors: Any) -> Result
     """
     if not in_transform():
         return function(*tensors)
-    result: Result = _outside().apply(function, *tensors)()
+    result: Result = _outside().apply(function, False, *tensors)()
     return result
+
+
+def of_all_entries(function: Callable[[Any], Result], tensor: Any) -> Result:
+    """A number of all entries of a tensor, in whatever shape they come, as :func:`outside_transforms` would return it.
+
+    So it may be taken of all that torch.func.vmap batches, too. An array is taken as it is.
+    """
+    if not is_tensor(tensor) or not in_transform():
+        return function(tensor)
+    result: Result = _outside().apply(function, True, tensor)()
+    return result
+
+
+def _functorch() -> Any:
+    import torch
+
+    return torch._C._functorch  # type: ignore[attr-defined]
 
 
 def refuse_transform(name: str) -> None:
     """Refuse a gradient in ``name`` that a transform of torch.func asks for."""
     if in_transform():
         raise InputError(f"{name} has no derivative by torch.func: take torch.autograd.grad, or backward().")
+
+
+def refuse_nested_tangents(name: str) -> None:
+    """Refuse a tangent of a tangent through ``name``, of which torch would take the outer one as zero."""
+    if not in_transform():
+        return
+    functorch = _functorch()
+    if sum(level.key() == functorch.TransformType.Jvp for level in functorch.get_interpreter_stack() or ()) > 1:
+        raise InputError(
+            f"{name} has no jvp within a jvp, or jacfwd within jacfwd: take torch.func.hessian, or jacfwd of jacrev."
+        )
 
 
 @functools.cache
@@ -165,7 +204,7 @@ def _outside() -> Any:
         """A function that returns what another one returns: as no tensor, it is not wrapped."""
 
         @staticmethod
-        def forward(function: Callable[..., Result], *tensors: Any) -> Callable[[], Result]:
+        def forward(function: Callable[..., Result], of_all: bool, *tensors: Any) -> Callable[[], Result]:
             result = function(*tensors)
             return lambda: result
 
@@ -174,7 +213,11 @@ def _outside() -> Any:
             pass
 
         @staticmethod
-        def vmap(*args: Any) -> Any:
+        def vmap(
+            info: Any, in_dims: Any, function: Callable[..., Result], of_all: bool, *tensors: Any
+        ) -> tuple[Callable[[], Result], None]:
+            if of_all:
+                return Outside.apply(function, True, *tensors), None
             raise InputError(
                 "torch.func.vmap batches a tensor whose values are needed: pass the batch as columns, or loop over it."
             )

@@ -390,8 +390,10 @@ def _symmetric(name: str, value: Any) -> sp.csr_array:
     whole_sparse(name, value)
     matrix = sp.csr_array(value.astype(np.float64))  # entries that are listed twice are added: not in a narrow integer type
     matrix.sum_duplicates()
-    if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+    if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"{name} has shape {matrix.shape}, a square matrix is expected.")
+    if matrix.shape[0] == 0:
+        raise InputError(f"{name} is a matrix without rows: a graph needs at least one node.")
     if not np.isfinite(matrix.data).all():
         raise InputError(f"{name} holds a value that is not finite: replace it.")
     gap = sp.coo_array(abs(matrix - matrix.T))

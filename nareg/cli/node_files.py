@@ -88,7 +88,7 @@ def labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def numbers(text: str) -> np.ndarray:
     """Node numbers from "3,5", or from a CSV file with one per line; a header is allowed."""
-    rows = _file_rows(text) or [(1, [cell]) for cell in text.split(",")]
+    rows = _file_rows(text) or [(0, [cell]) for cell in text.split(",")]
     for line, row in rows:
         if len(row) != 1:
             raise InputError(f"{text}, line {line}: {len(row)} values: write one number per line.")
@@ -97,11 +97,10 @@ def numbers(text: str) -> np.ndarray:
 
 def pairs(text: str) -> np.ndarray:
     """Pairs from "3-5,7-9", or from a CSV file with two numbers per line; a header is allowed."""
-    rows = _file_rows(text) or [(1, part.split("-")) for part in text.split(",")]
-    edges = [[_integer(cell, text, line) for cell in row] for line, row in rows]
-    if any(len(pair) != 2 for pair in edges):
+    rows = _file_rows(text) or [(0, part.split("-")) for part in text.split(",")]
+    if any(len(pair) != 2 for _, pair in rows):
         raise InputError(f"{text}: write pairs of nodes as 3-5,7-9 or in a CSV file with u,v per line.")
-    return np.array(edges, dtype=np.int64)
+    return np.array([[_integer(cell, text, line) for cell in row] for line, row in rows], dtype=np.int64)
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
@@ -137,13 +136,14 @@ def _file_rows(text: str) -> Rows:
 
 
 def _integer(text: str, path: object, line: int) -> int:
+    where = f"{path}, line {line}" if line else path  # a list has no lines
     if not WHOLE.fullmatch(text):
-        raise InputError(f"{path}, line {line}: {text!r} is not a whole number: correct it.")
+        raise InputError(f"{where}: {text!r} is not a whole number: correct it.")
     if len(text) > DIGITS:  # Python converts no more than 4,300 of them
-        raise InputError(f"{path}, line {line}: a whole number of {len(text)} digits is too large: correct it.")
+        raise InputError(f"{where}: a whole number of {len(text)} digits is too large: correct it.")
     number = int(text)
     if abs(number) > np.iinfo(np.int64).max:
-        raise InputError(f"{path}, line {line}: {text} is too large: correct it.")
+        raise InputError(f"{where}: {text} is too large: correct it.")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from rich.table import Table
 
 from nareg.cli import node_files as read
-from nareg.cli.inputs import console, errors, output, print_line, progress_bar
+from nareg.cli.inputs import console, errors, output, print_line, print_message, progress_bar
 from nareg.cli.node_files import DataFiles, Edges, ModelOptions, Nodes, Where
 from nareg.cli.reproduce import experiment
 from nareg.errors import InputError
@@ -58,7 +59,8 @@ def compare(
     methods = (*comparison.CERTIFIED, *(comparison.DEEP if deep else ()))
     rows: list[ComparedMethod] = []
     try:
-        with progress_bar() as bar:
+        with progress_bar() as bar, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
             tasks = {method: bar.add_task(method, total=None, start=False) for method in methods}
 
             def show(report: Progress) -> None:
@@ -74,6 +76,8 @@ def compare(
         errors.print("interrupted: the table shows the finished methods")
         raise typer.Exit(130) from None
     finally:
+        for warning in caught:
+            print_message("warning", str(warning.message))
         if rows:
             _show(rows, len(pairs) + len(removed), out)
 

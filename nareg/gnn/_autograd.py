@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from nareg._core.arrays import empty_like, outside_transforms
-from nareg._solvers._torch._device import Apply, full_precision
+from nareg._core.arrays import empty_like, refuse_nested_tangents
+from nareg._solvers._torch._device import Apply, full_precision, side_by_side
 from nareg.errors import InputError
 from nareg.gnn import _operators
 from nareg.gnn._operators import Operator, adjacency_operator
@@ -22,12 +22,12 @@ from nareg.gnn.solvers import ConjugateGradients, Neumann, Solver
 Slope = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-class _Final(torch.autograd.Function):
-    """Gradients, the first ``count`` tensors, that depend on the other tensors in a way that has no derivative here."""
+class _Gradients(torch.autograd.Function):
+    """``function(*tensors)``, gradients that have no derivative in the tensors."""
 
     @staticmethod
-    def forward(count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+    def forward(function: Callable[..., tuple[Any, ...]], *tensors: torch.Tensor) -> tuple[Any, ...]:
+        return function(*tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -40,20 +40,29 @@ class _Final(torch.autograd.Function):
             "require a gradient (RNGC), does not have: detach these weights or features, or omit create_graph."
         )
 
+    jvp = backward
 
-def _in_full_precision(backward: Callable[..., Any]) -> Callable[[Any, torch.Tensor], Any]:
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, function: Any, *tensors: torch.Tensor) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        def of_member(k: int) -> tuple[Any, ...]:
+            own = (t if dim is None else t.select(dim, k) for t, dim in zip(tensors, in_dims[1:], strict=True))
+            return _Gradients.apply(function, *own)
+
+        parts = [
+            None if part[0] is None else torch.stack(part) for part in zip(*map(of_member, range(info.batch_size)), strict=True)
+        ]
+        return tuple(parts), tuple(None if part is None else 0 for part in parts)
+
+
+def _in_full_precision(backward: Callable[..., Any]) -> Callable[[Any, torch.Tensor | None], Any]:
     """A backward pass, of the gradient and the saved tensors, that has no derivative and is not rounded by autocast."""
 
     @wraps(backward)
-    def computed(ctx: Any, gradient: torch.Tensor) -> Any:
-        with torch.no_grad(), full_precision(gradient):
-            outputs = outside_transforms(partial(backward, ctx), gradient, *ctx.saved_tensors)
-        if not torch.is_grad_enabled():
-            return outputs
-        # torch's once_differentiable refuses only where the incoming gradient has a derivative
-        parts = [part for part in outputs if part is not None]
-        final = iter(_Final.apply(len(parts), *parts, gradient, *ctx.saved_tensors))
-        return tuple(None if part is None else next(final) for part in outputs)
+    def computed(ctx: Any, gradient: torch.Tensor | None) -> Any:
+        if gradient is None:
+            return (None,) * len(ctx.needs_input_grad)
+        with full_precision(gradient):
+            return _Gradients.apply(partial(backward, ctx), gradient, *ctx.saved_tensors)
 
     return computed
 
@@ -145,19 +154,38 @@ class Solve(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        _, _, ctx.transposed, ctx.slopes, *parameters = inputs
+        ctx.set_materialize_grads(False)  # so that parameters without a tangent are known
+        _, *ctx.settings, ctx.slopes, parameters = *inputs[:4], inputs[4:]
         ctx.save_for_backward(output, *parameters)
+        ctx.save_for_forward(*parameters)
 
     @staticmethod
     @_in_full_precision
     def backward(ctx: Any, gradient: torch.Tensor, Z: torch.Tensor, *parameters: torch.Tensor) -> Any:
-        Y = ctx.transposed(gradient.contiguous())
+        _, transposed = ctx.settings
+        Y = transposed(gradient.contiguous())
         needed = ctx.needs_input_grad[4:]
         of_parameters = (
             -slope(Y, Z, parameter) if need else None
             for slope, parameter, need in zip(ctx.slopes, parameters, needed, strict=True)
         )
         return Y, *[None] * 3, *of_parameters
+
+    @staticmethod
+    def jvp(ctx: Any, of_b: torch.Tensor | None, *of_others: Any) -> torch.Tensor:
+        if of_b is None or any(tangent is not None for tangent in of_others):
+            raise InputError(
+                "a filter has no forward derivative (jvp, jacfwd) in learned weights, or in features that perturb it (RNGC): "
+                "take torch.func.grad, or backward()."
+            )
+        refuse_nested_tangents("a learned filter")
+        out: torch.Tensor = Solve.apply(of_b, *ctx.settings, ctx.slopes, *ctx.saved_tensors)
+        return out
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, b: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, int]:
+        # no parameter is batched: their values were needed before
+        return side_by_side(lambda v: Solve.apply(v, *rest), b.movedim(in_dims[0], 1)), 1
 
 
 def filter_gradients(

@@ -14,6 +14,7 @@ from torch.nn.parameter import UninitializedParameter, is_lazy
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.gnn._last_graph import LastGraph
+from nareg.gnn._reading import without_nodes
 from nareg.gnn.adjacency import Adjacency, GraphInput, Normalization
 from nareg.gnn.propagation import checked_features
 
@@ -84,6 +85,8 @@ class FilterLayer(torch.nn.Module, ABC):
 
             def filtered(z: torch.Tensor) -> torch.Tensor:
                 return self._traced(z, x, *graph)
+        elif not isinstance(edge_index, Adjacency) and without_nodes(edge_index, edge_weight, x.shape[0]):
+            filtered = self._of_no_nodes
         else:
             adjacency = self._last.get(edge_index, edge_weight, x.shape[0], self.normalization, self.symmetrize)
 
@@ -94,6 +97,10 @@ class FilterLayer(torch.nn.Module, ABC):
             out = filtered(x @ self.weight)
             return out if self.bias is None else out + self.bias.to(out.dtype)
         return filtered(x) @ self.weight if self.bias is None else torch.addmm(self.bias, filtered(x), self.weight)
+
+    def _of_no_nodes(self, z: torch.Tensor) -> torch.Tensor:
+        """The filter of features without rows."""
+        return z
 
     def _materialize(self, x: Any) -> None:
         """Give W the width of features, where it waits for it."""

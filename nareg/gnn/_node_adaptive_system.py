@@ -7,7 +7,7 @@ from typing import Any, Literal
 import scipy.sparse as sp
 import torch
 
-from nareg._core.arrays import as_numpy, differentiated
+from nareg._core.arrays import as_numpy, differentiated, outside_transforms
 from nareg._solvers import cg
 from nareg._solvers._torch._device import Linear
 from nareg._solvers.passes import ProductPasses
@@ -40,13 +40,13 @@ class NodeAdaptiveSystem:
         parameters: list[torch.Tensor] = [column]
         slopes: list[Slope] = [self._slope]
         learned = self._learned
+        v = outside_transforms(torch.detach, column.detach())
         if learned is not None and self._values is not None:
-            v = column.detach()
             parameters.append(self._values)
             slopes.append(lambda Y, Z, values: learned.slope(v * Y, v * Z, values))
 
         def solve(B: torch.Tensor) -> torch.Tensor:
-            return self.solve(B, column.detach(), tol)
+            return self.solve(B, v, tol)
 
         if not any(map(differentiated, parameters)):
             return Linear.apply(x, solve, solve)

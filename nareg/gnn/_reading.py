@@ -72,6 +72,14 @@ def read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     return _weights_checked(matrix)
 
 
+def without_nodes(graph: Any, edge_weight: Any, n_nodes: int) -> bool:
+    """Whether there is nothing to filter; a graph that has nodes then is refused."""
+    if n_nodes:
+        return False
+    read(*unwrapped(graph, None if edge_weight is None else edge_weight.detach()), 0)
+    return True
+
+
 def _weights_checked(matrix: sp.csr_array) -> sp.csr_array:
     if not np.isfinite(matrix.data).all():
         raise InputError(f"graph has an edge of weight {matrix.data[~np.isfinite(matrix.data)][0]}: weights must be finite.")

@@ -21,6 +21,7 @@ from nareg.gnn._autograd import filter_gradients
 from nareg.gnn._last_graph import key_of, object_key
 from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
 from nareg.gnn._node_adaptive_system import node_adaptive_system
+from nareg.gnn._reading import without_nodes
 from nareg.gnn.adjacency import BY_NUMBER, Adjacency, as_adjacency
 from nareg.gnn.propagation import filtered
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver
@@ -123,6 +124,8 @@ def graph_filter(
     masked: bool,
 ) -> Tensor:
     """The filter of NGC, or of RNGC with the features in ``factor``."""
+    if edges is not None and without_nodes(edges, edge_weight, x.shape[0]):
+        return empty_like(x)
     with torch.no_grad(), full_precision(x):
         adjacency = _prepared(edges, edge_weight, number, learned, x.shape[0], normalization, symmetrize)
         z = _precise(x)
@@ -153,6 +156,9 @@ def graph_filter_gradients(
     factor_needs_it: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Its gradients in x, factor and edge weight."""
+    if not x.shape[0]:
+        of_weight = empty_like(edge_weight) if learned and edge_weight is not None else _nothing(x)
+        return empty_like(x), empty_like(factor) if factor_needs_it and factor is not None else _nothing(x), of_weight
     with torch.no_grad(), full_precision(x):
         adjacency = _prepared(edges, edge_weight, number, learned, x.shape[0], normalization, symmetrize)
         z = x.to(torch.promote_types(x.dtype, torch.float32)).contiguous()

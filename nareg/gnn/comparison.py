@@ -8,10 +8,11 @@ import os
 import warnings
 import weakref
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from nareg._core import checks
 from nareg._storage.files import atomic_write
 from nareg._version import __version__
 from nareg.datasets.node_classification import NodeClassification
-from nareg.errors import InputError
+from nareg.errors import InputError, NaregError, brief
 from nareg.gnn.adjacency import Adjacency, GraphInput
 from nareg.gnn.networks import as_network
 from nareg.gnn.training import Protocol, Run, Split, fit
@@ -160,14 +161,17 @@ class Comparison:
         ``seconds``.
     status : Status
         COMPLETED, or INTERRUPTED (by Ctrl-C): then without the last runs.
+    failures : list of dict
+        One per training that raised: ``model``, ``run``, ``seed`` and the ``reason``. It has no row.
     """
 
     rows: list[Row]
     status: Status = Status.COMPLETED
+    failures: list[Row] = field(default_factory=list)
 
     @property
     def models(self) -> list[str]:
-        """Names, in the order in which they were given."""
+        """Names of the models that have a run, in the order in which they were given."""
         return list(dict.fromkeys(row["model"] for row in self.rows))
 
     def accuracies(self, model: str) -> np.ndarray:
@@ -183,10 +187,10 @@ class Comparison:
         return float(self._column(model, "seconds").mean())
 
     def paired(self, first: str, second: str) -> Paired:
-        """Difference of two models on the same draws."""
-        a, b = self.accuracies(first), self.accuracies(second)
-        common = min(a.size, b.size)  # an interrupted comparison has a run of some models only
-        return paired(a[:common], b[:common])
+        """Difference of two models on the same draws, those of which both have a run."""
+        a, b = (dict(zip(self._column(m, "run"), self.accuracies(m), strict=True)) for m in (first, second))
+        common = [run for run in a if run in b]
+        return paired(*(np.array([of[run] for run in common]) for of in (a, b)))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """All runs as a CSV, written whole or not at all."""
@@ -207,14 +211,41 @@ class Comparison:
 
     def _column(self, model: str, key: str) -> np.ndarray:
         if model not in self.models:
-            raise InputError(f"model is {model!r}: choose one of {', '.join(self.models)}.")
+            failed = f", which failed ({self._failures(model)[0]})" if self._failures(model) else ""
+            raise InputError(f"model is {model!r}{failed}: choose one of {', '.join(self.models)}.")
         return np.array([row[key] for row in self.rows if row["model"] == model])
 
+    def _failures(self, model: str) -> list[str]:
+        return [failure["reason"] for failure in self.failures if failure["model"] == model]
+
     def __str__(self) -> str:
-        width = max(len(model) for model in self.models)
-        return "\n".join(
-            f"{model:{width}}  {summary}  {self.seconds(model):.2g} s" for model, summary in self.summary().items()
-        )
+        summary, lines = self.summary(), []
+        names = list(dict.fromkeys(row["model"] for row in (*self.rows, *self.failures)))
+        for model in names:
+            reasons = self._failures(model)
+            parts = [f"{summary[model]}  {self.seconds(model):.2g} s"] if model in summary else []
+            parts += [f"{len(reasons)} {'run' if len(reasons) == 1 else 'runs'} failed: {reasons[0]}"] if reasons else []
+            lines.append(f"{model:{max(map(len, names))}}  {'; '.join(parts)}")
+        return "\n".join(lines)
+
+
+class _FailedError(Exception):
+    """A model, or its training, raised the error which is the cause of this one."""
+
+
+@contextmanager
+def _of_model() -> Iterator[None]:
+    """What is raised within is a failure of the model, and no reason to give up the others."""
+    try:
+        yield
+    except _RepeatedError:
+        raise
+    except Exception as error:
+        raise _FailedError from error
+
+
+class _RepeatedError(InputError):
+    """A function that should build a model returned an old one."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +263,8 @@ class _Task:
 
     def row(self, folder: Path | None) -> Row:
         """Results of the training, from the cache or computed and stored."""
-        file = None if folder is None else folder / f"{self._key()}.json"
+        with _of_model():
+            file = None if folder is None else folder / f"{self._key()}.json"
         if file is not None and file.is_file():
             try:
                 stored: Row = json.loads(file.read_text())
@@ -240,7 +272,8 @@ class _Task:
                 raise InputError(f"cache holds {file}, which is damaged: delete it.") from None
             return stored
         rng = model_generator(self.seed, self.name)
-        run = self.recipe.train(self.adjacency, self.x, self.labels, self.split, protocol=self.protocol, rng=rng)
+        with _of_model():
+            run = self.recipe.train(self.adjacency, self.x, self.labels, self.split, protocol=self.protocol, rng=rng)
         if run.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         row = results(run)
@@ -321,7 +354,12 @@ def compare(
     Raises
     ------
     InputError
-        If an argument cannot work.
+        If an argument cannot work. What a model raises, if all models fail in the first run.
+
+    Warns
+    -----
+    UserWarning
+        If a model diverges or raises; the other models go on.
 
     Examples
     --------
@@ -354,21 +392,38 @@ def compare(
     seeds = [int(seed) for seed in checks.generator(rng).integers(2**62, size=runs)]
     adjacency, folder = Adjacency(data.graph), None if cache is None else Path(cache)
     rows: list[Row] = []
+    failures: list[Row] = []
     try:
         for run, seed in enumerate(seeds):
             features = data.dense_features() if draw is None else draw(np.random.default_rng(seed))
             x, split = checks.floats("draw(rng)", features, ndim=(2,)), data.splits[run % len(data.splits)]
             for name, recipe in recipes.items():
-                row = _Task(name, recipe, adjacency, x, data.labels, split, protocol, seed).row(folder)
-                rows.append({"model": name, "run": run, "seed": seed, **row})
+                who = {"model": name, "run": run, "seed": seed}
+                try:
+                    rows.append({**who, **_Task(name, recipe, adjacency, x, data.labels, split, protocol, seed).row(folder)})
+                except _FailedError as failed:
+                    failures.append({**who, "reason": _reason(failed)})
+                    if not rows and len(failures) == len(recipes):
+                        raise
+                    if name not in (failure["model"] for failure in failures[:-1]):
+                        warnings.warn(
+                            f"models[{name!r}] failed in run {run}: {failures[-1]['reason']}", UserWarning, stacklevel=2
+                        )
                 if progress is not None:
-                    total = runs * len(recipes)
-                    progress(Progress("comparison", len(rows), total, len(rows) / total))
+                    total, done = runs * len(recipes), len(rows) + len(failures)
+                    progress(Progress("comparison", done, total, done / total))
     except KeyboardInterrupt:
         if not rows:
             raise
-        return Comparison(rows, Status.INTERRUPTED)
-    return Comparison(rows)
+        return Comparison(rows, Status.INTERRUPTED, failures)
+    except _FailedError as failed:  # all models failed: the last one says why
+        raise cast(Exception, failed.__cause__) from None
+    return Comparison(rows, failures=failures)
+
+
+def _reason(failed: _FailedError) -> str:
+    cause = cast(Exception, failed.__cause__)
+    return brief(cause) if isinstance(cause, NaregError) else f"{type(cause).__name__}: {brief(cause)}"
 
 
 def _renewed(name: str, recipe: Candidate) -> Candidate:
@@ -378,7 +433,7 @@ def _renewed(name: str, recipe: Candidate) -> Candidate:
     def build(n_features: int, n_classes: int) -> torch.nn.Module:
         module = recipe.build(n_features, n_classes)
         if module in built:
-            raise InputError(f"models[{name!r}] returned one module twice: build a new one in every call.")
+            raise _RepeatedError(f"models[{name!r}] returned one module twice: build a new one in every call.")
         if isinstance(module, torch.nn.Module):
             built.add(module)
         return module

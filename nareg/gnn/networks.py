@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy
+from nareg._core.arrays import as_numpy, in_transform
 from nareg.errors import InputError
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency, Normalization, as_adjacency
@@ -207,7 +207,7 @@ def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:
     """
     if not training or p == 0:
         return x
-    if x.device.type != "cpu" or p == 1 or x.numel() >= 2**32:
+    if x.device.type != "cpu" or p == 1 or x.numel() >= 2**32 or in_transform():
         return F.dropout(x, p, training)
     return _Dropout.apply(x, p, int(torch.randint(2**62, ())))
 

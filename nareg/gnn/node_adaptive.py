@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg._core import checks
-from nareg._core.arrays import outside_transforms
+from nareg._core.arrays import of_all_entries
 from nareg.errors import InputError
 from nareg.gnn import _traced
 from nareg.gnn._layer_parts import FilterLayer, in_full_precision
@@ -151,13 +151,17 @@ class NodeAdaptiveConv(FilterLayer):
 
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         given = self.laplacian, self._designed, self._last.derived(adjacency)
-        system = outside_transforms(lambda like: node_adaptive_system(adjacency, like, *given), z.detach())
+        system = of_all_entries(lambda like: node_adaptive_system(adjacency, like, *given), z.detach())
         return system.filter(z, self._weights_for(z), self.tol)
 
     def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
         edges, weights, number, learned = graph
         settings = number, learned, self.symmetrize, self.laplacian, self.tol
         return _traced.node_adaptive_filter(z, self._weights_for(x), edges, weights, *self._designed, *settings)
+
+    def _of_no_nodes(self, z: torch.Tensor) -> torch.Tensor:
+        self._weights_for(z)  # refuses them
+        return z
 
     def _weights_for(self, x: torch.Tensor) -> torch.Tensor:
         w = self.node_weights

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, differentiated, eagerly, is_tensor, outside_transforms
+from nareg._core.arrays import as_numpy, differentiated, eagerly, is_tensor, of_all_entries, outside_transforms
 from nareg._solvers.backends import StoredBackend, StoredLike, is_stored, propagate_stored, stored_backend
 from nareg.errors import InputError
 from nareg.gnn import series
@@ -125,6 +125,8 @@ def propagate(
             "nareg.gnn.Adjacency(graph, normalization=...) in its place, which takes 'sym' and 'rw'."
         )
     features = checked_features("x", x)
+    if not features.shape[0]:
+        raise InputError("x has no rows: pass the features of one node or more.")
     adjacency = as_adjacency(cast("GraphInput", graph), features.shape[0])
     if weights is not None:
         return polynomial(adjacency, features, _checked_weights(weights, features))
@@ -222,8 +224,8 @@ def checked_features(name: str, value: Any, dtypes: Sequence[Any] | None = None)
     if torch.compiler.is_compiling() or not _look.get():  # an operator looks when it runs
         return value
     # a sum is finite only if its terms are, and four times as fast to look at
-    finite = outside_transforms(bool, torch.isfinite(value.detach().sum()))
-    if not finite and bool((bad := ~torch.isfinite(value.detach())).any()):
+    finite = of_all_entries(lambda values: bool(torch.isfinite(values.sum())), value.detach())
+    if not finite and bool((bad := outside_transforms(lambda values: ~torch.isfinite(values), value.detach())).any()):
         i, j = (int(k) for k in bad.nonzero()[0])
         raise InputError(f"{name}[{i}, {j}] is {float(value[i, j])}: features must be finite; fill or drop what is missing.")
     return value

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._core.arrays import differentiated, in_transform, is_tensor, namespace, outside_transforms, refuse_transform
+from nareg._core.arrays import (
+    differentiated,
+    in_transform,
+    is_tensor,
+    namespace,
+    of_all_entries,
+    outside_transforms,
+    refuse_transform,
+)
 from nareg._solvers import cg
 from nareg._solvers.threads import few_threads
 from nareg.errors import InputError
@@ -150,7 +158,7 @@ def _masked(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
 
 def _scaled(U: Any) -> tuple[Any, float]:
     """U with its largest entry near one, and what it was divided by: one where that is near enough already."""
-    peak = float(abs(U).max()) if U.shape[1] else 0.0
+    peak = of_all_entries(lambda V: float(abs(V).max()), U) if 0 not in U.shape else 0.0
     return (U, 1.0) if peak == 0 or 1e-4 < peak < 1e4 else (U / peak, peak)
 
 

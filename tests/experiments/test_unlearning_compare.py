@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from experiments._unlearning_compare import CERTIFIED, DEEP, compare
-from nareg.errors import InputError
+from nareg.errors import CertificateError, InputError
 from nareg.progress import Progress
 from nareg.unlearning import CertifiedGPR
 
@@ -33,6 +33,19 @@ def test_every_certified_method_does_what_its_model_does_by_itself():
         assert result[method].retrained == sum(one.retrained for one in certificate)
         assert method != "retrained" or result[method].retrained == 5
         assert 0 < result[method].timings["propagation"] < result[method].timings["request"]
+
+
+def test_a_method_that_cannot_certify_does_not_end_a_comparison(monkeypatch):
+    class Noiseless(CertifiedGPR):
+        def __init__(self, **options):
+            super().__init__(**{**options, "alpha": 1e-12})
+
+    monkeypatch.setitem(CERTIFIED, "CGU", Noiseless)
+    with pytest.warns(UserWarning, match="CGU is left out: .* above the budget"):
+        result = list(compare(*TASK, edges=EDGES, rng=np.random.default_rng(1)))
+    assert [one.method for one in result] == ["nareg", "retrained", "CEU"]
+    with pytest.warns(UserWarning, match="left out"), pytest.raises(CertificateError, match="above the budget"):
+        list(compare(*TASK, edges=EDGES, methods=["CGU"]))
 
 
 @pytest.mark.slow

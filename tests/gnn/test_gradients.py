@@ -193,6 +193,7 @@ def test_dropout_is_unbiased_reproducible_and_its_own_gradient():
     first.sum().backward()
     assert torch.equal(x.grad, first.detach())
     assert dropout(x, 0.3, False) is x
+    assert torch.func.grad(lambda z: dropout(z, 0.3, True).sum())(x.detach()).unique().tolist() == pytest.approx([0, 1 / 0.7])
     assert dropout(x, 0.0, True) is x
 
 
@@ -305,14 +306,45 @@ class TestOfTorchFunc:
             with pytest.raises(nareg.errors.InputError, match=r"no derivative by torch\.func"):
                 torch.func.grad(function)(value)
 
-    def test_batched_features_are_refused(self, rng):
+    @pytest.mark.parametrize("solver", ["neumann", "chebyshev", "cg"])
+    def test_batched_features(self, solver, rng):
+        x = torch.from_numpy(rng.standard_normal((3, 4, 3)))
+        layers = [nareg.gnn.NGC(3, 2, solver=solver), nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4)]
+        for layer in [*layers, nareg.gnn.RNGC(3, 2, solver=solver)] if solver == "chebyshev" else layers:
+            layer.double()
+            whole = torch.func.vmap(lambda z, layer=layer: layer(z, self.EDGES))(x)
+            torch.testing.assert_close(whole, torch.stack([layer(part, self.EDGES) for part in x]))
+
+    def test_what_cannot_be_batched_is_refused(self, rng):
         x = torch.from_numpy(rng.standard_normal((2, 4, 3)))
-        with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
-            torch.func.vmap(lambda z: nareg.gnn.propagate(self.EDGES, z, lam=3.0))(x)
-        with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
-            torch.func.vmap(lambda w: nareg.gnn.propagate(self.EDGES, x[0], weights=w))(torch.ones(2, 3))
-        layer = nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
-        with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):  # the gradient of a learned solve
-            torch.func.jacrev(lambda t: torch.func.functional_call(layer, {"theta": t}, (x[0], self.EDGES)))(
-                layer.theta.detach()
-            )
+        broken, robust = x.clone(), nareg.gnn.RNGC(3, 2, lam=2.0).double()
+        adaptive = nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
+        broken[1, 0, 0] = torch.nan
+        for function, value in (
+            (lambda w: nareg.gnn.propagate(self.EDGES, x[0], weights=w), torch.ones(2, 3)),
+            (lambda z: robust(z, self.EDGES), x),
+            (lambda t: torch.func.functional_call(adaptive, {"theta": t}, (x[0], self.EDGES)), torch.ones(2, 4).double()),
+            (lambda z: nareg.gnn.propagate(self.EDGES, z, lam=3.0), broken),
+        ):
+            with pytest.raises(nareg.errors.InputError, match=r"torch\.func\.vmap batches"):
+                torch.func.vmap(function)(value)
+
+    def test_learned_node_weights(self, rng):
+        """Their Jacobian, and their gradient where a transform is of the features alone."""
+        x, layer = torch.from_numpy(rng.standard_normal((4, 3))), nareg.gnn.NodeAdaptiveConv(3, 2, n_nodes=4).double()
+
+        def of_theta(theta):
+            return torch.func.functional_call(layer, {"theta": theta}, (x, self.EDGES))
+
+        jacobian = torch.func.jacrev(of_theta)(layer.theta.detach())
+        torch.testing.assert_close(jacobian, torch.autograd.functional.jacobian(of_theta, layer.theta.detach()))
+        (expected,) = torch.autograd.grad(layer(x, self.EDGES).pow(2).sum(), layer.theta)
+        for out in (
+            torch.func.vjp(lambda z: layer(z, self.EDGES), x)[0],
+            torch.func.jvp(lambda z: layer(z, self.EDGES), (x,), (x,))[0],
+            torch.func.vmap(lambda z: layer(z, self.EDGES))(x[None])[0],
+        ):
+            torch.testing.assert_close(torch.autograd.grad(out.pow(2).sum(), layer.theta)[0], expected)
+        slope = torch.func.grad(lambda z: layer(z, self.EDGES).pow(2).sum())(x)
+        with pytest.raises(InputError, match="second derivatives"):
+            slope.sum().backward()

@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import nareg
@@ -190,3 +191,31 @@ def test_layers_are_copied_and_restored(make, graph, x):
     fresh.load_state_dict(layer.state_dict())
     torch.testing.assert_close(fresh(x, index, weight), out)
     assert "lam" in repr(make()) or "node weights" in repr(make())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_graph_without_nodes(learned, compiled):
+    """As a part of a mini-batch can be: no rows come out, and gradients are zero."""
+    nothing = torch.zeros(2, 0, dtype=torch.long)
+    for layer in (NGC(3, 2), NGC(3, 4, solver="cg"), RNGC(3, 2), RNGC(3, 2, masked=True, solver="cg", lam=2.0)):
+        x, w = torch.zeros(0, 3, requires_grad=True), torch.zeros(0, requires_grad=learned)
+        called = torch.compile(layer, backend="aot_eager") if compiled else layer
+        out = called(x, nothing, w)
+        out.sum().backward()
+        assert out.shape == (0, layer.out_channels)
+        assert x.grad.shape == (0, 3)
+        assert not layer.weight.grad.any()
+    for graph in (torch.zeros(0, 0).to_sparse(), sp.csr_array((0, 0))):
+        assert NGC(3, 2)(torch.zeros(0, 3), graph).shape == (0, 2)
+
+
+def test_a_graph_with_nodes_is_refused_where_features_have_no_rows(graph):
+    index, _ = edges(graph)
+    for given, message in ((index, "out of range"), (graph, "24 nodes but x has 0 rows"), (Adjacency(graph), "24 nodes")):
+        with pytest.raises(InputError, match=message):
+            NGC(3, 2)(torch.zeros(0, 3), given)
+    with pytest.raises(InputError, match="weights for 24 nodes but x has 0 rows"):
+        NodeAdaptiveConv(3, 2, n_nodes=24)(torch.zeros(0, 3), index[:, :0])
+    with pytest.raises(InputError, match="x has no rows"):
+        propagate(index[:, :0], torch.zeros(0, 3), lam=2.0)

@@ -283,6 +283,63 @@ def test_a_comparison_says_which_model_diverged(tmp_path):
         assert result.summary()["nan"].mean == 0 < result.summary()["linear"].mean
 
 
+class Failing(torch.nn.Linear):
+    """Raises in the given trainings, which are counted as they start."""
+
+    trainings = 0
+
+    def __init__(self, n_features, n_classes, runs, error):
+        super().__init__(n_features, n_classes)
+        if Failing.trainings in runs:
+            self.error = error
+        Failing.trainings += 1
+
+    def forward(self, x):
+        if hasattr(self, "error"):
+            raise self.error
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_model_that_fails_does_not_end_a_comparison(cached, tmp_path):
+    """Of the others all runs stand, and pairs are those of the same draw."""
+    Failing.trainings = 0
+    error = nareg.errors.SolverError("conjugate gradients stopped; take a smaller lam.")
+    models = {
+        "never": lambda f, c: torch.nn.Linear(f + 1, c),
+        "once": comparison.Candidate(lambda f, c: Failing(f, c, {2} if cached else {1}, error), 0.2),
+        "linear": comparison.Candidate(torch.nn.Linear, 0.2),
+    }
+    steps = []
+    with pytest.warns(UserWarning, match="failed in run") as warned:
+        result = compare(models, cache=tmp_path if cached else None, progress=steps.append)
+    assert [str(w.message).partition(":")[0] for w in warned] == [
+        "models['never'] failed in run 0",
+        "models['once'] failed in run 1",
+    ]
+    assert [(row["model"], row["run"]) for row in result.rows] == [
+        ("once", 0), ("linear", 0), ("linear", 1), ("once", 2), ("linear", 2),
+    ]  # fmt: skip
+    assert [(row["model"], row["run"]) for row in result.failures] == [("never", 0), ("never", 1), ("once", 1), ("never", 2)]
+    assert result.failures[2]["reason"] == str(error)
+    assert steps[-1].fraction == 1
+    assert result.models == ["once", "linear"]
+    assert "1 run failed: conjugate gradients stopped" in str(result)
+    assert "never   3 runs failed: RuntimeError: mat1 and mat2" in str(result)
+    once, linear = result.accuracies("once"), result.accuracies("linear")
+    assert result.paired("once", "linear").difference == pytest.approx((once - linear[[0, 2]]).mean())
+    with pytest.raises(nareg.errors.InputError, match=r"model is 'never', which failed \(RuntimeError: mat1"):
+        result.accuracies("never")
+    result.to_csv(tmp_path / "runs.csv")
+    assert (tmp_path / "runs.csv").read_text().count("\n") == 1 + 5
+
+
+def test_what_all_models_raise_is_raised():
+    models = {"first": lambda f, c: torch.nn.Linear(f + 1, c), "second": lambda f, c: torch.nn.Linear(f + 2, c)}
+    with pytest.warns(UserWarning, match=r"models\['first'\] failed"), pytest.raises(RuntimeError, match="150x64 and 66x3"):
+        compare(models)
+
+
 class Part(torch.nn.Linear):
     def forward(self, x):
         return super().forward(x)[:10]

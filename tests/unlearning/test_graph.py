@@ -61,7 +61,7 @@ def test_part_of_a_change_is_undone(live):
         ([(4, 4)], r"edges has \(4, 4\): a self-loop is not an edge"),
         ([(0, 1), (1, 0)], r"edges has \(0, 1\) twice"),
         ([(0, 1)], r"edges has \(0, 1\), which is not an edge, or was removed before"),
-        ([], "pairs of nodes"),
+        ([], "edges is empty: pass pairs of nodes"),
         ([(0.0, 1.0)], "pairs of nodes"),
         ([0, 1, 2], "pairs of nodes"),
         ([(0, 1), (2,)], "edges is not an array"),

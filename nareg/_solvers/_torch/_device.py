@@ -106,6 +106,11 @@ def full_precision(like: torch.Tensor) -> torch.autocast:
     return torch.autocast(like.device.type, enabled=False)
 
 
+def side_by_side(function: Apply, x: torch.Tensor) -> torch.Tensor:
+    """The function of (N, T) columns, of the batch (N, B, T)."""
+    return function(x.flatten(1)).reshape(x.shape)
+
+
 class Linear(torch.autograd.Function):
     """A fixed linear map of x; its backward is the transposed map, which has derivatives as well."""
 
@@ -130,6 +135,4 @@ class Linear(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: torch.Tensor, apply: Apply, transposed: Apply) -> tuple[torch.Tensor, int]:
-        columns = x.movedim(in_dims[0], 1)
-        out = Linear.apply(columns.flatten(1), apply, transposed)
-        return out.reshape(columns.shape), 1
+        return side_by_side(lambda v: Linear.apply(v, apply, transposed), x.movedim(in_dims[0], 1)), 1

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from nareg._core import checks
-from nareg._core.arrays import as_numpy, is_tensor, outside_transforms
-from nareg._solvers._torch._device import Linear, csr, floating, on_device, resolve
+from nareg._core.arrays import as_numpy, differentiated, is_tensor, of_all_entries, refuse_nested_tangents
+from nareg._solvers._torch._device import Linear, csr, floating, on_device, resolve, side_by_side
 from nareg._solvers._torch._solver import Solver
 from nareg._solvers.backends import Torch
 from nareg._solvers.engines import Engines, checked_run, without_underflow
@@ -42,7 +42,7 @@ class TorchEngines:
         self._versions = self._current()
         self._solvers: dict[torch.device, Solver] = {}
         self._laplacians: dict[torch.device, torch.Tensor] = {}
-        if weights is not None and weights.ndim > 1 and weights.requires_grad:
+        if weights is not None and weights.ndim > 1 and differentiated(weights):
             raise InputError(
                 "weights is a matrix S that asks for a gradient: only node weights have one; pass weights.detach()."
             )
@@ -57,7 +57,7 @@ class TorchEngines:
     def observed(self, system: FilterSystem, pattern: np.ndarray) -> TorchEngines:
         """The system of the observed nodes, whose gradients flow into the same tensors."""
         weights, data_weight = self._weights, self._fit
-        if weights is not None and weights.requires_grad and not np.array_equal(system.w, self.system.w):  # type: ignore[arg-type]
+        if differentiated(weights) and not np.array_equal(system.w, self.system.w):  # type: ignore[arg-type]
             raise InputError(
                 "weights ask for a gradient, but some would inflate estimates at unobserved nodes and are replaced there: pass "
                 "weights.detach(), or larger weights at these nodes."
@@ -198,7 +198,7 @@ def signals(name: str, y: torch.Tensor, n_nodes: int) -> torch.Tensor:
     """Checked as :func:`nareg._core.checks.signals` does, on the device where nothing is wrong."""
     real = y.layout is torch.strided and not y.is_complex() and y.dtype is not torch.bool
     if real and y.ndim in (1, 2) and y.shape[0] == n_nodes and y.numel():
-        largest = outside_transforms(float, y.detach().abs().amax())
+        largest = of_all_entries(lambda values: float(values.abs().amax()), y.detach())
         if largest < float(np.finfo(np.float32).max) ** 0.5 / y.numel() ** 0.5:
             return y
     checks.signals(name, as_numpy(y), n_nodes)
@@ -223,17 +223,46 @@ class Inverse(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
         _, w, c, ctx.L, _, ctx.solve = inputs
         ctx.save_for_backward(output, w, c)
+        ctx.save_for_forward(output, w, c)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         x, w, c = ctx.saved_tensors
-        solve = ctx.solve
-        g: torch.Tensor = Inverse.apply(gradients[0], w, c, ctx.L, solve, solve)
+        g = _inverse(ctx, gradients[0], w, c)
         of_w = of_c = None
         if w is not None and ctx.needs_input_grad[1]:
-            column, L = w[:, None], ctx.L
-            maps = (lambda v: torch.mm(L(), v),) * 2
-            of_w = -(g * Linear.apply(column * x, *maps) + x * Linear.apply(column * g, *maps)).sum(1)
+            of_w = -(g * _product(ctx, w[:, None] * x) + x * _product(ctx, w[:, None] * g)).sum(1)
         if c is not None and ctx.needs_input_grad[2]:
             of_c = -(g * x).sum(1)
         return g, of_w, of_c, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, of_b: torch.Tensor | None, of_w: torch.Tensor | None, of_c: torch.Tensor | None, *_: Any) -> torch.Tensor:
+        x, w, c = ctx.saved_tensors
+        if w is not None or c is not None:
+            refuse_nested_tangents("a filter of tensors")
+        rhs = torch.zeros_like(x) if of_b is None else of_b
+        if of_w is not None:
+            column, t = w[:, None], of_w[:, None]
+            rhs = rhs - t * _product(ctx, column * x) - column * _product(ctx, t * x)
+        if of_c is not None:
+            rhs = rhs - of_c[:, None] * x
+        return _inverse(ctx, rhs, w, c)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, b: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, int]:
+        # neither w nor c is batched: their values were needed before
+        return side_by_side(lambda v: Inverse.apply(v, *rest), b.movedim(in_dims[0], 1)), 1
+
+
+def _inverse(ctx: Any, b: torch.Tensor, w: torch.Tensor | None, c: torch.Tensor | None) -> torch.Tensor:
+    """``K^-1 b``, which has derivatives."""
+    x: torch.Tensor = Inverse.apply(b, w, c, ctx.L, ctx.solve, ctx.solve)
+    return x
+
+
+def _product(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+    """``L x``, which has derivatives."""
+    maps = (lambda v: torch.mm(ctx.L(), v),) * 2
+    out: torch.Tensor = Linear.apply(x, *maps)
+    return out

@@ -90,7 +90,9 @@ class LiveGraph:
     def checked_pairs(self, name: str, value: Any, *, present: bool) -> np.ndarray:
         """(E, 2) pairs from a user: nodes that exist, no loops, every edge once; all of them there, or none of them."""
         array = checks.array_of(name, value)
-        if array.size == 0 or array.dtype.kind not in "iu" or array.shape[-1] != 2 or array.ndim > 2:
+        if array.size == 0:
+            raise InputError(f"{name} is empty: pass pairs of nodes (u, v), one or more.")
+        if array.dtype.kind not in "iu" or array.shape[-1] != 2 or array.ndim > 2:
             raise InputError(f"{name} has shape {array.shape} and dtype {array.dtype}: pairs of nodes (u, v) are expected.")
         pairs = np.sort(array.reshape(-1, 2).astype(np.int64), axis=1)
         if pairs.min() < 0 or pairs.max() >= self.n_nodes:
