@@ -154,7 +154,7 @@ def _station(
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
         value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
         scatter = ratio(part.start, part.stop) / factor
-        if 1 / max(WITHIN, enough) < scatter < max(WITHIN, enough):
+        if value > 0 and 1 / max(WITHIN, enough) < scatter < max(WITHIN, enough):
             fits.append((value, name, factor, constant, enough, part))
     if not fits:
         return None

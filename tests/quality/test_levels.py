@@ -12,7 +12,7 @@ from nareg.quality._level import deaf
 from nareg.quality._others import others
 from nareg.quality._residuals import compute_residuals
 from nareg.quality._slow import _level
-from nareg.quality._units import _factor, _factor_shown, _leaps_where_it_changes, _ratios, _shows, _usual_factor
+from nareg.quality._units import _factor, _factor_shown, _leaps_where_it_changes, _ratios, _shows, _station, _usual_factor
 
 from .conftest import N, T, drawn, known_model
 
@@ -262,6 +262,14 @@ def test_a_unit_changes_at_once():
 )
 def test_a_factor_of_a_unit_is_no_natural_one(others, measured, factors):
     assert [f for f in (1.943844, 1 / 0.3048, 3.6, 10.0) if _shows(f, measured, _usual_factor(np.array(others)))] == factors
+
+
+def test_a_unit_that_explains_no_reading_is_none():
+    """Checking ended with an error: near 0 °C a factor costs little, and over the record it costs more than it gains."""
+    expected = np.r_[np.full(60, 10.0), 0.4 * np.cos(np.arange(40)), 10.0]
+    readings = np.where(np.abs(expected) < 1, 0.6, 1.0) * expected
+    knots = [("in m/s instead of knots", 1 / 1.943844, 0.0)]
+    assert _station(0, readings, expected, np.zeros(101), (1.0, 0.01), knots, (np.nan, None), throughout=True) is None
 
 
 def test_a_factor_counts_floods(rng):
