@@ -92,6 +92,8 @@ def request_text(text):
         lambda path: changed_state(path, embedding=3), lambda path: changed_state(path, embedding=True),
         lambda path: np.save(path / "term.npy", np.zeros((0, 3))), lambda path: np.save(path / "coefficients.npy", np.zeros(1)),
         lambda path: np.save(path / "features.npy", np.full((40, 5), "text")),
+        lambda path: np.save(path / "checksums.npy", np.load(path / "checksums.npy")[:, 1:]),
+        lambda path: np.save(path / "checksums.npy", np.load(path / "checksums.npy").astype(float)),
     ],
 )  # fmt: skip
 def test_damaged_texts_are_said_in_a_sentence_without_the_key_too(damage, rng, tmp_path):

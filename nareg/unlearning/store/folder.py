@@ -43,7 +43,7 @@ from nareg._storage.files import atomic_write, own_file, refuse_links, sync
 from nareg._storage.folders import whole_folder
 from nareg.errors import InputError, LedgerError
 from nareg.unlearning.store import journal
-from nareg.unlearning.store.state import FORMAT, PER_NODE, STATE, SUMS, digest_of, names_of, read_state
+from nareg.unlearning.store.state import FORMAT, PER_NODE, STATE, SUMS, damaged, digest_of, names_of, read_state
 from nareg.unlearning.store.table import Table
 
 JOURNAL, STALE, LOCK = "journal", "stale", "lock"
@@ -73,6 +73,8 @@ class StateFolder:
         self.tables = tables(path, names)
         self.is_torn = False
         self._summed = sorted(set(self.tables) - {SUMS})
+        if self[SUMS].row_shape != (len(self._summed),) or self[SUMS].dtype != np.uint64:
+            raise damaged(self[SUMS].path, "is damaged")
         self._show_sums()
 
     @property
