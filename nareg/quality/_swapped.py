@@ -66,18 +66,24 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     parts = [part[:, spectrum.live] for part in given]
     pairs = _Pairs(spectrum, residuals.model.cycles.basis(residuals.grid.seconds), *parts)
     ranked = sorted((pairs.exact(a, b) for a, b in pairs.candidates()), key=lambda entry: -entry[4])
-    taken: set[int] = set()
-    result = []
     weights = residuals.model.graph.adjacency[spectrum.live][:, spectrum.live]
     memory = float((spectrum.g**2).mean() / spectrum.g.mean() ** 2)  # steps that tell as much as one of white noise
-    for k, (a, b, start, stop, gain) in enumerate(ranked):
+    gains: dict[int, float] = {}
+    believed = []
+    for a, b, start, stop, gain in ranked:
         both = parts[2][:, a] & parts[2][:, b]
-        if gain <= 0 or taken & {a, b} or _denied(parts[0], a, b, slice(start, stop), both, weights, memory, gain):
+        if gain <= 0 or {a, b} & {*gains} or _denied(parts[0], a, b, slice(start, stop), both, weights, memory, gain):
             continue
-        taken |= {a, b}
-        if not any(other[4] > RIVAL * gain and {a, b} & {*other[:2]} for other in ranked[k + 1 :]):
-            result.append(SwappedPair(int(spectrum.live[a]), int(spectrum.live[b]), start, stop, float(np.sqrt(gain))))
-    return result
+        gains |= {a: gain, b: gain}
+        believed.append((a, b, start, stop, gain))
+    # of two exchanges, a station of either fits a place of the other as well, which makes no place odd
+    rivals = [entry for entry in ranked if entry[4] > min(gains.get(station, 0.0) for station in entry[:2])]
+    live = [int(station) for station in spectrum.live]
+    return [
+        SwappedPair(live[a], live[b], start, stop, float(np.sqrt(gain)))
+        for a, b, start, stop, gain in believed
+        if not any(RIVAL * gain < other[4] <= gain and {a, b} & {*other[:2]} for other in rivals)
+    ]
 
 
 def _denied(

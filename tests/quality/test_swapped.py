@@ -9,6 +9,9 @@ from scipy.signal import lfilter
 import nareg
 from nareg.cleaning._network import learned_graph
 from nareg.quality import Flag, check
+from nareg.quality._others import others
+from nareg.quality._residuals import compute_residuals
+from nareg.quality._swapped import exchanges
 from nareg.spacetime import SpaceTimeModel
 from tests.helpers import at_night
 
@@ -133,6 +136,18 @@ def test_days_that_change_their_size_are_no_exchange(one, other):
     times = np.datetime64("2024-03-04", "s") + hours * np.timedelta64(3600, "s")
     quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), readings, times=times))
     assert not any(s.kind == "swapped" for s in quality.suspects)
+
+
+@pytest.mark.slow
+def test_exchanges_at_once_do_not_deny_each_other():
+    """A station of one fits the place of another's as well: two of four were taken for odd ones."""
+    coordinates, readings = drawn(np.random.default_rng(8), 30)
+    exchanged = ((4, 5), (7, 16), (8, 18), (23, 25))
+    for one, other in exchanged:
+        readings[[one, other], 130:] = readings[[other, one], 130:]
+    residuals = compute_residuals(known_model(readings, coordinates, level=readings.mean(axis=1)))
+    swaps = exchanges(residuals, others(residuals))
+    assert {(swap.first, swap.second) for swap in swaps if swap.ratio > 9} == set(exchanged)
 
 
 @pytest.mark.slow
