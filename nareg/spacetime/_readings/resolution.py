@@ -99,6 +99,21 @@ def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     return share * np.where(able, np.where(shown, own, usual) * levels[-1], 0.0)
 
 
+def most_noise(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """(N,) largest noise variance that differences of a record (T, N) leave room for; infinite where there are too few.
+
+    White noise alone makes them so large in the median, and whatever a field adds makes them larger. Rounding, of which
+    ``least`` (N,) is the variance or more, moves a median by half a step.
+    """
+    result, half = np.full(rows.shape[1], np.inf), np.sqrt(12 * least) / 2
+    for order in ORDERS:
+        sizes = np.abs(np.diff(rows, n=order, axis=0))
+        known = np.isfinite(sizes).sum(axis=0) >= FEWEST
+        middle = np.nanmedian(np.where(known, sizes, 0.0), axis=0) + half
+        result = np.where(known, np.minimum(result, (MAD_TO_STD * middle) ** 2 / comb(2 * order, order)), result)
+    return np.maximum(result, least)
+
+
 def _noise_share(left: list[float], variance: float) -> float:
     """How much is noise of what the last differences leave, where all orders have ``left`` these variances."""
     first, second, third, fourth = (each / max(left[-1], 1e-300) for each in left[:-1])
