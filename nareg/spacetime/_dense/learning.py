@@ -200,8 +200,9 @@ class _Learning(ModelComparison):
             return dynamics, noise
         _, gamma, q = parameters.autoregression()
         steps = np.where(apart, noise - self.most, 0.0)
-        spread = np.minimum(steps / q, np.nanvar(self.y, axis=0))  # it returns sooner than the network does
-        P0 = dynamics.P0 + np.kron(gamma, np.diag(spread))
+        counts = np.maximum(np.isfinite(self.y).sum(axis=0), 1)
+        squares = np.where(apart, np.nansum(self.y**2, axis=0) / counts, 0.0)
+        P0 = dynamics.P0 + np.kron(gamma, np.diag(np.minimum(steps / q, squares)))  # it returns sooner than the network does
         return Dynamics(dynamics.blocks, dynamics.Q + np.diag(steps), P0), np.where(apart, self.most, noise)
 
     def refined(
