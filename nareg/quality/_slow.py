@@ -13,7 +13,7 @@ import numpy as np
 from nareg.io import count
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting
-from nareg.quality._level import Response, deaf, inside_is_wrong, responses
+from nareg.quality._level import KNOWN, Response, deaf, odds_of_levels, responses
 from nareg.quality._others import Others, others, tell
 from nareg.quality._reference import ALIKE, SHARP, SensorLaw, calibrations
 from nareg.quality._residuals import FEWEST, Residuals
@@ -327,9 +327,12 @@ def _drift(residuals: Residuals, seen: Others, error: Lasting) -> Finding:
     finding = Finding(
         error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), abs(shift), right, std
     )
-    if _returned(seen, error) or inside_is_wrong(residuals, seen, error):
+    readings = int(np.isfinite(residuals.readings[error.station]).sum())
+    throughout = columns.size == readings
+    # what moves away step by step was right before; of a step, levels alone say which side is wrong
+    enough = -KNOWN if error.shape == "ramp" and 2 * columns.size < readings else KNOWN
+    if _returned(seen, error) or odds_of_levels(residuals, seen, error) > enough:
         return finding
-    throughout = columns.size == np.isfinite(residuals.readings[error.station]).sum()
     which = "whether the first or the last of them" if throughout else "that these readings, and not the others,"
     unknown = f"{evidence} They are not to be corrected: nothing says {which} are wrong."
     return replace(finding, evidence=unknown, corrected=None, corrected_std=None)
