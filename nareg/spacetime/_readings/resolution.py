@@ -111,7 +111,7 @@ def most_noise(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
     such noise makes them: a leap to another level is no field.
     """
     result, half = np.full(rows.shape[1], np.inf), np.sqrt(12 * least) / 2
-    for order in ORDERS:
+    for order in ORDERS if len(rows) > MANY + max(ORDERS) else ():
         sizes = np.abs(np.diff(rows, n=order, axis=0))
         known = np.isfinite(sizes).sum(axis=0) >= MANY
         middle = np.nanmedian(np.where(known, sizes, 0.0), axis=0) + half
