@@ -78,7 +78,7 @@ FLAT = 1e-2
 MOST, PER_SOLVE = 5e10, 10
 #: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
 LEAST_SPREAD = 0.05
-#: So many times the noise variance that readings leave room for is no noise, but the station's own.
+#: So many times the noise variance that readings leave room for, or the median station's share of that, is no noise.
 TOO_MUCH = 4.0
 
 
@@ -195,7 +195,8 @@ class _Learning(ModelComparison):
         in the process noise of that station.
         """
         dynamics, noise = parameters.dynamics(self.space), parameters.noise
-        apart = noise > TOO_MUCH * self.most
+        ratio = noise / self.most
+        apart = ratio > TOO_MUCH * max(float(np.median(ratio)), 1.0)
         if not apart.any():
             return dynamics, noise
         _, gamma, q = parameters.autoregression()
