@@ -118,7 +118,7 @@ def most_noise(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
         result = np.where(known, np.minimum(result, (MAD_TO_STD * middle) ** 2 / comb(2 * order, order)), result)
     result = np.maximum(result, least)
     sizes = np.abs(np.diff(rows, axis=0))
-    moving = (sizes > MOVING * np.sqrt(2 * result)).sum(axis=0) >= OFTEN * np.isfinite(sizes).sum(axis=0)
+    moving = (result > 0) & ((sizes > MOVING * np.sqrt(2 * result)).sum(axis=0) >= OFTEN * np.isfinite(sizes).sum(axis=0))
     return np.where(moving, result, np.inf)
 
 
