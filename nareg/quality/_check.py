@@ -70,8 +70,8 @@ def check(
     parametric part: a model that learned correlations from the readings has learned the fault too. There is no drift where
     that prediction, up to 16 steps earlier and later, explains more than the drift does: a flood or a front travels.
 
-    A level that leaps and stays is suspect from the leap on, although the readings before it may be the wrong ones. Where these
-    are the fewer, and the levels of the others say that they are, they are suspect instead.
+    A level that leaps and stays is suspect from the leap on, although the readings before it may be the wrong ones. Where the
+    levels of the others say that they are, they are suspect instead.
 
     Evidence counts correlation times, not readings, and pays for all places, lags and pairs that were tried. A clock is wrong
     by half hours and hours up to 14, or a day, and by the same against all stations: weather that travels is none. Or the

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg._core.arrays import MAD_TO_STD
-from nareg.quality._level import inside_is_wrong
+from nareg.quality._level import KNOWN, odds_of_levels
 from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
@@ -434,15 +434,18 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
 
 
 def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Lasting:
-    """All readings after a step, or those before it where they are the fewer and wrong: it is the same step."""
+    """All readings after a step, or those before it where the levels of the others say so: it is the same step.
+
+    Where these say little, the fewer readings before it have to be the wrong ones.
+    """
     there = now.seen.observed[:, error.station]
-    before, after = int(there[: error.start].sum()), int(there[error.start :].sum())
-    if error.shape != "box" or error.stop < there.size or not NARROWEST <= before < after:
+    T, cut = there.size, error.start or error.stop
+    before, after = int(there[:cut].sum()), int(there[cut:].sum())
+    if error.shape != "box" or (error.start and error.stop < T) or min(before, after) < NARROWEST:
         return error
-    first = Fault(error.station, 0, error.start, error.ratio)
-    if inside_is_wrong(residuals, now.seen, error) or not inside_is_wrong(residuals, now.seen, first):
-        return error
-    return replace(now.fit(error.station, "box", 0, error.start), ratio=error.ratio)
+    odds = odds_of_levels(residuals, now.seen, Fault(error.station, cut, T, error.ratio))
+    span = (0, cut) if odds < (0.0 if before < after else -KNOWN) else (cut, T)
+    return error if span == (error.start, error.stop) else replace(now.fit(error.station, "box", *span), ratio=error.ratio)
 
 
 def _stands(residuals: Residuals, error: Lasting, stations: list[int], K: np.ndarray) -> bool:

@@ -38,6 +38,10 @@ CALM = 0.9
 FAR = 6.0
 #: And it is at least this share of the largest difference of all stations.
 LARGEST = 0.7
+#: Degrees of freedom of the distribution of levels.
+DF = 4.0
+#: Logarithm of odds, four to one, from which on it is known which of two levels is wrong.
+KNOWN = 1.4
 #: Levels are known no better than to this share of the spread of readings.
 SHARE = 0.25
 #: A level lasts whose last quarters differ by less than this share of it.
@@ -169,21 +173,31 @@ def _apart(residuals: Residuals, seen: Others, live: np.ndarray) -> tuple[np.nda
     return off - center, MAD_TO_STD * max(spread, SHARE * scatter, 1e-9)
 
 
-def inside_is_wrong(residuals: Residuals, seen: Others, fault: Fault) -> bool:
-    """Whether a station's readings in a span, and not its others, are wrong: these are fewer, unless levels say otherwise.
+def odds_of_levels(residuals: Residuals, seen: Others, fault: Fault) -> float:
+    """Logarithm of the odds that a station's readings in a span, and not its others, are wrong.
 
-    A step shows that two parts of a record differ, and not which one is right.
+    A step shows that two parts of a record differ, and not which one is right: that is the one whose level is as near to what
+    the others say of the place as those of the others are. Levels follow a t distribution.
     """
-    there = np.isfinite(residuals.y)
-    inside, outside = there[:, fault.station].copy(), there[:, fault.station].copy()
-    inside[: fault.start] = inside[fault.stop :] = outside[fault.start : fault.stop] = False
-    fewer = bool(inside.sum() < outside.sum())
+    there, station = np.isfinite(residuals.y), fault.station
+    inside = np.zeros(len(there), dtype=bool)
+    inside[fault.start : fault.stop] = True
     live = there.sum(axis=0) >= FEWEST
-    if residuals.model.graph.coordinates is None or live.sum() < STATIONS or not (inside.any() and outside.any()):
-        return fewer
+    parts = inside, ~inside
+    if live.sum() < STATIONS or not all(there[part, station].any() for part in parts):
+        return 0.0
     off, usual = _apart(residuals, seen, live)
-    nearer = abs(np.median(off[inside, fault.station])) - abs(np.median(off[outside, fault.station]))
-    return bool(nearer > SURE * usual or (fewer and nearer > -usual))
+    surprise = []
+    for part in parts:
+        others = live & (there[part].sum(axis=0) >= FEWEST)
+        others[station] = False
+        if others.sum() < STATIONS - 1:
+            return 0.0
+        own = medians(np.where(there, off, np.nan)[part])
+        center = float(np.median(own[others]))
+        spread = max(usual, MAD_TO_STD * float(np.median(np.abs(own[others] - center))))
+        surprise.append((DF + 1) / 2 * np.log1p(((own[station] - center) / spread) ** 2 / DF))
+    return float(surprise[0] - surprise[1])
 
 
 def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Response:

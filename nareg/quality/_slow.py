@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from nareg.io import count
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting
-from nareg.quality._level import Response, deaf, inside_is_wrong, responses
+from nareg.quality._level import KNOWN, Response, deaf, odds_of_levels, responses
 from nareg.quality._others import Others, others, tell
 from nareg.quality._reference import ALIKE, SHARP, SensorLaw, calibrations
 from nareg.quality._residuals import FEWEST, Residuals
@@ -30,6 +31,9 @@ IN_WATER = frozenset(("water", "wasser", "eau", "agua", "acqua", "river", "strea
 IN_AIR = frozenset(("air", "luft", "aire", "aria", "vapor", "vapour", "humidity", "wind"))  # above a river, too
 #: In networks of fewer stations than this, few others say what a place reads, and its gain has to be larger in proportion.
 MANY = 16
+#: Medians of so many readings on each side of a leap are at least so many times as far apart as if two are exchanged there.
+BESIDE, CROSSING = 5, 4.0
+_CROSSED = "Its {} leap to where those of {} were, and these at once to where its own were: they look exchanged."
 #: Badness per standard deviation of an exchange, for the reason of that of lasting errors.
 WEIGHT = 0.3
 
@@ -161,9 +165,47 @@ def _without(residuals: Residuals, stations: list[int]) -> tuple[Residuals, Othe
 
 
 def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:
-    """Stations that drift or are off for a while, and the badness (N, T) of readings in lasting errors."""
+    """Stations that drift or are off for a while, and the badness (N, T) of readings in lasting errors.
+
+    Two that leap at once, each to where the other one was, are exchanged. Stations that vary alike, as the sensors of a chain
+    in a lake, show it by nothing else.
+    """
     errors, badness = lasting(residuals, seen)
-    return [_drift(residuals, seen, error) for error in errors], residuals.by_station(badness)
+    pairs = [pair for e, f in combinations(errors, 2) if (pair := _crossed(residuals, seen, e, f)) is not None]
+    findings = [finding for pair in pairs for finding in _swapped(residuals, pair, [], _CROSSED)]
+    exchanged = {finding.station for finding in findings}
+    findings += [_drift(residuals, seen, error) for error in errors if error.station not in exchanged]
+    return findings, residuals.by_station(badness)
+
+
+def _crossed(residuals: Residuals, seen: Others, e: Lasting, f: Lasting) -> SwappedPair | None:
+    """The exchange of two stations whose readings leap at the ends of two errors, and go on if they are exchanged there."""
+    T, spans = len(residuals.y), [(error.start, error.stop) for error in (e, f)]
+    values = np.where(residuals.frozen, np.nan, residuals.y + residuals.offset)[:, [e.station, f.station]]
+    inner = [[end for end in span if 0 < end < T] for span in spans]
+    if not len(inner[0]) == len(inner[1]) > 0:
+        return None
+    ends = []
+    for one, other in zip(*inner, strict=True):
+        near = range(max(min(one, other) - BESIDE, 1), min(max(one, other) + BESIDE, T - 1) + 1)
+        end = max(near, key=lambda c: _leap(values, c, 1)[0].sum())
+        leap, crossed = _leap(values, end, BESIDE)
+        if abs(one - other) > BESIDE or not leap.min() > CROSSING * crossed.max():
+            return None
+        ends.append(end)
+    if len(ends) == 1:
+        later = (Fault(error.station, ends[0], T, error.ratio) for error in (e, f))
+        ends = [0, *ends] if sum(odds_of_levels(residuals, seen, part) for part in later) < -KNOWN else [*ends, T]
+    return SwappedPair(e.station, f.station, ends[0], ends[1], min(e.ratio, f.ratio))
+
+
+def _leap(values: np.ndarray, cut: int, beside: int) -> np.ndarray:
+    """(2, 2) leaps of two series (T, 2) at a row, between medians of some readings; and if the two are exchanged there."""
+    sides = [[part[np.isfinite(part)] for part in side.T] for side in (values[:cut], values[cut:])]
+    if min(part.size for side in sides for part in side) < beside:
+        return np.zeros((2, 2))
+    before, after = np.array([np.median(part[-beside:]) for part in sides[0]]), [np.median(part[:beside]) for part in sides[1]]
+    return np.abs(np.array([after, after[::-1]]) - before)
 
 
 def in_the_sun(residuals: Residuals, seen: Others) -> list[Finding]:
@@ -295,16 +337,16 @@ def _clock(residuals: Residuals, d: Delay) -> Finding:
     return Finding(d.station, "clock", d.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), off)
 
 
-def _swapped(residuals: Residuals, e: SwappedPair, equals: list[SwappedPair]) -> list[Finding]:
+def _swapped(residuals: Residuals, e: SwappedPair, equals: list[SwappedPair], words: str = "") -> list[Finding]:
     findings = []
     names = residuals.names
     instead = "".join(f" To exchange {names[o.first]} and {names[o.second]} instead fits by {o.ratio:.1f}." for o in equals)
-    flag = Flag.BAD if e.ratio >= CERTAIN and not equals else Flag.SUSPECT
+    flag = Flag.BAD if e.ratio >= CERTAIN and not (equals or words) else Flag.SUSPECT
     for station, partner in ((e.first, e.second), (e.second, e.first)):
         columns, what = _columns(residuals, station, e)
         if columns.size == 0:
             continue
-        evidence = (
+        evidence = words.format(what, names[partner]) or (
             f"Its {what} fit better by {e.ratio:.1f} standard deviations if exchanged with those of {names[partner]}.{instead}"
         )
         findings.append(Finding(station, "swapped", e.ratio, columns, flag, evidence, np.full(columns.size, WEIGHT * e.ratio)))
@@ -327,9 +369,12 @@ def _drift(residuals: Residuals, seen: Others, error: Lasting) -> Finding:
     finding = Finding(
         error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), abs(shift), right, std
     )
-    if _returned(seen, error) or inside_is_wrong(residuals, seen, error):
+    readings = int(np.isfinite(residuals.readings[error.station]).sum())
+    throughout = columns.size == readings
+    # what moves away step by step was right before; of a step, levels alone say which side is wrong
+    enough = -KNOWN if error.shape == "ramp" and 2 * columns.size < readings else KNOWN
+    if _returned(seen, error) or odds_of_levels(residuals, seen, error) > enough:
         return finding
-    throughout = columns.size == np.isfinite(residuals.readings[error.station]).sum()
     which = "whether the first or the last of them" if throughout else "that these readings, and not the others,"
     unknown = f"{evidence} They are not to be corrected: nothing says {which} are wrong."
     return replace(finding, evidence=unknown, corrected=None, corrected_std=None)

@@ -99,16 +99,29 @@ def test_a_drift_over_the_whole_record_has_its_size(seed):
     assert " move to " in suspect.evidence
 
 
-@pytest.mark.parametrize(("wrong", "corrected"), [(slice(0, 180), False), (slice(210, None), True), (slice(60, 240), True)])
+@pytest.mark.parametrize("wrong", [slice(0, 180), slice(210, None), slice(60, 240), slice(0, 100), slice(100, None)])
 @pytest.mark.slow
-def test_only_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong, corrected):
-    """Which part is wrong that says to which the station returns, the majority of its readings, or the levels of the others."""
+def test_the_part_of_a_step_that_is_wrong_is_to_be_corrected(wrong):
+    """Which part is wrong that says to which the station returns, or the levels of the others, however long it is."""
     coordinates, readings = case(2)
     readings[7, wrong] += 6
     (suspect,) = checked(readings, coordinates).suspects
     assert (suspect.station, suspect.kind) == (7, "drift")
-    assert (suspect.corrected is not None) == corrected
-    assert ("not to be corrected" in suspect.evidence) == (not corrected)
+    assert (suspect.start, suspect.stop) == pytest.approx((wrong.start, (wrong.stop or T) - 1), abs=2)
+    assert "above" in suspect.evidence
+    assert suspect.corrected == pytest.approx(readings[7, suspect.columns] - 6, abs=1)
+
+
+@pytest.mark.parametrize("wrong", [slice(0, 210), slice(210, None)])
+def test_where_levels_differ_as_much_nothing_says_which_part_of_a_step_is_wrong(wrong):
+    coordinates, readings = case(2)
+    readings += 5 * np.random.default_rng(0).standard_normal((N, 1))
+    readings[7] += np.median(readings) - np.median(readings[7]) - 2
+    readings[7, wrong] += 4
+    (suspect,) = checked(readings, coordinates).suspects
+    assert (suspect.station, suspect.kind) == (7, "drift")
+    assert "not to be corrected: nothing says" in suspect.evidence
+    assert suspect.corrected is None
 
 
 @pytest.mark.parametrize("part", [slice(170, None), slice(0, 110)])

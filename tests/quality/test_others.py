@@ -11,7 +11,7 @@ from scipy.fft import next_fast_len
 
 import nareg
 from nareg.quality._lasting import Scan, highest, scans
-from nareg.quality._others import Spectrum, Whitener, convolve, covariances, others
+from nareg.quality._others import Spectrum, Whitener, _spiky, convolve, covariances, others
 from nareg.quality._residuals import compute_residuals, neighbor_spread
 from nareg.quality._swapped import _denied, _Pairs
 
@@ -239,3 +239,14 @@ def test_stations_that_go_with_the_same_others_before_and_after_were_not_exchang
     assert _denied(exchanged, 0, 9, slice(0, 300), all_read, weights, memory=50.0, gain=40.0)
     assert _denied(readings, 0, 9, slice(0, 300), all_read, weights, memory=50.0, gain=100.0)
     assert not _denied(exchanged, 0, 9, slice(0, 300), all_read, weights, memory=50.0, gain=100.0)
+
+
+@pytest.mark.parametrize("height", [4.0, -4.0])
+def test_the_first_readings_after_a_step_are_no_spikes(height):
+    error = 0.3 * np.random.default_rng(0).standard_normal((60, 2)) - height / 2
+    error[30:, 0] += height
+    error[30:36, 1] += height
+    bad = np.zeros(error.shape, dtype=bool)
+    bad[30:36] = True
+    np.testing.assert_array_equal(_spiky(bad, error).any(axis=0), [False, True])
+    assert _spiky(bad, error)[30:36, 1].all()

@@ -210,3 +210,31 @@ def test_an_exchange_that_another_explains_as_well_is_no_proof():
     assert all("S0" in s.evidence + s.name and "S2" in s.evidence + s.name for s in swapped)
     assert (quality.flags[[0, 2], 100:] != Flag.BAD).mean() > 0.99
     assert (quality.flags[[1, 3], 100:] != Flag.BAD).mean() > 0.99
+
+
+def chain(seed: int) -> tuple[nareg.Graph, np.ndarray]:
+    """Temperatures (8, 360) of a chain of sensors, which are of unlike levels and vary alike."""
+    rng = np.random.default_rng(seed)
+    shared, own = (lfilter([np.sqrt(1 - 0.95**2)], [1, -0.95], rng.standard_normal((rows, 360))) for rows in (1, 8))
+    levels = np.linspace(20, 6, 8)[:, None]
+    return nareg.graphs.grid((8,)), levels + shared + 0.2 * own + 0.05 * rng.standard_normal((8, 360))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sensors_of_a_chain_that_leap_to_where_the_other_was_are_exchanged(seed):
+    graph, readings = chain(seed)
+    readings[[2, 5], 200:] = readings[[5, 2], 200:]
+    quality = check(nareg.spacetime.fit(graph, readings))
+    assert {(s.station, s.kind, s.start, s.stop) for s in quality.suspects} == {
+        (2, "swapped", 200, 359),
+        (5, "swapped", 200, 359),
+    }
+    assert (quality.flags[[2, 5], 200:] == 3).all()
+
+
+def test_two_that_leap_at_once_elsewhere_are_not_exchanged():
+    graph, readings = chain(0)
+    readings[2, 200:] -= 4
+    readings[5, 200:] += 2
+    quality = check(nareg.spacetime.fit(graph, readings))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(2, "drift"), (5, "drift")}

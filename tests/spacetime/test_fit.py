@@ -143,6 +143,23 @@ def test_spikes_stuck_runs_and_a_constant_station_do_not_bend_the_others():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_what_one_station_does_alone_and_in_steps_is_no_noise(seed):
+    """A pump that draws one well down and lets it recover is of that station, and its readings are as exact as the others'."""
+    rng = RNG(seed)
+    places = rng.uniform(0, 1, (7, 2))
+    root = np.linalg.cholesky(np.exp(-np.linalg.norm(places[:, None] - places, axis=2)))
+    field = 3 * lfilter([0.1], [1, -0.995], root @ rng.standard_normal((7, 480)))
+    running = rng.random(480 // 8).repeat(8) < 0.5
+    field[2] -= lfilter([0.25], [1, -0.75], 60.0 * running)
+    readings = field + 0.3 * rng.standard_normal(field.shape)
+    model = fit(nareg.Graph.from_knn(places, 4), readings, rng=RNG(0))
+    error = np.sqrt(np.mean((model.smooth().x - field) ** 2, axis=1))
+    assert error[2] < 1.3 * 0.3
+    assert np.delete(error, 2).max() < 0.3
+    assert np.sqrt(np.delete(model.noise, 2).mean()) == pytest.approx(0.3, rel=0.25)
+
+
 def test_daily_cycle_is_found_and_put_back():
     rng = RNG(0)
     graph = nareg.Graph.from_knn(rng.random((4, 2)), 2)

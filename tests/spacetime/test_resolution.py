@@ -8,7 +8,7 @@ import pytest
 import nareg
 from nareg.spacetime import fit, load
 from nareg.spacetime._readings import transforms as _transforms
-from nareg.spacetime._readings.resolution import noise_floor, rough_variance, rounding_variance, steps
+from nareg.spacetime._readings.resolution import most_noise, noise_floor, rough_variance, rounding_variance, steps
 from tests.helpers import at_night
 
 RNG = np.random.default_rng
@@ -134,3 +134,22 @@ def test_noise_that_is_given_has_neither_a_floor_nor_a_doubt():
     np.testing.assert_allclose(model.noise, 0.01)
     assert model.noise_error is None
     assert not model.details.notes
+
+
+@pytest.mark.parametrize("step", [0.0, 1.0])
+def test_jumps_of_the_field_leave_room_for_no_more_noise(step):
+    rng = RNG(0)
+    noise = 0.4 * rng.standard_normal((600, 5))
+    field = 30.0 * (np.arange(600)[:, None] // 14 % 2) + np.cumsum(0.1 * rng.standard_normal((600, 5)), axis=0)
+    rows = np.where(rng.random(noise.shape) < 0.05, np.nan, field + noise)
+    rows = np.round(rows / step) * step if step else rows
+    most = most_noise(rows, np.full(5, step**2 / 12))
+    assert (most > 0.6 * (0.4**2 + step**2 / 12)).all()
+    assert (most < 4 * (0.4**2 + step**2 / 12)).all()
+    assert np.isinf(most_noise(rows[:120], np.zeros(5))).all()
+
+
+@pytest.mark.parametrize("level", [0.0, 30.0])
+def test_a_leap_to_another_level_is_no_field(level):
+    rows = 0.4 * RNG(0).standard_normal((200, 3)) + np.where(np.arange(200) < 90, 0.0, level)[:, None]
+    assert np.isinf(most_noise(rows, np.zeros(3))).all()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -53,6 +54,7 @@ from nareg.spacetime._readings.holdout import (
     station_order,
 )  # fmt: skip
 from nareg.spacetime._readings.outliers import deletion_scores, gross, robust_spread
+from nareg.spacetime._readings.resolution import most_noise
 from nareg.spacetime._readings.space import Space
 from nareg.spacetime._readings.times import TimeGrid
 
@@ -76,6 +78,8 @@ FLAT = 1e-2
 MOST, PER_SOLVE = 5e10, 10
 #: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
 LEAST_SPREAD = 0.05
+#: So many times the noise variance that readings leave room for, or the median station's share of that, is no noise.
+TOO_MUCH = 4.0
 
 
 #: Something, and the variances of steps that it came with.
@@ -177,6 +181,31 @@ class _Learning(ModelComparison):
             status, estimate.gradient, held_out, tuple(estimate.objective), error,
         )  # fmt: skip
 
+    @cached_property
+    def most(self) -> np.ndarray:
+        """(N,) noise variances that readings leave room for, whatever the field is."""
+        if self.fixed_noise or not self.task.robust:
+            return np.full(self.space.n, np.inf)
+        return most_noise(self.seen, self.task.bounded(np.zeros(self.space.n)))
+
+    def start(self, parameters: Parameters) -> tuple[Dynamics, np.ndarray]:
+        """Dynamics and noise that EM begins with.
+
+        Where one station moves by its own, as a pumped well, to a field of one variance that is noise. What cannot be noise is
+        in the process noise of that station.
+        """
+        dynamics, noise = parameters.dynamics(self.space), parameters.noise
+        ratio = noise / self.most
+        apart = ratio > TOO_MUCH * max(float(np.median(ratio)), 1.0)
+        if not apart.any():
+            return dynamics, noise
+        _, gamma, q = parameters.autoregression()
+        steps = np.where(apart, noise - self.most, 0.0)
+        counts = np.maximum(np.isfinite(self.y).sum(axis=0), 1)
+        squares = np.where(apart, np.nansum(self.y**2, axis=0) / counts, 0.0)
+        P0 = dynamics.P0 + np.kron(gamma, np.diag(np.minimum(steps / q, squares)))  # it returns sooner than the network does
+        return Dynamics(dynamics.blocks, dynamics.Q + np.diag(steps), P0), np.where(apart, self.most, noise)
+
     def refined(
         self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int, *,
         watch: Watch | None = None, begin: Estimate | None = None, known: list[Pass] | None = None,
@@ -184,12 +213,12 @@ class _Learning(ModelComparison):
         """EM from the parametric model on, whose passes may be known."""
         basis = support = None
         if refinement.dynamics == "modes":  # the eigenvectors of the field's covariance
-            basis = np.linalg.eigh(parameters.covariance(self.space))[1]
+            basis = np.linalg.eigh(self.start(parameters)[0].P0[: self.space.n, : self.space.n])[1]
         elif refinement.dynamics == "graph":
             support = (self.space.adjacency.toarray() > 0) | np.eye(self.space.n, dtype=bool)
         rows = sum(len(w) for w in windows)
         return refine(
-            windows, parameters.dynamics(self.space), parameters.noise, refinement, iterations=iterations,
+            windows, *self.start(parameters), refinement, iterations=iterations,
             fixed_noise=self.fixed_noise, least=self.task.least, basis=basis, support=support, begin=begin, known=known,
             watch=watch, tick=lambda _: self.clock.tick(rows),
         )  # fmt: skip
@@ -201,8 +230,7 @@ class _Learning(ModelComparison):
         so few iterations begin anew.
         """
         parameters = starts[0].parameters
-        start = parameters.dynamics(self.space)
-        best = _Form(np.zeros(0), starts[0], (start, parameters.noise))
+        best = _Form(np.zeros(0), starts[0], self.start(parameters))
         if np.nanvar(self.seen) <= SMALLEST:  # constant readings leave nothing to refine
             return best, None, None
         task, parts = self.task, windows_of_matrices(self.y, parameters.order)
@@ -321,11 +349,11 @@ class _Learning(ModelComparison):
         """The chosen model on every reading."""
         fitted, refinement, parameters = form.start, form.refinement, form.start.parameters
         if refinement is None:
-            start = parameters.dynamics(self.space)
-            done = run(y, start, parameters.noise, smooth=False)
+            start, noise = self.start(parameters)
+            done = run(y, start, noise, smooth=False)
             self.clock.tick(len(y))
             return Estimate(
-                start, parameters.noise, [np.ones(len(y))], [done.log_likelihood], done.log_likelihood, fitted.gradient, 0,
+                start, noise, [np.ones(len(y))], [done.log_likelihood], done.log_likelihood, fitted.gradient, 0,
                 fitted.gradient <= FLAT,
             )  # fmt: skip
         last = weighted(refinement.dynamics, len(y) - 1, refinement.df)

@@ -25,6 +25,10 @@ SECOND, THIRD, CLEARLY = 2.5, 1.25, 0.05
 #: Shares of the variance of its steps that an autoregression of first order close to 1 leaves in the first and the last order:
 #: they tell it from noise, to this share, where first differences have at most so much of the readings' variance.
 STEPS, UNSURE, FINE = (1 / 2, 70 / 252), 0.15, 0.05
+#: A field moves where steps beyond so many standard deviations of noise are at least this share of all.
+MOVING, OFTEN = 3.0, 0.05
+#: Differences by whose median the noise is known to a tenth.
+MANY = 150
 #: Neighbors leave at least this share of noise; they show more of a field. Fewer neighbors than this tell nothing.
 OWN, FEWEST_NEIGHBORS = 0.5, 2
 #: Differences that a variance needs, neighbors that explain a station's, and robust spreads at which they are cut.
@@ -97,6 +101,25 @@ def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
     if 2 * shown.sum() < able.sum() or (usual := float(np.median(own[shown]))) < OWN:
         return nothing
     return share * np.where(able, np.where(shown, own, usual) * levels[-1], 0.0)
+
+
+def most_noise(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """(N,) largest noise variance that differences of a record (T, N) leave room for; infinite where there are too few.
+
+    White noise alone makes them so large in the median, and whatever a field adds makes them larger. Rounding, of which
+    ``least`` (N,) is the variance or more, moves a median by half a step. It is infinite, too, where few steps are larger than
+    such noise makes them: a leap to another level is no field.
+    """
+    result, half = np.full(rows.shape[1], np.inf), np.sqrt(12 * least) / 2
+    for order in ORDERS if len(rows) > MANY + max(ORDERS) else ():
+        sizes = np.abs(np.diff(rows, n=order, axis=0))
+        known = np.isfinite(sizes).sum(axis=0) >= MANY
+        middle = np.nanmedian(np.where(known, sizes, 0.0), axis=0) + half
+        result = np.where(known, np.minimum(result, (MAD_TO_STD * middle) ** 2 / comb(2 * order, order)), result)
+    result = np.maximum(result, least)
+    sizes = np.abs(np.diff(rows, axis=0))
+    moving = (result > 0) & ((sizes > MOVING * np.sqrt(2 * result)).sum(axis=0) >= OFTEN * np.isfinite(sizes).sum(axis=0))
+    return np.where(moving, result, np.inf)
 
 
 def _noise_share(left: list[float], variance: float) -> float:
