@@ -173,8 +173,8 @@ def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray
     errors, badness = lasting(residuals, seen)
     findings: list[Finding] = []
     exchanged: set[int] = set()
-    crossed = (pair for e, f in combinations(errors, 2) if (pair := _crossed(residuals, seen, e, f)) is not None)
-    for _, pair in sorted(crossed, key=lambda entry: entry[0]):  # a station is in one pair at most
+    crossed = [entry for e, f in combinations(errors, 2) if (entry := _crossed(residuals, seen, e, f)) is not None]
+    for _, pair in sorted(crossed, key=lambda one: one[0]):  # a station is in one pair at most
         if not exchanged & {pair.first, pair.second}:
             findings += _swapped(residuals, pair, [], _CROSSED)
             exchanged |= {pair.first, pair.second}
