@@ -203,7 +203,9 @@ def _crossed(residuals: Residuals, seen: Others, e: Lasting, f: Lasting) -> tupl
         left = max(left, float(crossed.max() / leap.min()))
     if len(ends) == 1:
         later = (Fault(error.station, ends[0], T, error.ratio) for error in (e, f))
-        ends = [0, *ends] if sum(odds_of_levels(residuals, seen, part) for part in later) < -KNOWN else [*ends, T]
+        before, after = (np.isfinite(part).sum() for part in (values[: ends[0]], values[ends[0] :]))
+        enough = 0.0 if before < after else -KNOWN  # as of a step
+        ends = [0, *ends] if sum(odds_of_levels(residuals, seen, part) for part in later) < enough else [*ends, T]
     return left, SwappedPair(e.station, f.station, ends[0], ends[1], min(e.ratio, f.ratio))
 
 

@@ -232,6 +232,13 @@ def test_sensors_of_a_chain_that_leap_to_where_the_other_was_are_exchanged(seed)
     assert (quality.flags[[2, 5], 200:] == 3).all()
 
 
+def test_levels_say_that_the_fewer_readings_before_a_leap_are_exchanged():
+    graph, readings = chain(2)
+    readings[[2, 5], :150] = readings[[5, 2], :150]
+    suspects = check(nareg.spacetime.fit(graph, readings)).suspects
+    assert {(s.station, s.kind, s.start, s.stop) for s in suspects} == {(2, "swapped", 0, 149), (5, "swapped", 0, 149)}
+
+
 def test_spikes_beside_an_exchange_do_not_move_its_ends():
     graph, readings = chain(0)
     readings[[2, 5], 200:] = readings[[5, 2], 200:]

@@ -117,10 +117,11 @@ def most_noise(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
         known = np.isfinite(sizes).sum(axis=0) >= MANY
         middle = np.nanmedian(np.where(known, sizes, 0.0), axis=0) + half
         result = np.where(known, np.minimum(result, (MAD_TO_STD * middle) ** 2 / comb(2 * order, order)), result)
-    steps = np.diff(rows, axis=0)
-    both, returned = np.isfinite(steps[1:] * steps[:-1]), -np.nan_to_num(steps[1:] * steps[:-1]).sum(axis=0)
-    result = np.maximum(result, np.maximum(least, returned / np.maximum(both.sum(axis=0), 1)))
-    sizes = np.abs(steps)
+    changes = np.diff(rows, axis=0)
+    pairs = changes[1:] * changes[:-1]
+    returned = -np.nansum(pairs, axis=0) / np.maximum(np.isfinite(pairs).sum(axis=0), 1)
+    result = np.maximum(result, np.maximum(least, returned))
+    sizes = np.abs(changes)
     moving = (result > 0) & ((sizes > MOVING * np.sqrt(2 * result)).sum(axis=0) >= OFTEN * np.isfinite(sizes).sum(axis=0))
     return np.where(moving, result, np.inf)
 
