@@ -177,15 +177,17 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
 def _spiky(bad: np.ndarray, error: np.ndarray) -> np.ndarray:
     """(rows, N) ``bad`` readings whose error, NaN where there is none, the median one around them does not share.
 
-    Nor does that of as many from them on, or up to them: the first readings after a step are no spikes.
+    Nor does that of as many from them on, or up to them: the first readings after a step are no spikes. At the end of a record
+    or of a part, few are on that side, and tell nothing.
     """
     rows, stations = np.nonzero(bad & np.isfinite(error))
     padded, own = np.pad(error, ((2 * AROUND, 2 * AROUND), (0, 0)), constant_values=np.nan), error[rows, stations]
     result = np.zeros(bad.shape, dtype=bool)
     result[rows, stations] = True
     for first in (0, AROUND, 2 * AROUND):
-        middle = np.nanmedian(padded[rows[:, None] + first + np.arange(2 * AROUND + 1), stations[:, None]], axis=1)
-        result[rows, stations] &= np.sign(own) * middle < SHARED * np.abs(own)
+        near = padded[rows[:, None] + first + np.arange(2 * AROUND + 1), stations[:, None]]
+        few = np.isfinite(near).sum(axis=1) <= AROUND if first != AROUND else False
+        result[rows, stations] &= few | (np.sign(own) * np.nanmedian(near, axis=1) < SHARED * np.abs(own))
     return result
 
 

@@ -171,32 +171,42 @@ def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray
     in a lake, show it by nothing else.
     """
     errors, badness = lasting(residuals, seen)
-    pairs = [pair for e, f in combinations(errors, 2) if (pair := _crossed(residuals, seen, e, f)) is not None]
-    findings = [finding for pair in pairs for finding in _swapped(residuals, pair, [], _CROSSED)]
-    exchanged = {finding.station for finding in findings}
+    findings: list[Finding] = []
+    exchanged: set[int] = set()
+    crossed = [entry for e, f in combinations(errors, 2) if (entry := _crossed(residuals, seen, e, f)) is not None]
+    for _, pair in sorted(crossed, key=lambda one: one[0]):  # a station is in one pair at most
+        if not exchanged & {pair.first, pair.second}:
+            findings += _swapped(residuals, pair, [], _CROSSED)
+            exchanged |= {pair.first, pair.second}
     findings += [_drift(residuals, seen, error) for error in errors if error.station not in exchanged]
     return findings, residuals.by_station(badness)
 
 
-def _crossed(residuals: Residuals, seen: Others, e: Lasting, f: Lasting) -> SwappedPair | None:
-    """The exchange of two stations whose readings leap at the ends of two errors, and go on if they are exchanged there."""
+def _crossed(residuals: Residuals, seen: Others, e: Lasting, f: Lasting) -> tuple[float, SwappedPair] | None:
+    """The exchange of two stations whose readings leap at the ends of two errors, and go on if they are exchanged there.
+
+    Before it is the share of the leaps that is left then.
+    """
     T, spans = len(residuals.y), [(error.start, error.stop) for error in (e, f)]
     values = np.where(residuals.frozen, np.nan, residuals.y + residuals.offset)[:, [e.station, f.station]]
     inner = [[end for end in span if 0 < end < T] for span in spans]
     if not len(inner[0]) == len(inner[1]) > 0:
         return None
-    ends = []
+    ends, left = [], 0.0
     for one, other in zip(*inner, strict=True):
         near = range(max(min(one, other) - BESIDE, 1), min(max(one, other) + BESIDE, T - 1) + 1)
-        end = max(near, key=lambda c: _leap(values, c, 1)[0].sum())
+        end = max(near, key=lambda c: _leap(values, c, 1)[0].min())  # a spike is of one of them
         leap, crossed = _leap(values, end, BESIDE)
         if abs(one - other) > BESIDE or not leap.min() > CROSSING * crossed.max():
             return None
         ends.append(end)
+        left = max(left, float(crossed.max() / leap.min()))
     if len(ends) == 1:
         later = (Fault(error.station, ends[0], T, error.ratio) for error in (e, f))
-        ends = [0, *ends] if sum(odds_of_levels(residuals, seen, part) for part in later) < -KNOWN else [*ends, T]
-    return SwappedPair(e.station, f.station, ends[0], ends[1], min(e.ratio, f.ratio))
+        before, after = (np.isfinite(part).sum() for part in (values[: ends[0]], values[ends[0] :]))
+        enough = 0.0 if before < after else -KNOWN  # as of a step
+        ends = [0, *ends] if sum(odds_of_levels(residuals, seen, part) for part in later) < enough else [*ends, T]
+    return left, SwappedPair(e.station, f.station, ends[0], ends[1], min(e.ratio, f.ratio))
 
 
 def _leap(values: np.ndarray, cut: int, beside: int) -> np.ndarray:

@@ -250,3 +250,12 @@ def test_the_first_readings_after_a_step_are_no_spikes(height):
     bad[30:36] = True
     np.testing.assert_array_equal(_spiky(bad, error).any(axis=0), [False, True])
     assert _spiky(bad, error)[30:36, 1].all()
+
+
+def test_spikes_beside_the_ends_of_a_record_or_of_a_part_are_spikes():
+    error = 0.3 * np.random.default_rng(0).standard_normal((60, 5))
+    bad = np.zeros(error.shape, dtype=bool)
+    for rows, station in ((slice(0, 1), 0), (slice(59, 60), 1), (slice(57, 60), 2), (slice(20, 21), 3), (slice(30, 31), 4)):
+        error[rows, station], bad[rows, station] = 20.0, True
+    error[21:45, 3] = np.nan
+    np.testing.assert_array_equal(_spiky(bad, error), bad)

@@ -232,6 +232,34 @@ def test_sensors_of_a_chain_that_leap_to_where_the_other_was_are_exchanged(seed)
     assert (quality.flags[[2, 5], 200:] == 3).all()
 
 
+def test_levels_say_that_the_fewer_readings_before_a_leap_are_exchanged():
+    graph, readings = chain(2)
+    readings[[2, 5], :150] = readings[[5, 2], :150]
+    suspects = check(nareg.spacetime.fit(graph, readings)).suspects
+    assert {(s.station, s.kind, s.start, s.stop) for s in suspects} == {(2, "swapped", 0, 149), (5, "swapped", 0, 149)}
+
+
+def test_spikes_beside_an_exchange_do_not_move_its_ends():
+    graph, readings = chain(0)
+    readings[[2, 5], 200:] = readings[[5, 2], 200:]
+    readings[2, 202] += 30
+    readings[5, 198] -= 20
+    swapped = [s for s in check(nareg.spacetime.fit(graph, readings)).suspects if s.kind == "swapped"]
+    assert {(s.station, s.start, s.stop) for s in swapped} == {(2, 200, 359), (5, 200, 359)}
+
+
+def test_a_station_is_exchanged_with_one_other_at_most():
+    graph, readings = chain(1)
+    readings[4] += readings[3].mean() - readings[4].mean() + 0.5
+    leap = readings[2].mean() - readings[3].mean() + 5
+    readings[2] += 5
+    readings[2, 200:] -= leap
+    readings[3:5, 200:] += leap
+    suspects = check(nareg.spacetime.fit(graph, readings)).suspects
+    assert {(s.station, s.kind) for s in suspects} == {(2, "swapped"), (3, "swapped"), (4, "drift")}
+    assert len(suspects) == 3
+
+
 def test_two_that_leap_at_once_elsewhere_are_not_exchanged():
     graph, readings = chain(0)
     readings[2, 200:] -= 4

@@ -149,6 +149,21 @@ def test_jumps_of_the_field_leave_room_for_no_more_noise(step):
     assert np.isinf(most_noise(rows[:120], np.zeros(5))).all()
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        lambda rng, shape: np.where(rng.random(shape) < 0.2, 10.0, 1.0) * rng.standard_normal(shape),
+        lambda rng, shape: np.where(rng.random(shape) < 0.3, 10.0, 0.0) + 0.1 * rng.standard_normal(shape),
+        lambda rng, shape: np.where(rng.random(shape) < 0.5, 1.0, 0.0) * rng.exponential(size=shape),
+        lambda rng, shape: np.where(rng.random((20, 1)) < 0.3, 10.0, 1.0).repeat(20, axis=0) * rng.standard_normal(shape),
+    ],
+)
+def test_white_noise_of_any_law_has_room(sizes):
+    """Where most of it is small, as two values or bursts, the median of its differences says little of its variance."""
+    noise = sizes(RNG(0), (400, 30))
+    assert (most_noise(noise, np.zeros(30)) > 0.4 * noise.var(axis=0)).all()
+
+
 @pytest.mark.parametrize("level", [0.0, 30.0])
 def test_a_leap_to_another_level_is_no_field(level):
     rows = 0.4 * RNG(0).standard_normal((200, 3)) + np.where(np.arange(200) < 90, 0.0, level)[:, None]

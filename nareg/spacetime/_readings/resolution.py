@@ -106,9 +106,10 @@ def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
 def most_noise(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
     """(N,) largest noise variance that differences of a record (T, N) leave room for; infinite where there are too few.
 
-    White noise alone makes them so large in the median, and whatever a field adds makes them larger. Rounding, of which
-    ``least`` (N,) is the variance or more, moves a median by half a step. It is infinite, too, where few steps are larger than
-    such noise makes them: a leap to another level is no field.
+    White noise alone makes them so large in the median, and whatever a field adds makes them larger. Of noise that is mostly
+    small a median shows nothing: it returns in the next step, by so much in the mean, as what a field does and keeps does not.
+    Rounding, of which ``least`` (N,) is the variance or more, moves a median by half a step. It is infinite, too, where few
+    steps are larger than such noise makes them: a leap to another level is no field.
     """
     result, half = np.full(rows.shape[1], np.inf), np.sqrt(12 * least) / 2
     for order in ORDERS if len(rows) > MANY + max(ORDERS) else ():
@@ -116,8 +117,11 @@ def most_noise(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
         known = np.isfinite(sizes).sum(axis=0) >= MANY
         middle = np.nanmedian(np.where(known, sizes, 0.0), axis=0) + half
         result = np.where(known, np.minimum(result, (MAD_TO_STD * middle) ** 2 / comb(2 * order, order)), result)
-    result = np.maximum(result, least)
-    sizes = np.abs(np.diff(rows, axis=0))
+    changes = np.diff(rows, axis=0)
+    pairs = changes[1:] * changes[:-1]
+    returned = -np.nansum(pairs, axis=0) / np.maximum(np.isfinite(pairs).sum(axis=0), 1)
+    result = np.maximum(result, np.maximum(least, returned))
+    sizes = np.abs(changes)
     moving = (result > 0) & ((sizes > MOVING * np.sqrt(2 * result)).sum(axis=0) >= OFTEN * np.isfinite(sizes).sum(axis=0))
     return np.where(moving, result, np.inf)
 
