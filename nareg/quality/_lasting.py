@@ -436,7 +436,7 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
 def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Lasting:
     """All readings after a step, or those before it where the levels of the others say so: it is the same step.
 
-    Where these say little, the fewer readings before it have to be the wrong ones.
+    Where fewer are before it these have to say so at all, else clearly.
     """
     there = now.seen.observed[:, error.station]
     T, cut = there.size, error.start or error.stop
