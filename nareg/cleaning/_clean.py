@@ -24,7 +24,7 @@ from nareg.cleaning._words import number
 from nareg.io import Recipe
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Rules
-from nareg.spacetime import DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, hide, intermittent
+from nareg.spacetime import SPARE, DynamicsName, SpaceTimeModel, SparseSpaceTimeModel, TransformLike, hide, intermittent
 
 #: Columns of the table of stations by name, and tables of series, or their paths.
 CovariatesLike: TypeAlias = "str | ReadingsLike | Sequence[str | ReadingsLike]"
@@ -147,7 +147,7 @@ def clean(
 
 def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that is in memory."""
-    with interrupts_remembered() as check:
+    with interrupts_remembered() as check, SPARE.during():
 
         def report(step: Progress) -> None:
             check()

@@ -9,6 +9,7 @@ from __future__ import annotations
 # Names that are imported as themselves are for other parts of nareg; they are not public.
 from nareg.spacetime._dense.em import DynamicsName as DynamicsName
 from nareg.spacetime._dense.parametric import HARDLY_KNOWN as HARDLY_KNOWN
+from nareg.spacetime._dense.smoother import SPARE as SPARE
 from nareg.spacetime._dense.smoother import Pass as Pass
 from nareg.spacetime._dense.smoother import heavy_tailed_pass as heavy_tailed_pass
 from nareg.spacetime._dense.smoother import run as run
