@@ -159,7 +159,8 @@ BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "#na", "n.a.", "nan", "-nan", "null", "#null!", "none", "nil", "-", "--", "---", "missing",
      "mq", "m", "mm", "vrb", "nodata", "no data", "#value!", "#div/0!", "#num!",
-     "<na>", "nat", "unavailable", "unknown")
+     "<na>", "nat", "unavailable", "unknown",
+     "n.v.", "n.v.t.", "k.a.", "fehlt", "s/d", "sin dato")  # German, Dutch, Spanish; "n.d." may be below detection
 )  # fmt: skip
 
 #: Numbers that by convention mean that there is no reading.

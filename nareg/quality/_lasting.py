@@ -17,7 +17,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg._core.arrays import MAD_TO_STD
-from nareg.quality._level import KNOWN, odds_of_levels
+from nareg.quality._level import earlier_is_wrong, odds_of_levels
 from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
@@ -434,17 +434,14 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
 
 
 def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Lasting:
-    """All readings after a step, or those before it where the levels of the others say so: it is the same step.
-
-    Where fewer are before it these have to say so at all, else clearly.
-    """
+    """All readings after a step, or those before it where the levels of the others say so: it is the same step."""
     there = now.seen.observed[:, error.station]
     T, cut = there.size, error.start or error.stop
     before, after = int(there[:cut].sum()), int(there[cut:].sum())
     if error.shape != "box" or (error.start and error.stop < T) or min(before, after) < NARROWEST:
         return error
     odds = odds_of_levels(residuals, now.seen, Fault(error.station, cut, T, error.ratio))
-    span = (0, cut) if odds < (0.0 if before < after else -KNOWN) else (cut, T)
+    span = (0, cut) if earlier_is_wrong(odds, before, after) else (cut, T)
     return error if span == (error.start, error.stop) else replace(now.fit(error.station, "box", *span), ratio=error.ratio)
 
 

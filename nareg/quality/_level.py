@@ -200,6 +200,14 @@ def odds_of_levels(residuals: Residuals, seen: Others, fault: Fault) -> float:
     return float(surprise[0] - surprise[1])
 
 
+def earlier_is_wrong(odds: float, before: int, after: int) -> bool:
+    """Whether of a step the readings before it are wrong, by these odds of those after it.
+
+    Where fewer are before it the levels have to say so at all, else clearly.
+    """
+    return odds < (0.0 if before < after else -KNOWN)
+
+
 def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Response:
     """The response from the time on, or up to the time, at which most readings are far off: what was right stays right."""
     span = _far_span(apart[response.start : response.stop], usual)

@@ -14,7 +14,7 @@ import numpy as np
 from nareg.io import count
 from nareg.quality._clock import Delay, delays
 from nareg.quality._lasting import Lasting, lasting
-from nareg.quality._level import KNOWN, Response, deaf, odds_of_levels, responses
+from nareg.quality._level import KNOWN, Response, deaf, earlier_is_wrong, odds_of_levels, responses
 from nareg.quality._others import Others, others, tell
 from nareg.quality._reference import ALIKE, SHARP, SensorLaw, calibrations
 from nareg.quality._residuals import FEWEST, Residuals
@@ -203,9 +203,9 @@ def _crossed(residuals: Residuals, seen: Others, e: Lasting, f: Lasting) -> tupl
         left = max(left, float(crossed.max() / leap.min()))
     if len(ends) == 1:
         later = (Fault(error.station, ends[0], T, error.ratio) for error in (e, f))
-        before, after = (np.isfinite(part).sum() for part in (values[: ends[0]], values[ends[0] :]))
-        enough = 0.0 if before < after else -KNOWN  # as of a step
-        ends = [0, *ends] if sum(odds_of_levels(residuals, seen, part) for part in later) < enough else [*ends, T]
+        odds = sum(odds_of_levels(residuals, seen, part) for part in later)
+        before, after = (int(np.isfinite(part).sum()) for part in (values[: ends[0]], values[ends[0] :]))
+        ends = [0, *ends] if earlier_is_wrong(odds, before, after) else [*ends, T]
     return left, SwappedPair(e.station, f.station, ends[0], ends[1], min(e.ratio, f.ratio))
 
 

@@ -119,3 +119,9 @@ def test_what_home_assistant_writes_for_a_silent_sensor_is_missing(tmp_path):
     rows = [f"{cell},2025-06-02T00:{10 * (k // 2):02}:00.123Z\n" for k, cell in enumerate(cells)]
     path = write(tmp_path, "history.csv", "entity_id,state,last_changed\n" + "".join(rows))
     np.testing.assert_array_equal(io.read_readings(path).values, [[5.5, np.nan], [np.nan, 6.5]])
+
+
+@pytest.mark.parametrize("mark", ["n.v.", "N.v.t.", "k.A.", "fehlt", "s/d", "sin dato"])
+def test_marks_of_other_languages_are_missing(mark, tmp_path):
+    path = write(tmp_path, "soil.csv", f"time,A,B\n2024-05-01 00:00,19.1,{mark}\n2024-05-01 00:30,{mark},23.4\n")
+    np.testing.assert_array_equal(io.read_readings(path).values, [[19.1, np.nan], [np.nan, 23.4]])
