@@ -340,7 +340,7 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
         )
     places = [table.header[i] for i in rest if words[i] in POSITION]
     if places:
-        notes.fact(f"columns of positions beside the readings are not read: {listed(places)}")
+        notes.fact(f"columns of positions are no readings: {listed(places)}")
     others = [table.header[i] for i in possible if i != chosen[0] and not is_flag(table.header[i], table.header[chosen[0]])]
     if others:
         notes.guess(

@@ -247,7 +247,7 @@ def test_flags_and_positions_beside_the_readings_are_named(tmp_path):
         f"2024-01-0{d},{s},48,11,500,{d},{'x' if d == 2 else 'y'}\n" for d in (1, 2, 3) for s in "AB"
     )
     notes = " ".join(read(tmp_path, text).notes)
-    assert "positions beside the readings are not read: 'latitude', 'longitude', 'elevation'" in notes
+    assert "positions are no readings: 'latitude', 'longitude', 'elevation'" in notes
     assert "column 'qc' seems to mark the quality of readings; what 'x', 'y' means is not known, and not used" in notes
     frame = pd.read_csv(tmp_path / "r.csv")
     assert "positions beside" in " ".join(io.readings_from_frame(frame).notes)

@@ -52,7 +52,7 @@ def test_numbers_as_names_and_columns_beside(tmp_path):
     table = read(tmp_path, text, ["1", "2"])
     np.testing.assert_array_equal(table.values, [[6], [5]])
     assert [note.partition(": ")[2] for note in table.notes] == [
-        "columns of positions beside the readings are not read: 'lat', 'lon'."
+        "columns of positions are no readings: 'lat', 'lon'."
     ]
 
 
