@@ -250,7 +250,7 @@ def test_flags_and_positions_beside_the_readings_are_named(tmp_path):
     assert "positions are no readings: 'latitude', 'longitude', 'elevation'" in notes
     assert "column 'qc' seems to mark the quality of readings; what 'x', 'y' means is not known, and not used" in notes
     frame = pd.read_csv(tmp_path / "r.csv")
-    assert "positions beside" in " ".join(io.readings_from_frame(frame).notes)
+    assert "columns of positions" in " ".join(io.readings_from_frame(frame).notes)
 
 
 @pytest.mark.parametrize(
