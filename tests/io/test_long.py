@@ -51,9 +51,7 @@ def test_numbers_as_names_and_columns_beside(tmp_path):
     text = "station_id,time,lat,lon,value,unit\n2,2024-01-01,48.1,-2,5,degC\n1,2024-01-01,48.2,-3,6,degC\n"
     table = read(tmp_path, text, ["1", "2"])
     np.testing.assert_array_equal(table.values, [[6], [5]])
-    assert [note.partition(": ")[2] for note in table.notes] == [
-        "columns of positions are no readings: 'lat', 'lon'."
-    ]
+    assert [note.partition(": ")[2] for note in table.notes] == ["columns of positions are no readings: 'lat', 'lon'."]
 
 
 def test_of_several_numbers_the_one_named_value_or_none(tmp_path):
