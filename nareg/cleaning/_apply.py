@@ -287,7 +287,7 @@ def apply(
     report(Progress("smoothing", fraction=0.7))
     first = part.start if _forgets(model, good, times, new.start) else 0
     ends, _ = limits(good, bounds, model.bounds)
-    smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:])
+    smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:], robust=quality is None)
     later = slice(new.start - first, None)
     x, std = with_own(good[:, new], smoothed.x[:, later], smoothed.std[:, later], ends, own_estimates(good, ends)[:, new])
     report(Progress("done", fraction=1.0))

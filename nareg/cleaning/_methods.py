@@ -81,16 +81,17 @@ class SpaceTimeMethod(Method):
     #: Of the standard deviations, by the errors at hidden readings.
     stretch = 1.0
 
-    def __init__(self, model: SpaceTimeModel | SparseSpaceTimeModel, times: np.ndarray | None) -> None:
+    def __init__(self, model: SpaceTimeModel | SparseSpaceTimeModel, times: np.ndarray | None, *, checked: bool) -> None:
         super().__init__(MODEL, model.graph)
-        self.model, self.times = model, times
+        self.model, self.times, self.checked = model, times, checked
 
     def fit(self, seen: np.ndarray, progress: ProgressCallback) -> None:
         self.prediction = self.model.smooth()
         self.predicted = self.prediction.x
 
     def estimate(self, y: np.ndarray, progress: ProgressCallback) -> np.ndarray:
-        self.smoothed = self.model.smooth(y, times=self.times, progress=progress)
+        # a check that calls a reading good, or whose finding was dismissed, decides: none is left out in silence
+        self.smoothed = self.model.smooth(y, times=self.times, robust=not self.checked, progress=progress)
         return self.smoothed.x
 
     def band(self, y: np.ndarray, hidden: Hidden) -> np.ndarray:

@@ -79,7 +79,8 @@ def compare(
     hidden = Hidden.of(chosen, y, bad)
     if model is not None:
         model = replace(model, bounds=limits(np.where(bad, np.nan, y), job.settings.bounds)[0])
-    fitted = [] if model is None else [_fitted(job, SpaceTimeMethod(model, job.times), FITTED, PREDICTED, seen)]
+    own = None if model is None else SpaceTimeMethod(model, job.times, checked=quality is not None)
+    fitted = [] if own is None else [_fitted(job, own, FITTED, PREDICTED, seen)]
     if chosen.any() or model is None:
         steps = np.linspace(FITTED + 0.02, PREDICTED, 8)
         simple = simple_methods(graph, job.times, job.rng, job.settings.effort)

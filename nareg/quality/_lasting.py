@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from nareg.quality._level import earlier_is_wrong, odds_of_levels
 from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
+from nareg.spacetime import fewest_sharing, robust_spread
 
 #: Narrowest shape in steps, and the ratio of one width to the next. Every shape has so many readings: fewer are spikes.
 NARROWEST, RATIO = 8, 1.4
@@ -49,6 +50,12 @@ CHANCE = 1.1
 CHANGED = 0.5
 #: The course of an error has so many knots, and so many readings from one to the next.
 KNOTS, BETWEEN = 5, 8
+#: What comes and goes within this share of the record is the quantity's own, such as showers, where enough others have as much.
+PASSING = 0.05
+#: So is a level that changes with others': by so many robust standard deviations of their changes, and this share of its own.
+CHANGE, ALONG = 4.0, 0.2
+#: Times that tell how much a level usually changes.
+SAMPLES = 200
 #: Weather and floods that travel are at the other stations so many steps before or after.
 LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
@@ -221,6 +228,8 @@ class LastingErrors:
         N = seen.white.shape[1]
         self.ratios = np.array([np.abs(shape.ratio).max(axis=0) for shape in self.shapes]) if self.shapes else np.zeros((1, N))
         self.peaks, live = self.ratios.max(axis=0), seen.observed.any(axis=0)
+        short = [shape.width <= PASSING * len(seen.white) for shape in self.shapes] or [False]
+        self.passing = self.ratios[short].max(axis=0, initial=0.0)
         self.usual = float(np.median(self.peaks[live])) if live.any() else 0.0
         self.limit = max(BEYOND * self.usual, LEAST, highest(self.peaks[live]))
 
@@ -337,6 +346,46 @@ class LastingErrors:
         clear = error.ratio**2 * (travel - both) > self.limit**2 * (left() - alone)
         return travel < alone and not clear
 
+    def _usual(self, error: Lasting) -> bool:
+        """Whether enough others have as large errors that come and go as soon, or change their level at the same time.
+
+        A shower is at one station what no other one says, and an earthquake moves the nearest one most: neither is a fault.
+        """
+        T, fewest = len(self.seen.white), fewest_sharing(int(self.seen.observed.any(axis=0).sum()))
+        inside = [end for end in (error.start, error.stop) if 0 < end < T]
+        alike = np.delete(self.passing, error.station) * BEYOND >= error.ratio
+        if len(inside) == 2 and error.stop - error.start <= PASSING * T and alike.sum() >= fewest:
+            return True
+        for end in inside:
+            jump = 0.0 if error.shape == "ramp" and end == error.start else error.height
+            size = (1 if end == error.start else -1) * np.sign(jump) * self._changes(np.array([end]))[0]
+            along = size > np.maximum(CHANGE * self.usual_change, ALONG * np.abs(jump))
+            if jump and np.delete(along, error.station).sum() >= fewest:
+                return True
+        return False
+
+    def _changes(self, times: np.ndarray) -> np.ndarray:
+        """(n, N) by how much the level of every station is another one from some times on; NaN where too little is read."""
+        at = times[:, None] + np.arange(-NARROWEST, NARROWEST)
+        near = self.read[np.clip(at, 0, len(self.read) - 1)]
+        before, after = near[:, :NARROWEST], near[:, NARROWEST:]
+        known = np.minimum(np.isfinite(before).sum(axis=1), np.isfinite(after).sum(axis=1)) > NARROWEST // 2
+        middle = [np.nanmedian(np.where(known[:, None], part, 0.0), axis=1) for part in (before, after)]
+        return np.where(known, middle[1] - middle[0], np.nan)
+
+    @cached_property
+    def read(self) -> np.ndarray:
+        """(T, N) readings that count, without mean and cycles."""
+        return np.where(self.seen.observed, self.seen.prediction + self.seen.residual, np.nan)
+
+    @cached_property
+    def usual_change(self) -> np.ndarray:
+        """(N,) robust standard deviation of the changes of level."""
+        T = len(self.read)
+        return robust_spread(
+            self._changes(np.unique(np.linspace(NARROWEST, max(T - NARROWEST, NARROWEST), SAMPLES).astype(int)))
+        )
+
     def _white(self, station: int, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Errors (T, n) beside what the fit took, and the station's residual, as white noise where there are readings."""
         seen = self.seen
@@ -362,7 +411,7 @@ class LastingErrors:
         """The clearest error of every station that is suspect, the largest first."""
         suspected = np.flatnonzero((self.peaks > self.limit) | self.seen.leapt.any(axis=0)) if self.shapes else ()
         errors = [error for i in suspected if i not in but and (error := self.clearest(int(i))).ratio > self.limit]
-        true = (error for error in errors if error.lasts and not self._travels(error))
+        true = (error for error in errors if error.lasts and not self._travels(error) and not self._usual(error))
         return sorted(true, key=lambda error: -error.ratio)
 
     def badness(self) -> np.ndarray:

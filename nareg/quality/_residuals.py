@@ -26,6 +26,7 @@ from nareg.spacetime import (
     scores_without,
     spikes,
     stuck,
+    switched,
 )
 
 #: Stations with fewer readings are not judged.
@@ -51,7 +52,8 @@ class Residuals:
     frozen, absurd : (rows, N) bool arrays
         Readings in stuck runs; readings far outside of the station's range, or of leaps that return at once.
     leapt : (rows, N) bool array
-        First readings after a leap that stays, but for a stuck sensor that catches up.
+        First readings after a leap that stays, but for a stuck sensor that catches up, and for stations that leap up and down
+        many times.
     bad : (rows, N) bool array
         Readings that the pass leaves out.
     done : Pass
@@ -142,7 +144,11 @@ def compute_residuals(
     frozen = _on_grid(still, grid)
     outside = beyond(rules or Rules(), _names(model), given.values)
     extreme = _on_grid(far_out(given.values.T, still) | outside.T, grid)
-    leapt = _on_grid(leaps(np.where(still, np.nan, given.values.T))[1], grid)
+    moving = np.where(still, np.nan, given.values.T)
+    stays = leaps(moving)[1]
+    usual = switched(moving, stays)
+    leapt, edges = _on_grid(stays & ~usual, grid), _on_grid(stays & usual, grid)
+    edges[:-1] |= edges[1:].copy()  # the reading before a leap is as far from what its neighbors in time say
     bad, resting = frozen | extreme, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
@@ -152,6 +158,7 @@ def compute_residuals(
         scale = done.scale if model.df else None
         scores = scores_without(bad, rows, done.x, done.var, given.noise)
         scores = _unless_holiday(scores, rows, model, grid, bad, done)
+        scores = np.where(edges, np.clip(scores, -USUAL, USUAL), scores)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)

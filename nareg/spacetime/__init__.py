@@ -38,8 +38,10 @@ from nareg.spacetime._readings.holdout import robust_scale as robust_scale
 from nareg.spacetime._readings.holdout import station_order as station_order
 from nareg.spacetime._readings.holdout import winsorized_squares as winsorized_squares
 from nareg.spacetime._readings.leaps import leaps as leaps
+from nareg.spacetime._readings.leaps import switched as switched
 from nareg.spacetime._readings.outliers import ROUNDS as ROUNDS
 from nareg.spacetime._readings.outliers import absurd as absurd
+from nareg.spacetime._readings.outliers import fewest_sharing as fewest_sharing
 from nareg.spacetime._readings.outliers import limit_of as limit_of
 from nareg.spacetime._readings.outliers import robust_spread as robust_spread
 from nareg.spacetime._readings.outliers import scores_without as scores_without

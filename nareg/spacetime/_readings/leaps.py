@@ -23,6 +23,8 @@ FAULTS = 0.05
 LONG = 500
 #: A leap that stays is so many times as large as chance makes one.
 STAYS = 2.0
+#: A station that leaps so often, and stays, upwards and downwards, is no faulty one: a gate or a pump moves what it reads.
+SWITCHED = 5
 
 
 @remembered
@@ -56,6 +58,16 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                 returns[at] = np.where(off & (np.abs(score) > np.abs(returns[at])), score, returns[at])
     back, stay = _beyond(returns, y), _beyond(stays, y, STAYS)
     return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
+
+
+def switched(y: np.ndarray, stays: np.ndarray) -> np.ndarray:
+    """(N,) stations of which leaps that stay (T, N) are the way of the quantity."""
+    result = np.zeros(y.shape[1], dtype=bool)
+    for i in map(int, np.flatnonzero(stays.sum(axis=0) >= 2 * SWITCHED)):
+        rows = np.flatnonzero(np.isfinite(y[:, i]))
+        up = np.diff(y[rows, i], prepend=np.nan)[stays[rows, i]] > 0
+        result[i] = min(up.sum(), (~up).sum()) >= SWITCHED
+    return result
 
 
 def medians(values: np.ndarray) -> np.ndarray:

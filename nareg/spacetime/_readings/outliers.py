@@ -130,13 +130,18 @@ def _abrupt(scores: np.ndarray, limit: float) -> np.ndarray:
 def shared(scores: np.ndarray, limit: float) -> np.ndarray:
     """(T, N) True where enough other stations have scores on the same side, beyond half of the limit, within a step."""
     result = np.zeros(scores.shape, dtype=bool)
-    fewest = max(SHARED * (scores.shape[1] - 1), FEWEST_SHARED)
+    fewest = fewest_sharing(scores.shape[1])
     for side in (1.0, -1.0):
         with np.errstate(invalid="ignore"):
             beyond = np.pad(side * scores > limit / 2, ((1, 1), (0, 0)))
         near = beyond[:-2] | beyond[1:-1] | beyond[2:]
         result |= beyond[1:-1] & (near.sum(axis=1, keepdims=True) - 1 >= fewest)
     return result
+
+
+def fewest_sharing(stations: int) -> float:
+    """Others, in a network of so many stations, that make an event one of the field."""
+    return max(SHARED * (stations - 1), FEWEST_SHARED)
 
 
 def _events(values: np.ndarray, limit: float) -> list[tuple[int, int]]:

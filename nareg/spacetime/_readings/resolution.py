@@ -26,7 +26,7 @@ SECOND, THIRD, CLEARLY = 2.5, 1.25, 0.05
 #: they tell it from noise, to this share, where first differences have at most so much of the readings' variance.
 STEPS, UNSURE, FINE = (1 / 2, 70 / 252), 0.15, 0.05
 #: A field moves where steps beyond so many standard deviations of noise are at least this share of all.
-MOVING, OFTEN = 3.0, 0.05
+MOVING, OFTEN = 3.0, 0.02
 #: Differences by whose median the noise is known to a tenth.
 MANY = 150
 #: Neighbors leave at least this share of noise; they show more of a field. Fewer neighbors than this tell nothing.
