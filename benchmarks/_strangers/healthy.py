@@ -19,13 +19,15 @@ from nareg.quality import Flag
 PLAN = (
     ("smooth", 5, 5, 2016, 4), ("smooth", 5, 12, 2016, 2), ("fronts", 5, 8, 2016, 3), ("cycle", 5, 6, 2016, 3),
     ("tenths", 5, 4, 2016, 3),
+    ("gate", 10, 8, 2016, 4),
     ("smooth", 10, 4, 1440, 4), ("fronts", 10, 16, 1440, 2), ("cycle", 10, 10, 1440, 3), ("humidity", 10, 8, 1440, 3),
     ("irradiance", 10, 8, 1440, 3), ("whole", 10, 6, 1440, 3),
     ("smooth", 60, 4, 720, 6), ("smooth", 60, 40, 720, 2), ("fronts", 60, 20, 720, 24), ("cycle", 60, 12, 720, 4),
     ("humidity", 60, 10, 720, 4), ("irradiance", 60, 8, 720, 4), ("rain", 60, 12, 720, 4), ("flood", 60, 7, 720, 4),
-    ("tenths", 60, 6, 720, 4), ("whole", 60, 10, 720, 4),
+    ("tenths", 60, 6, 720, 4), ("whole", 60, 10, 720, 4), ("showers", 60, 16, 1440, 4), ("catchments", 60, 10, 1440, 4),
     ("smooth", 1440, 4, 365, 4), ("smooth", 1440, 30, 365, 3), ("smooth", 1440, 144, 365, 1), ("rain", 1440, 15, 365, 4),
     ("rain", 1440, 50, 365, 2), ("tenths", 1440, 8, 365, 4),
+    ("quake", 1440, 14, 730, 4),
 )  # fmt: skip
 #: With --quick: one record each, of networks up to this size.
 SMALL = 12

@@ -146,8 +146,67 @@ def flood(draw: Draw) -> Pair:
     return truth, np.round(truth + draw.noise(0.01), 2)
 
 
+def showers(draw: Draw) -> Pair:
+    """A dose rate of 110 + 20 m_i: a shower in 100 h, at 7 of 10 stations, each hour's fall decays in 1.1 h, noise 2, in 1."""
+    fall, left = np.zeros((draw.n, draw.hours.size)), np.zeros((draw.n, draw.hours.size))
+    for _ in range(int(draw.hours[-1] / 100)):
+        start, sizes = (
+            draw.rng.integers(0, draw.hours.size - 8),
+            draw.rng.exponential(0.8, draw.n) * (draw.rng.random(draw.n) < 0.7),
+        )
+        for hour in range(draw.rng.integers(2, 7)):
+            fall[:, start + hour] += 7 * sizes * draw.rng.exponential(1.0)
+    for t in range(1, draw.hours.size):
+        left[:, t] = np.exp(-(draw.hours[t] - draw.hours[t - 1]) / 1.1) * left[:, t - 1] + fall[:, t]
+    truth = 110 + draw.levels(20.0) + left
+    return truth, np.round(truth + draw.noise(2.0))
+
+
+def quake(draw: Draw) -> Pair:
+    """Displacements: 8 mm a year, .8 G(300 km, 4 days), a quake of 40 exp(-distance / 60 km) that creeps on; noise 1.3."""
+    days = (draw.hours - draw.hours[0]) / 24
+    since = np.maximum(days - 0.6 * days[-1], 0)
+    jump = 40 * np.exp(-np.linalg.norm(draw.places, axis=1, keepdims=True) / 60)
+    truth = 8 * days / 365 + 0.8 * draw.field(300, 96) + jump * np.where(since > 0, 1 + 0.4 * np.log1p(since / 15), 0.0)
+    return truth, np.round(truth + draw.noise(1.3), 2)
+
+
+def gate(draw: Draw) -> Pair:
+    """A level below a gate, opened at 6:30 and 17 h for 2 to 5 h: 1.4 m, later, smoother and less at each gauge; noise .006."""
+    x, opened = np.zeros((draw.n, draw.hours.size)), np.zeros(draw.hours.size)
+    for day in range(int(draw.hours[-1] / 24)):
+        for hour in (6.5, 17.0):
+            start = 24 * day + hour + draw.rng.normal(0, 0.3)
+            opened[(draw.hours >= start) & (draw.hours < start + draw.rng.uniform(2, 5))] = draw.rng.uniform(0.6, 1)
+    step = draw.hours[1] - draw.hours[0]
+    for i in range(draw.n):
+        flow = np.interp(draw.hours - 0.5 * i, draw.hours, opened)
+        for t in range(1, draw.hours.size):
+            x[i, t] = x[i, t - 1] + (flow[t] - x[i, t - 1]) * min(step / (0.05 + 0.3 * i), 1.0)
+    truth = 1.2 + 0.2 * np.arange(draw.n)[:, None] + 1.4 * 0.92 ** np.arange(draw.n)[:, None] * x
+    return truth, np.round(truth + draw.noise(0.006), 3)
+
+
+def catchments(draw: Draw) -> Pair:
+    """Discharges of areas from 20 to 1,500 km2: the larger, the later and slower a flood, and 3 % off."""
+    area = np.geomspace(20, 1500, draw.n)[:, None]
+    rain = np.zeros(draw.hours.size)
+    for _ in range(int(draw.hours[-1] / 160)):
+        start = draw.rng.integers(0, draw.hours.size - 24)
+        rain[start : start + draw.rng.integers(4, 24)] += draw.rng.exponential(2.5)
+    truth = np.full((draw.n, draw.hours.size), 0.012 * area)
+    since = draw.hours[:, None] - draw.hours
+    for i in range(draw.n):
+        late, quick = area[i] ** 0.35, 3 + area[i] ** 0.45
+        for decay, share in ((quick, 0.17), (150.0, 0.06)):
+            after = since - late
+            truth[i] += share * area[i] / decay * np.where(after >= 0, np.exp(-np.maximum(after, 0) / decay), 0.0) @ rain
+    return truth, np.round(truth * (1 + draw.noise(0.03)), 2)
+
+
 KINDS: dict[str, Callable[[Draw], Pair]] = {
-    kind.__name__: kind for kind in (smooth, fronts, cycle, humidity, rain, irradiance, flood, tenths, whole)
+    kind.__name__: kind
+    for kind in (smooth, fronts, cycle, humidity, rain, irradiance, flood, tenths, whole, showers, quake, gate, catchments)
 }
 
 

@@ -53,7 +53,7 @@ KNOTS, BETWEEN = 5, 8
 #: What comes and goes within this share of the record is the quantity's own, such as showers, where enough others have as much.
 PASSING = 0.05
 #: So is a level that changes with others': by so many robust standard deviations of their changes, and this share of its own.
-CHANGE, ALONG = 4.0, 0.2
+CHANGE, ALONG = 3.0, 0.2
 #: Times that tell how much a level usually changes.
 SAMPLES = 200
 #: Weather and floods that travel are at the other stations so many steps before or after.

@@ -338,3 +338,26 @@ def test_a_step_has_the_largest_ratio_of_the_places_that_cover_it(width):
     behind = np.vstack([np.abs(ratio), np.zeros((width - 1, 3))])
     expected = maximum_filter1d(behind, width, axis=0, mode="constant", origin=(width - 1) // 2)
     np.testing.assert_array_equal(Scan("step", width, ratio).covering(rows), expected)
+
+
+def test_an_earthquake_is_no_fault_of_the_nearest_station():
+    """Its level changed by more than the others said, and it was suspect from then on."""
+    coordinates, readings = case(3)
+    jump = 10 * np.exp(-np.linalg.norm(coordinates - coordinates[7], axis=1) / 0.5)
+    readings[:, 180:] += jump[:, None]
+    assert checked(readings, coordinates).suspects == ()
+    alone = case(3)[1]
+    alone[7, 180:] += 4
+    assert [(s.station, s.kind) for s in checked(alone, coordinates).suspects] == [(7, "drift")]
+
+
+def test_showers_that_come_and_go_are_at_one_station_or_another():
+    """The largest of them was a drift of eight hours."""
+    coordinates, readings = case(5)
+    shower = np.array([1, 3, 5, 5, 4, 4, 3, 3, 2, 2, 1])
+    size = {7: 1.5, 2: 1.2, 11: 1.1, 15: 1.1, 4: 1.05}
+    for k, (station, times) in enumerate(size.items()):
+        readings[station, 40 * (k + 1) : 40 * (k + 1) + shower.size] += times * shower
+    assert "drift" not in {s.kind for s in checked(readings, coordinates).suspects}
+    readings[[2, 11, 15, 4]] = case(5)[1][[2, 11, 15, 4]]
+    assert 7 in {s.station for s in checked(readings, coordinates).suspects}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import median_filter
 
-from nareg.spacetime import leaps
+from nareg.spacetime import leaps, switched
 from nareg.spacetime._readings.leaps import AROUND, medians
 
 
@@ -94,3 +94,14 @@ def test_medians_are_those_of_a_filter():
     values = np.random.default_rng(0).normal(size=(5, 60)).round(1)
     for row in values:
         np.testing.assert_array_equal(medians(row), median_filter(row, AROUND + 1))
+
+
+@pytest.mark.parametrize(("times", "usual"), [(12, True), (1, False)])
+def test_a_gate_that_opens_every_day_is_no_fault_of_the_gauge(river, times, usual):
+    """Every opening was suspect, and left out of the fit, where the other gauges are smooth."""
+    y = river[0]
+    for day in range(2, 2 + 2 * times, 2):
+        y[96 * day + 30 : 96 * day + 50, 0] += 2.5
+    stays = leaps(y)[1]
+    assert stays[:, 0].sum() == 2 * times
+    assert switched(y, stays).tolist() == [usual, False, False]
