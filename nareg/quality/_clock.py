@@ -37,8 +37,6 @@ SHORTEST = 64
 AGREE = 0.75
 #: And so many must show one.
 FEWEST = 2
-#: Of a whole record the others show none among each other: so many of them are compared with all.
-COMPARED = 8
 #: A correlation of white noise shows a lag beyond so many standard errors.
 SHOWN = 5.0
 #: Days on either side of the time at which a station's day moves: at least, as weather of one kind may last for a week, and
@@ -204,19 +202,9 @@ def _same_everywhere(delay: Delay, values: np.ndarray, y: np.ndarray, whitener: 
     if np.isfinite(y[~inside]).sum() >= SHORTEST:
         usual, known = _clearest(np.where(inside[:, None], 0.0, mine), others, tried)
         lag, clear = lag - usual, clear & known
-    elif not _none_among(others[:, clear], tried):
-        return False
     nearest = min(np.abs(lags).min(), (abs(delay.steps) - 1) // 2)  # none is not the same
     same = np.abs(lag - delay.steps) <= nearest
     return bool(clear.sum() >= FEWEST and same[clear].mean() >= AGREE)
-
-
-def _none_among(others: np.ndarray, lags: np.ndarray) -> bool:
-    """Whether most stations with white noise (T, N) have no lag against each other: along a river each one has its own."""
-    some = np.unique(np.linspace(0, others.shape[1] - 1, min(others.shape[1], COMPARED)).astype(int))
-    shown = [_clearest(others[:, [k]], np.delete(others, k, axis=1), lags) for k in some]
-    between = np.concatenate([lag[clear] for lag, clear in shown] or [np.zeros(0)])
-    return not between.size or bool((np.abs(between) < np.abs(lags[lags != 0]).min(initial=1)).mean() >= AGREE)
 
 
 def _clearest(mine: np.ndarray, others: np.ndarray, lags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from nareg.spacetime import (
     TimeGrid,
     absurd,
     cycles,
+    edges,
     heavy_tailed_pass,
     intermittent,
     leaps,
@@ -35,6 +36,8 @@ FEWEST = 10
 CAP, PRIOR_NEIGHBORS = 5.0, 0.3
 #: Scores up to this size need no holiday to explain them.
 USUAL = 3.0
+#: Beside a change of level, the next reading of a level that is off as a whole has this share of the edge's score.
+INNER = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,9 +149,7 @@ def compute_residuals(
     extreme = _on_grid(far_out(given.values.T, still) | outside.T, grid)
     moving = np.where(still, np.nan, given.values.T)
     stays = leaps(moving)[1]
-    usual = switched(moving, stays)
-    leapt, edges = _on_grid(stays & ~usual, grid), _on_grid(stays & usual, grid)
-    edges[:-1] |= edges[1:].copy()  # the reading before a leap is as far from what its neighbors in time say
+    leapt, level = _on_grid(stays & ~switched(moving, stays), grid), _on_grid(edges(moving), grid)
     bad, resting = frozen | extreme, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
@@ -158,7 +159,7 @@ def compute_residuals(
         scale = done.scale if model.df else None
         scores = scores_without(bad, rows, done.x, done.var, given.noise)
         scores = _unless_holiday(scores, rows, model, grid, bad, done)
-        scores = np.where(edges, np.clip(scores, -USUAL, USUAL), scores)
+        scores = _unless_edge(scores, level)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)
@@ -188,6 +189,24 @@ def _unless_holiday(
     less, more = (np.where(_others_follow(rows, end, std, half), end / std, 0.0) for end in ends)
     explained = np.clip(np.abs(scores - np.clip(scores, less, more)), USUAL, None)
     return np.where(np.abs(scores) > USUAL, np.sign(scores) * explained, scores)
+
+
+def _unless_edge(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Scores (rows, N) of at most :data:`USUAL` within two readings of a change of level: what is expected rises too early.
+
+    But not where the next reading away from it is as far off: that is no edge's. ``first`` are the new levels' first readings.
+    """
+    result = scores.copy()
+    for i in map(int, np.flatnonzero(first.any(axis=0))):
+        rows = np.flatnonzero(np.isfinite(scores[:, i]))
+        values, at = scores[rows, i], np.flatnonzero(first[rows, i])
+        for place, inward in ((0, 1), (1, 1), (-1, -1), (-2, -1)):
+            edge, inner = at + place, at + place + inward
+            known = (np.minimum(edge, inner) >= 0) & (np.maximum(edge, inner) < rows.size)
+            edge, inner = edge[known], inner[known]
+            alone = values[inner] * np.sign(values[edge]) < INNER * np.abs(values[edge])
+            result[rows[edge[alone]], i] = np.clip(values[edge[alone]], -USUAL, USUAL)
+    return result
 
 
 def _others_follow(rows: np.ndarray, change: np.ndarray, std: np.ndarray, half: int) -> np.ndarray:

@@ -37,6 +37,7 @@ from nareg.spacetime._readings.holdout import hide as hide
 from nareg.spacetime._readings.holdout import robust_scale as robust_scale
 from nareg.spacetime._readings.holdout import station_order as station_order
 from nareg.spacetime._readings.holdout import winsorized_squares as winsorized_squares
+from nareg.spacetime._readings.leaps import edges as edges
 from nareg.spacetime._readings.leaps import leaps as leaps
 from nareg.spacetime._readings.leaps import switched as switched
 from nareg.spacetime._readings.outliers import ROUNDS as ROUNDS

@@ -405,3 +405,15 @@ def test_a_leap_that_all_others_expect_is_not_bad(seed):
     assert np.abs(quality.scores[7, 150:154]).max() < 3
     readings[7, 200] += 8
     assert check(known_model(readings, coordinates)).flags[7, 200] == Flag.BAD
+
+
+def test_readings_beside_a_change_of_level_are_no_spikes(case):
+    """The last one before a window was opened was bad: what is expected of it falls too early."""
+    coordinates, readings = case
+    for start in (60, 130, 200):
+        readings[7, start : start + 20] += 12
+    flags = check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1))).flags
+    near = np.concatenate([np.arange(edge - 3, edge + 3) for start in (60, 130, 200) for edge in (start, start + 20)])
+    assert not (flags[7, near] == Flag.BAD).any()
+    readings[7, 100] += 12
+    assert check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1))).flags[7, 100] == Flag.BAD

@@ -68,15 +68,3 @@ def test_a_lag_is_nearer_to_that_of_the_clock_than_to_none(late, steps, same, rn
     white = Whitener.of(np.vstack([np.ones(5), np.zeros((599, 5))]))
     lags = np.array([-4, -3, -2, -1, 1, 2, 3, 4])
     assert _same_everywhere(Delay(0, 300, 600, 20.0, steps, 1.0), values, values[:, 0], white, lags) == same
-
-
-@pytest.mark.parametrize(("travel", "clock"), [(0, True), (1, False)])
-def test_a_gauge_down_the_river_has_no_wrong_clock(travel, clock, rng):
-    """Between the others lie an hour or two, and the last one was six hours late against nearly all."""
-    flood = rng.standard_normal(800)
-    late = np.append(travel * np.array([1, 2, 3, 1, 2, 3]), 6 + 2 * travel)
-    values = np.stack([np.roll(flood, k) for k in late], axis=1)[:600] + 0.2 * rng.standard_normal((600, 7))
-    values = values[:, ::-1]
-    white = Whitener.of(np.vstack([np.ones(7), np.zeros((599, 7))]))
-    lags = np.arange(-12, 13)[np.arange(-12, 13) != 0]
-    assert _same_everywhere(Delay(0, 0, 600, 20.0, 6, 1.0), values, values[:, 0], white, lags) == clock

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import median_filter
 
-from nareg.spacetime import leaps, switched
+from nareg.spacetime import edges, leaps, switched
 from nareg.spacetime._readings.leaps import AROUND, medians
 
 
@@ -105,3 +105,11 @@ def test_a_gate_that_opens_every_day_is_no_fault_of_the_gauge(river, times, usua
     stays = leaps(y)[1]
     assert stays[:, 0].sum() == 2 * times
     assert switched(y, stays).tolist() == [usual, False, False]
+
+
+@pytest.mark.parametrize(("length", "expected"), [(4, []), (20, [240, 260])])
+def test_an_edge_has_a_level_on_either_side(river, length, expected):
+    y = river[0]
+    y[240 : 240 + length, 0] += 2.5
+    at = np.flatnonzero(edges(y)[:, 0])
+    assert at[(at > 230) & (at < 270)].tolist() == expected

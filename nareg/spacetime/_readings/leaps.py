@@ -70,6 +70,28 @@ def switched(y: np.ndarray, stays: np.ndarray) -> np.ndarray:
     return result
 
 
+def edges(y: np.ndarray) -> np.ndarray:
+    """(T, N) True for first readings of another level: those around are at one or the other, by more than half of the change.
+
+    There are more than :data:`LONGEST` on both sides, so that no leap which returns is one. On one of them they differ by less
+    than half of the change, so that no slope has an edge.
+    """
+    result, side = np.zeros(y.shape, dtype=bool), LONGEST + 1
+    for i, column in enumerate(y.T):
+        rows = np.flatnonzero(np.isfinite(column))
+        if rows.size < 2 * side:
+            continue
+        near = sliding_window_view(column[rows], 2 * side)
+        before, after = near[:, :side], near[:, side:]
+        last, first = before[:, -1:], after[:, :1]
+        change = np.abs(first - last)
+        apart = np.concatenate([first - before, after - last], axis=1) * np.sign(first - last)
+        one, other = np.sort([np.ptp(before, axis=1), np.ptp(after, axis=1)], axis=0) / np.maximum(change[:, 0], 1e-300)
+        level = (one < ABRUPT) & (other < 1 / ABRUPT)
+        result[rows[side : 1 - side], i] = (apart > ABRUPT * change).all(axis=1) & level
+    return result
+
+
 def medians(values: np.ndarray) -> np.ndarray:
     """The median of each value and those around it, mirrored at the ends."""
     reach = AROUND // 2
