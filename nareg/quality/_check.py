@@ -60,15 +60,17 @@ def check(
     Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
     deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
     So is, by the steps around it and without the model, a reading that leaps from those before and returns within four (4),
-    and the first one after a leap that stays (3).
-    Readings that are stuck, in a wrong unit, of a wrong level, or clearly exchanged with another
-    station's are bad. Those of a drifting or
-    noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated (2), nor
-    good readings of a station so far away that the others say nothing of it.
+    and the first one after a leap that stays (3). Readings beside a change of level are no spikes; and a station that leaps up
+    and down five times each, as below a gate, has no suspect leaps.
+    Readings that are stuck, in a wrong unit, of a wrong level, or clearly exchanged with another station's are bad. Those of a
+    drifting or noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated
+    (2), nor good readings of a station so far away that the others say nothing of it.
 
     Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
     parametric part: a model that learned correlations from the readings has learned the fault too. There is no drift where
-    that prediction, up to 16 steps earlier and later, explains more than the drift does: a flood or a front travels.
+    that prediction, up to 16 steps earlier and later, explains more than the drift does: a flood or a front travels. Nor where
+    15 % of the others, and two, have as clear errors that come and go within a twentieth of the record, as showers do, or
+    change their level at the same time, as after an earthquake.
 
     A level that leaps and stays is suspect from the leap on, although the readings before it may be the wrong ones. Where the
     levels of the others say that they are, they are suspect instead.
