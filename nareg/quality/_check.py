@@ -60,8 +60,8 @@ def check(
     Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
     deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
     So is, by the steps around it and without the model, a reading that leaps from those before and returns within four (4),
-    and the first one after a leap that stays (3). Readings beside a change of level are no spikes; and a station that leaps up
-    and down five times each, as below a gate, has no suspect leaps.
+    and the first one after a leap that stays (3). But neither are suspect beside a change of level where the station has five
+    changes, at least half as large, as below a gate.
     Readings that are stuck, in a wrong unit, of a wrong level, or clearly exchanged with another station's are bad. Those of a
     drifting or noisy sensor, or of one with a wrong clock, are suspect. Stations with fewer than 10 readings are not evaluated
     (2), nor good readings of a station so far away that the others say nothing of it.

@@ -228,8 +228,6 @@ class LastingErrors:
         N = seen.white.shape[1]
         self.ratios = np.array([np.abs(shape.ratio).max(axis=0) for shape in self.shapes]) if self.shapes else np.zeros((1, N))
         self.peaks, live = self.ratios.max(axis=0), seen.observed.any(axis=0)
-        short = [shape.width <= PASSING * len(seen.white) for shape in self.shapes] or [False]
-        self.passing = self.ratios[short].max(axis=0, initial=0.0)
         self.usual = float(np.median(self.peaks[live])) if live.any() else 0.0
         self.limit = max(BEYOND * self.usual, LEAST, highest(self.peaks[live]))
 
@@ -353,9 +351,11 @@ class LastingErrors:
         """
         T, fewest = len(self.seen.white), fewest_sharing(int(self.seen.observed.any(axis=0).sum()))
         inside = [end for end in (error.start, error.stop) if 0 < end < T]
-        alike = np.delete(self.passing, error.station) * BEYOND >= error.ratio
-        if len(inside) == 2 and error.stop - error.start <= PASSING * T and alike.sum() >= fewest:
-            return True
+        if len(inside) == 2 and error.stop - error.start <= PASSING * T:
+            passing, around = self.passing.copy(), int(PASSING * T)
+            passing[max(error.start - around, 0) : error.stop + around] = 0.0  # by a fault neighbors are off at the same time
+            if (passing.max(axis=0) * BEYOND >= error.ratio).sum() >= fewest:
+                return True
         for end in inside:
             jump = 0.0 if error.shape == "ramp" and end == error.start else error.height
             size = (1 if end == error.start else -1) * np.sign(jump) * self._changes(np.array([end]))[0]
@@ -372,6 +372,12 @@ class LastingErrors:
         known = np.minimum(np.isfinite(before).sum(axis=1), np.isfinite(after).sum(axis=1)) > NARROWEST // 2
         middle = [np.nanmedian(np.where(known[:, None], part, 0.0), axis=1) for part in (before, after)]
         return np.where(known, middle[1] - middle[0], np.nan)
+
+    @cached_property
+    def passing(self) -> np.ndarray:
+        """(T, N) ratio of the clearest error that covers a step, and passes."""
+        T = len(self.seen.white)
+        return reduce(np.maximum, (shape.covering(T) for shape in self.shapes if shape.width <= PASSING * T))
 
     @cached_property
     def read(self) -> np.ndarray:

@@ -27,7 +27,6 @@ from nareg.spacetime import (
     scores_without,
     spikes,
     stuck,
-    switched,
 )
 
 #: Stations with fewer readings are not judged.
@@ -36,8 +35,9 @@ FEWEST = 10
 CAP, PRIOR_NEIGHBORS = 5.0, 0.3
 #: Scores up to this size need no holiday to explain them.
 USUAL = 3.0
-#: Beside a change of level, the next reading of a level that is off as a whole has this share of the edge's score.
-INNER = 0.5
+#: Beside a change of level, the next reading of a level that is off as a whole has this share of the edge's score. Changes are
+#: usual where so many have as much of it.
+INNER, OFTEN = 0.5, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,7 @@ class Residuals:
     frozen, absurd : (rows, N) bool arrays
         Readings in stuck runs; readings far outside of the station's range, or of leaps that return at once.
     leapt : (rows, N) bool array
-        First readings after a leap that stays, but for a stuck sensor that catches up, and for stations that leap up and down
-        many times.
+        First readings after a leap that stays, but for a stuck sensor that catches up, and for a station that often leaps.
     bad : (rows, N) bool array
         Readings that the pass leaves out.
     done : Pass
@@ -148,8 +147,8 @@ def compute_residuals(
     outside = beyond(rules or Rules(), _names(model), given.values)
     extreme = _on_grid(far_out(given.values.T, still) | outside.T, grid)
     moving = np.where(still, np.nan, given.values.T)
-    stays = leaps(moving)[1]
-    leapt, level = _on_grid(stays & ~switched(moving, stays), grid), _on_grid(edges(moving), grid)
+    usual = edges(moving)
+    leapt, level = _on_grid(leaps(moving)[1] & ~usual, grid), _on_grid(usual, grid)
     bad, resting = frozen | extreme, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
@@ -194,18 +193,20 @@ def _unless_holiday(
 def _unless_edge(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Scores (rows, N) of at most :data:`USUAL` within two readings of a change of level: what is expected rises too early.
 
-    But not where the next reading away from it is as far off: that is no edge's. ``first`` are the new levels' first readings.
+    ``first`` are first readings of new levels. The edge explains a score where the next reading away from it is not as far off,
+    and where :data:`OFTEN` changes of the station surprise as much.
     """
     result = scores.copy()
-    for i in map(int, np.flatnonzero(first.any(axis=0))):
+    for i in map(int, np.flatnonzero(first.sum(axis=0) >= OFTEN)):
         rows = np.flatnonzero(np.isfinite(scores[:, i]))
-        values, at = scores[rows, i], np.flatnonzero(first[rows, i])
-        for place, inward in ((0, 1), (1, 1), (-1, -1), (-2, -1)):
-            edge, inner = at + place, at + place + inward
-            known = (np.minimum(edge, inner) >= 0) & (np.maximum(edge, inner) < rows.size)
-            edge, inner = edge[known], inner[known]
-            alone = values[inner] * np.sign(values[edge]) < INNER * np.abs(values[edge])
-            result[rows[edge[alone]], i] = np.clip(values[edge[alone]], -USUAL, USUAL)
+        values, at = np.pad(scores[rows, i], 3), np.flatnonzero(first[rows, i]) + 3
+        near, inward = at[:, None] + np.array([-2, -1, 0, 1]), np.array([-1, -1, 1, 1])
+        height = np.abs(values[near]).max(axis=1)
+        often = (height >= INNER * height[:, None]).sum(axis=1) >= OFTEN
+        alone = values[near + inward] * np.sign(values[near]) < INNER * np.abs(values[near])
+        edge = near[alone & often[:, None]]
+        edge = edge[(edge >= 3) & (edge < rows.size + 3)]
+        result[rows[edge - 3], i] = np.clip(values[edge], -USUAL, USUAL)
     return result
 
 

@@ -39,7 +39,6 @@ from nareg.spacetime._readings.holdout import station_order as station_order
 from nareg.spacetime._readings.holdout import winsorized_squares as winsorized_squares
 from nareg.spacetime._readings.leaps import edges as edges
 from nareg.spacetime._readings.leaps import leaps as leaps
-from nareg.spacetime._readings.leaps import switched as switched
 from nareg.spacetime._readings.outliers import ROUNDS as ROUNDS
 from nareg.spacetime._readings.outliers import absurd as absurd
 from nareg.spacetime._readings.outliers import fewest_sharing as fewest_sharing

@@ -407,13 +407,19 @@ def test_a_leap_that_all_others_expect_is_not_bad(seed):
     assert check(known_model(readings, coordinates)).flags[7, 200] == Flag.BAD
 
 
-def test_readings_beside_a_change_of_level_are_no_spikes(case):
+def test_readings_beside_usual_changes_of_level_are_no_spikes(case):
     """The last one before a window was opened was bad: what is expected of it falls too early."""
     coordinates, readings = case
-    for start in (60, 130, 200):
+    starts = np.arange(30, 280, 45)
+    for start in starts:
         readings[7, start : start + 20] += 12
-    flags = check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1))).flags
-    near = np.concatenate([np.arange(edge - 3, edge + 3) for start in (60, 130, 200) for edge in (start, start + 20)])
-    assert not (flags[7, near] == Flag.BAD).any()
-    readings[7, 100] += 12
-    assert check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1))).flags[7, 100] == Flag.BAD
+
+    def flags(spike: float = 0.0) -> np.ndarray:
+        readings[7, 100] += spike
+        return check(known_model(readings, coordinates, level=np.nanmean(readings, axis=1))).flags[7]
+
+    near = np.concatenate([edge + np.arange(-3, 3) for edge in (*starts, *(starts + 20))])
+    assert not (flags()[near] == Flag.BAD).any()
+    assert flags(spike=12.0)[100] == Flag.BAD
+    readings[7, 120:] = 15 + readings[6, 120:] - readings[6, 120:].mean()  # four changes are no usual ones
+    assert (flags()[near[near < 110]] == Flag.BAD).any()

@@ -23,8 +23,8 @@ FAULTS = 0.05
 LONG = 500
 #: A leap that stays is so many times as large as chance makes one.
 STAYS = 2.0
-#: A station that leaps so often, and stays, upwards and downwards, is no faulty one: a gate or a pump moves what it reads.
-SWITCHED = 5
+#: Changes of level are a station's way, as below a gate, where so many are at least half as large.
+OFTEN = 5
 
 
 @remembered
@@ -60,21 +60,11 @@ def leaps(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return back, stay & ~back & ~np.vstack([np.zeros_like(back[:1]), back[:-1]])
 
 
-def switched(y: np.ndarray, stays: np.ndarray) -> np.ndarray:
-    """(N,) stations of which leaps that stay (T, N) are the way of the quantity."""
-    result = np.zeros(y.shape[1], dtype=bool)
-    for i in map(int, np.flatnonzero(stays.sum(axis=0) >= 2 * SWITCHED)):
-        rows = np.flatnonzero(np.isfinite(y[:, i]))
-        up = np.diff(y[rows, i], prepend=np.nan)[stays[rows, i]] > 0
-        result[i] = min(up.sum(), (~up).sum()) >= SWITCHED
-    return result
-
-
 def edges(y: np.ndarray) -> np.ndarray:
-    """(T, N) True for first readings of another level: those around are at one or the other, by more than half of the change.
+    """(T, N) True for first readings of another level, where the station often changes it.
 
-    There are more than :data:`LONGEST` on both sides, so that no leap which returns is one. On one of them they differ by less
-    than half of the change, so that no slope has an edge.
+    Those around are at one level or the other, by more than half of the change. There are more than :data:`LONGEST` on both
+    sides, so that no leap which returns is an edge. On one side they differ by less than half of it: a slope has no edge.
     """
     result, side = np.zeros(y.shape, dtype=bool), LONGEST + 1
     for i, column in enumerate(y.T):
@@ -88,7 +78,10 @@ def edges(y: np.ndarray) -> np.ndarray:
         apart = np.concatenate([first - before, after - last], axis=1) * np.sign(first - last)
         one, other = np.sort([np.ptp(before, axis=1), np.ptp(after, axis=1)], axis=0) / np.maximum(change[:, 0], 1e-300)
         level = (one < ABRUPT) & (other < 1 / ABRUPT)
-        result[rows[side : 1 - side], i] = (apart > ABRUPT * change).all(axis=1) & level
+        there = (apart > ABRUPT * change).all(axis=1) & level
+        sizes = np.sort(change[there, 0])
+        many = sizes.size - np.searchsorted(sizes, ABRUPT * change[:, 0]) >= OFTEN
+        result[rows[side : 1 - side], i] = there & many
     return result
 
 
