@@ -65,8 +65,7 @@ def test_standard_deviations_are_those_of_the_band(cleaned):
     """Tables had another width than the band: the root mean square of all errors at hidden readings."""
     low, high = cleaned.band(0.9)
     own = ~cleaned.replaced & (cleaned.drift == 0)
-    factors = cleaned.smoothed.factors(0.9)
-    assert np.ptp(factors) > 0
+    assert own.any()
     np.testing.assert_allclose(((high - low) / 2)[own], norm.ppf(0.95) * cleaned.std.to_numpy().T[own], rtol=1e-9)
 
 
