@@ -288,8 +288,8 @@ def apply(
     first = part.start if _forgets(model, good, times, new.start) else 0
     ends, _ = limits(good, bounds, model.bounds)
     smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:], robust=quality is None)
-    later = slice(new.start - first, None)
-    x, std = with_own(good[:, new], smoothed.x[:, later], smoothed.std[:, later], ends, own_estimates(good, ends)[:, new])
+    later, spread = slice(new.start - first, None), smoothed.std * smoothed.factors()
+    x, std = with_own(good[:, new], smoothed.x[:, later], spread[:, later], ends, own_estimates(good, ends)[:, new])
     report(Progress("done", fraction=1.0))
     results = (x, np.hypot(std, drift), flags[:, new])
     frames = [frame(table, values) for values in results]
@@ -304,7 +304,7 @@ def apply(
         rules,
         recipe.zone,
         model.times[: new.start],
-        None if new.start == first else (smoothed.x[:, later.start - 1], smoothed.std[:, later.start - 1]),
+        None if new.start == first else (smoothed.x[:, later.start - 1], spread[:, later.start - 1]),
     )
 
 

@@ -191,9 +191,7 @@ def _run(job: Job) -> Cleaned:
     method = compared.methods[name]
     own = compared.methods.get(MODEL)
     assert own is None or isinstance(own, SpaceTimeMethod)
-    shares, stretch, check_line = _compare.coverage(job.y, None if own is None else own.prediction, compared.hidden)
-    if own is not None:
-        own.stretch = stretch
+    shares, check_line = _compare.coverage(job.y, None if own is None else own.prediction, compared.hidden)
     x, std, replaced = estimate(job, compared, method, list(errors.index))
     resting = intermittent(compared.good.T)
     job.note(RESTING if resting else None)

@@ -28,8 +28,8 @@ class Cleaned(CleanedTables):
     x : DataFrame
         The estimate, gaps filled.
     std : DataFrame
-        Its standard deviation. Where a station drifts, it includes how far the station is off: the estimate there follows
-        the readings.
+        Its standard deviation, as wide as the band of 90 %: half the width is 1.645 of it. Where a station drifts, it includes
+        how far the station is off: the estimate there follows the readings.
     flags : DataFrame
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
     model : SpaceTimeModel, SparseSpaceTimeModel or None

@@ -38,7 +38,7 @@ FEW_GROUPS = 2.0
 ONE_SIGMA = 0.6827
 #: Quantiles between which a station's readings spread, and the factor between the largest and the smallest tenth of stations.
 SPREAD, UNLIKE = (0.9, 0.1), 10.0
-#: The model's standard deviations are stretched where the hidden readings' errors exceed them by this share.
+#: Standard deviations of directions are stretched where the hidden readings' errors exceed them by this share.
 TOLERATED = 0.1
 #: A method is far behind where its mean squared error is so many times another's, and so many times without the noise's part.
 #: On five networks edge weights had half the squared error of the best single weight, or more.
@@ -254,13 +254,13 @@ def _level_variance(graph: Graph, y: np.ndarray) -> float:
     return float(np.mean((level[some] - around) ** 2))
 
 
-def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[pd.DataFrame, float, str]:
-    """Shares of the hidden readings inside bands, a factor for the standard deviations, and the check in a sentence."""
+def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[pd.DataFrame, str]:
+    """Shares of the hidden readings inside bands, and the check in a sentence."""
     import pandas as pd
 
     frame = pd.DataFrame({"nominal": [], "observed": []}, dtype=float)
     if predicted is None or not hidden.enough:
-        return frame, 1.0, ""
+        return frame, ""
     where = hidden.mask
     shares = []
     for level in LEVELS:
@@ -270,13 +270,11 @@ def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple
     low, high = predicted.interval(ONE_SIGMA, of="reading", calibrated=False)
     expected = ((high - low) / 2 / hidden.scale)[where]
     errors = hidden.errors(predicted.x, y)
-    ratio = float(np.sqrt(np.mean(errors**2) / max(float(np.mean(expected**2)), 1e-300)))
     line = (
         f"at hidden readings the model expects an error of {number(float(np.sqrt(np.mean(expected**2))))}, noise included; "
         f"it is {number(float(np.sqrt(np.mean(errors**2))))}"
     )
-    stretch = ratio if ratio > 1 + TOLERATED else 1.0
-    return frame, stretch, line + (f"; standard deviations are multiplied by {ratio:.2f}" if stretch > 1 else "")
+    return frame, line
 
 
 def likely_noise(model: SpaceTimeModel | SparseSpaceTimeModel) -> np.ndarray:

@@ -73,7 +73,7 @@ class _Component:
         if not isinstance(method, SpaceTimeMethod):
             return None
         low, high = method.prediction.interval(_compare.ONE_SIGMA, of="reading", calibrated=False)
-        return (high - low) / 2
+        return (high - low) / 2 * method.prediction.factors()
 
 
 def run(job: Job) -> Cleaned:

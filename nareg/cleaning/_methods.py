@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import baselines
-from nareg.cleaning._compare import ONE_SIGMA, Hidden, spread
+from nareg.cleaning._compare import Hidden, spread
 from nareg.cleaning._plan import Effort
 from nareg.cleaning._simple import complete, last_reading, one_weight
 from nareg.cleaning._words import plural
@@ -78,8 +78,6 @@ class SpaceTimeMethod(Method):
 
     prediction: Smoothed
     smoothed: Smoothed | None = None
-    #: Of the standard deviations, by the errors at hidden readings.
-    stretch = 1.0
 
     def __init__(self, model: SpaceTimeModel | SparseSpaceTimeModel, times: np.ndarray | None, *, checked: bool) -> None:
         super().__init__(MODEL, model.graph)
@@ -96,12 +94,8 @@ class SpaceTimeMethod(Method):
 
     def band(self, y: np.ndarray, hidden: Hidden) -> np.ndarray:
         assert self.smoothed is not None
-        std = self.smoothed.std
-        low, high = self.smoothed.interval(ONE_SIGMA, of="reading", calibrated=False)
-        # errors in gaps stretch them, but an estimate that follows its reading is no worse than the reading
-        noise = np.sqrt(np.maximum(((high - low) / 2) ** 2 - std**2, 0.0))
-        limit = np.where(np.isfinite(y) & (std < noise), noise, np.inf)
-        return np.minimum(std * self.stretch, limit)
+        # as wide as the band of 90 %: a few large errors, as in one flood, would widen all by their mean square
+        return self.smoothed.std * self.smoothed.factors()
 
 
 class SimpleMethod(Method):

@@ -42,7 +42,8 @@ def test_directions_are_those_of_the_smoothed_parts(vanes, tmp_path, signed):
     expected = np.rad2deg(np.arctan2(east.x, north.x))[:, 72:].T
     np.testing.assert_allclose((applied.x - expected + 180) % 360 - 180, 0, atol=1e-6)
     assert applied.x.to_numpy().min() < 0 if signed else applied.x.to_numpy().min() >= 0
-    across = np.hypot(north.x * east.std, east.x * north.std)[:, 72:] / np.hypot(east.x, north.x)[:, 72:] ** 2
+    stds = [part.std * part.factors(0.9) for part in (east, north)]
+    across = np.hypot(north.x * stds[0], east.x * stds[1])[:, 72:] / np.hypot(east.x, north.x)[:, 72:] ** 2
     np.testing.assert_allclose(applied.std.T, np.minimum(np.rad2deg(across) * models.stretch, 360 / 12**0.5), rtol=1e-6)
     assert applied.flags.iloc[5, 2] == 9
     pd.testing.assert_series_equal(applied.flags.eq(4).mean(), pd.Series(0.0, list("ABCDE")), atol=0.1)

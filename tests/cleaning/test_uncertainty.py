@@ -51,6 +51,27 @@ def test_rooms_by_the_hour_are_cleaned_to_less_than_their_noise(seed, noise):
     assert 0.87 < np.mean((low <= field) & (field <= high)) < 0.94  # one file; over twelve 0.91 to 0.945
 
 
+def test_few_large_errors_widen_no_other_standard_deviation():
+    """Two fields are watered now and then: hidden readings of these hours widened all others, to hold .98 of the truth."""
+    rng = np.random.default_rng(26)
+    white = 0.15 * (rng.standard_normal((6, 500)) + rng.standard_normal(500))
+    truth, hours = lfilter([1.0], [1.0, -0.98], white, axis=1), np.arange(500)
+    for i in (0, 1):
+        for t in rng.choice(440, 5, replace=False):
+            truth[i, t:] += 8.0 * np.exp(-hours[: 500 - t] / 30)
+    y = truth + 0.2 * rng.standard_normal(truth.shape)
+    for row in y:
+        for t in rng.integers(10, 470, 3):
+            row[t : t + 10] = np.nan
+    places = pd.DataFrame(50 + 0.02 * rng.random((6, 2)), [f"F{i}" for i in range(6)], ["latitude", "longitude"])
+    index = pd.date_range("2024-05-01", periods=500, freq="h", name="time")
+    cleaned = nareg.clean(pd.DataFrame(y.T, index, places.index), places)
+    held = np.abs(cleaned.x.to_numpy().T - truth) <= 1.645 * cleaned.std.to_numpy().T
+    good = np.isfinite(y) & (cleaned.flags.to_numpy().T == 1)
+    assert 0.87 < held[good].mean() < 0.93
+    assert 0.87 < held[np.isnan(y)].mean() < 0.95
+
+
 def gauges(seed: int) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
     """Truth (N, T), readings good to 1 cm (N, T) and places of gauges: a tide, and what else each of them sees for hours."""
     rng = np.random.default_rng(seed)

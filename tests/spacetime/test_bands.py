@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 from scipy.stats import norm
 
 import nareg
@@ -62,6 +63,23 @@ def test_factors_lie_between_those_of_the_strata_and_follow_the_unit(level, std,
     factor = bands.at(level, np.array([std]))
     assert 0.8 <= factor[0] <= 1.5
     np.testing.assert_allclose(bands.in_unit(unit).at(level, np.array([std * unit])), factor, rtol=1e-9)
+
+
+def test_noise_of_quiet_stations_is_no_field():
+    """Four stations move twenty times as much as two others, whose noise was field: bands held .64 of the truth."""
+    rng, hours = np.random.default_rng(4), np.arange(500)
+    white = rng.standard_normal(500) + 0.5 * rng.standard_normal((6, 500))
+    truth = lfilter([1.0], [1.0, -1.6, 0.63], white, axis=1)
+    truth *= 2.0 / truth.std(axis=1, keepdims=True)
+    for i in (4, 5):
+        truth[i] = 0.1 * np.sin(2 * np.pi * hours / rng.uniform(150, 250) + rng.uniform(0, 6))
+    y = truth + 0.03 * rng.standard_normal(truth.shape)
+    y[rng.random(y.shape) < 0.03] = np.nan
+    graph = nareg.Graph.from_knn(rng.random((6, 2)), 3)
+    smoothed = nareg.spacetime.fit(graph, y, cycles=None, rng=np.random.default_rng(0)).smooth()
+    low, high = smoothed.interval(0.9)
+    assert ((low <= truth) & (truth <= high)).mean(axis=1).min() > 0.85
+    assert np.sqrt(np.mean((smoothed.x - truth)[4:] ** 2)) < 0.015  # 0.027 before
 
 
 @pytest.mark.slow

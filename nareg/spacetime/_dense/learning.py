@@ -44,6 +44,7 @@ from nareg.spacetime._dense.smoother import (
     smoothed_means,
     tail_variances,
 )
+from nareg.spacetime._dense.starts import shown_noise
 from nareg.spacetime._readings.cycles import Cycles
 from nareg.spacetime._readings.engine import Learned, Learner, LearningTask, StageClock
 from nareg.spacetime._readings.holdout import (
@@ -80,6 +81,8 @@ MOST, PER_SOLVE = 5e10, 10
 LEAST_SPREAD = 0.05
 #: So many times the noise variance that readings leave room for, or the median station's share of that, is no noise.
 TOO_MUCH = 4.0
+#: A station with less than this share of the field's variance may have a smaller field.
+QUIET = 0.1
 
 
 #: Something, and the variances of steps that it came with.
@@ -192,9 +195,9 @@ class _Learning(ModelComparison):
         """Dynamics and noise that EM begins with.
 
         Where one station moves by its own, as a pumped well, to a field of one variance that is noise. What cannot be noise is
-        in the process noise of that station.
+        in the process noise of that station. And a quiet station's noise is field to it.
         """
-        dynamics, noise = parameters.dynamics(self.space), parameters.noise
+        dynamics, noise = self.quieter(parameters)
         ratio = noise / self.most
         apart = ratio > TOO_MUCH * max(float(np.median(ratio)), 1.0)
         if not apart.any():
@@ -205,6 +208,36 @@ class _Learning(ModelComparison):
         squares = np.where(apart, np.nansum(self.y**2, axis=0) / counts, 0.0)
         P0 = dynamics.P0 + np.kron(gamma, np.diag(np.minimum(steps / q, squares)))  # it returns sooner than the network does
         return Dynamics(dynamics.blocks, dynamics.Q + np.diag(steps), P0), np.where(apart, self.most, noise)
+
+    def quieter(self, parameters: Parameters) -> tuple[Dynamics, np.ndarray]:
+        """Dynamics and noise with a smaller field at :data:`QUIET` stations, and the noise that these show, where likelier.
+
+        A field that rests most of the time is quiet as well, and moves by as much as others when it does.
+        """
+        plain = parameters.dynamics(self.space), parameters.noise
+        counts = np.maximum(np.isfinite(self.seen).sum(axis=0), 1)
+        share = np.nansum(self.seen**2, axis=0) / counts / plain[0].P0.diagonal()[: self.space.n]
+        quiet = (share < QUIET) & (share > 0)
+        if self.fixed_noise or not quiet.any():
+            return plain
+        for known, result in self.weighed:
+            if known is parameters:
+                return result
+        scale = np.tile(np.sqrt(np.where(quiet, share, 1.0)), parameters.order)
+        Q, P0 = (part * np.outer(scale[: len(part)], scale[: len(part)]) for part in (plain[0].Q, plain[0].P0))
+        smaller = Dynamics(plain[0].blocks, Q, P0)
+        window = self.seen[windows_of_matrices(self.y, parameters.order)[0]]
+        # not more than another station's: else it is that of the others that is misjudged
+        shown = np.where(quiet, np.fmax(plain[1], np.fmin(shown_noise([window]), plain[1].max())), plain[1])
+        starts = [plain, (smaller, plain[1]), (smaller, shown)]
+        best = max(starts, key=lambda each: run(window, *each, smooth=False).log_likelihood)
+        self.weighed.append((parameters, best))
+        return best
+
+    @cached_property
+    def weighed(self) -> list[tuple[Parameters, tuple[Dynamics, np.ndarray]]]:
+        """What :meth:`quieter` took for parameters."""
+        return []
 
     def refined(
         self, windows: list[np.ndarray], parameters: Parameters, refinement: Refinement, iterations: int, *,

@@ -79,14 +79,18 @@ def with_shown_swing(parameters: Parameters, windows: Sequence[np.ndarray]) -> P
     return parameters.with_coefficients(np.array([2 * root.real, -(abs(root) ** 2)]))
 
 
+def shown_noise(windows: Sequence[np.ndarray]) -> np.ndarray:
+    """(N,) noise variances of which third differences of the readings would be as large."""
+    thirds = np.concatenate([np.diff(w, n=3, axis=0) for w in windows])
+    return np.array([robust_std(column[np.isfinite(column)]) for column in thirds.T]) ** 2 / THIRDS
+
+
 def with_shown_noise(parameters: Parameters, windows: Sequence[np.ndarray]) -> Parameters | None:
     """With the noise that third differences of the readings show; None where that is not much more.
 
     What a rough field explains may be noise of a smooth one, and the likelihood has a ridge between the two.
     """
-    thirds = np.concatenate([np.diff(w, n=3, axis=0) for w in windows])
-    spreads = np.array([robust_std(column[np.isfinite(column)]) for column in thirds.T])
-    shown = np.log(np.maximum(spreads**2 / THIRDS, 1e-300))
+    shown = np.log(np.maximum(shown_noise(windows), 1e-300))
     if float(np.median(shown - parameters.log_noise)) < np.log(MUCH):
         return None
     return replace(parameters, log_noise=np.maximum(parameters.log_noise, shown))

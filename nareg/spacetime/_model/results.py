@@ -198,9 +198,13 @@ class Smoothed:
         var = self._var + self.noise[:, None] if of == "reading" else self._var
         reach = ndtri(0.5 + min(level, 1 - 1e-12) / 2) * np.sqrt(var)
         if calibrated:
-            reach = reach * self._bands.at(level, np.sqrt(self._var + self.noise[:, None]))
+            reach = reach * self.factors(level)
         lower, upper = (self._bounds.clip(self._transform.backward(self._center + sign * reach)) for sign in (-1, 1))
         return lower, upper
+
+    def factors(self, level: float = 0.9) -> np.ndarray:
+        """Factors (N, T) by which the calibrated band with this probability is wider than a normal distribution's."""
+        return self._bands.at(level, np.sqrt(self._var + self.noise[:, None]))
 
     def to_frame(self, of: str = "x") -> pd.DataFrame:
         """The estimate (``"x"``) or its standard deviation (``"std"``): a row per time and a column per station."""
