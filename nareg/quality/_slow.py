@@ -47,7 +47,7 @@ def misplaced(
     findings = [_gain(residuals, one, quantity) for one in calibrations(residuals, references)]
     if findings:
         residuals, seen = _without(residuals, [finding.station for finding in findings])
-    residuals, seen = _one_at_a_time(residuals, seen, findings, partial(conversions, words=quantity), _unit)
+    residuals, seen = _wrong_units(residuals, seen, findings, quantity)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
     words = {word for name in quantity for word in re.split(r"[\W_]+", name.casefold())}
     if words & IN_WATER and not words & IN_AIR:
@@ -55,6 +55,21 @@ def misplaced(
     residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     _one_at_a_time(residuals, seen, findings, deaf, _level)
     return findings
+
+
+def _wrong_units(
+    residuals: Residuals, seen: Others, findings: list[Finding], quantity: Sequence[str]
+) -> tuple[Residuals, Others]:
+    """Add stations in a wrong unit, which others say that are not clearly exchanged: a pole's readings bend the tropics."""
+    test = partial(conversions, words=quantity)
+    stations = [conversion.station for conversion in test(residuals, seen)]
+    swaps = _clear(*_without(residuals, stations)) if stations else []
+    exchanged = [station for swap in swaps for station in (swap.first, swap.second)]
+    if not exchanged:
+        return _one_at_a_time(residuals, seen, findings, test, _unit)
+    before, (rest, said) = len(findings), _without(residuals, exchanged)
+    _one_at_a_time(rest, said, findings, lambda *some: [c for c in test(*some) if c.station not in exchanged], _unit)
+    return _without(residuals, [finding.station for finding in findings[before:]])
 
 
 def _perhaps_the_place(finding: Finding) -> Finding:
