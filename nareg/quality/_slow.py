@@ -81,13 +81,14 @@ def _perhaps_the_place(finding: Finding) -> Finding:
 
 
 def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Finding]) -> tuple[Residuals, Others]:
-    """Add stations of another level and exchanged ones, the clearest first: an exchanged station has another place's level.
+    """Add stations of another level and exchanged ones, the clearest first.
 
-    So has one whose clock is wrong other values than its place at that time.
+    An exchanged station has another place's level, so that a clear exchange explains the levels of its two. A station whose
+    clock is wrong has other values than its place at that time, and so explains an exchange.
     """
     swaps = _clear(residuals, seen)
     while True:
-        stations = {finding.station for finding in findings}
+        stations = {finding.station for finding in findings}.union(*((swap.first, swap.second) for swap in swaps))
         levels = [response for response in responses(residuals, seen) if response.station not in stations]
         level = max(levels, key=lambda response: response.ratio, default=None)
         if level is not None and not (swaps and swaps[0].ratio > level.ratio):
