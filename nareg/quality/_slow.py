@@ -47,7 +47,7 @@ def misplaced(
     findings = [_gain(residuals, one, quantity) for one in calibrations(residuals, references)]
     if findings:
         residuals, seen = _without(residuals, [finding.station for finding in findings])
-    residuals, seen = _one_at_a_time(residuals, seen, findings, partial(conversions, words=quantity), _unit)
+    residuals, seen = _wrong_units(residuals, seen, findings, quantity)
     residuals, seen = _levels_and_exchanges(residuals, seen, findings)
     words = {word for name in quantity for word in re.split(r"[\W_]+", name.casefold())}
     if words & IN_WATER and not words & IN_AIR:
@@ -55,6 +55,21 @@ def misplaced(
     residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     _one_at_a_time(residuals, seen, findings, deaf, _level)
     return findings
+
+
+def _wrong_units(
+    residuals: Residuals, seen: Others, findings: list[Finding], quantity: Sequence[str]
+) -> tuple[Residuals, Others]:
+    """Add stations in a wrong unit, which others say that are not clearly exchanged: a pole's readings bend the tropics."""
+    test = partial(conversions, words=quantity)
+    stations = [conversion.station for conversion in test(residuals, seen)]
+    swaps = _clear(*_without(residuals, stations)) if stations else []
+    exchanged = [station for swap in swaps for station in (swap.first, swap.second)]
+    if not exchanged:
+        return _one_at_a_time(residuals, seen, findings, test, _unit)
+    before, (rest, said) = len(findings), _without(residuals, exchanged)
+    _one_at_a_time(rest, said, findings, lambda *some: [c for c in test(*some) if c.station not in exchanged], _unit)
+    return _without(residuals, [finding.station for finding in findings[before:]])
 
 
 def _perhaps_the_place(finding: Finding) -> Finding:
@@ -66,13 +81,14 @@ def _perhaps_the_place(finding: Finding) -> Finding:
 
 
 def _levels_and_exchanges(residuals: Residuals, seen: Others, findings: list[Finding]) -> tuple[Residuals, Others]:
-    """Add stations of another level and exchanged ones, the clearest first: an exchanged station has another place's level.
+    """Add stations of another level and exchanged ones, the clearest first.
 
-    So has one whose clock is wrong other values than its place at that time.
+    An exchanged station has another place's level, so that a clear exchange explains the levels of its two. A station whose
+    clock is wrong has other values than its place at that time, and so explains an exchange.
     """
     swaps = _clear(residuals, seen)
     while True:
-        stations = {finding.station for finding in findings}
+        stations = {finding.station for finding in findings}.union(*((swap.first, swap.second) for swap in swaps))
         levels = [response for response in responses(residuals, seen) if response.station not in stations]
         level = max(levels, key=lambda response: response.ratio, default=None)
         if level is not None and not (swaps and swaps[0].ratio > level.ratio):

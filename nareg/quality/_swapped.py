@@ -36,8 +36,9 @@ STRANGE, CHANCES, LESS = 0.15, 2.0, 0.7
 #: Throughout the record of a slow field, an exchange gains so much, and the neighbors' correlations rise by this in the mean.
 #: Humidity that stood still gained 350 without an exchange, and correlations 0.03; of simulated exchanges these gained 0.1.
 SURE, CLOSER = 64.0, 0.05
-#: And neither place loses more than this share of what both gain: where one does, one of the stations is odd. So it is where
-#: another exchange with one of the two gains the second share: any readings fit its place better than its own.
+#: And neither place loses more than this share of what both gain: where one does, one of the stations is odd. Or it is noisier,
+#: and took its noise along, if squares compare inside the span as outside once exchanged, to :data:`SAME` of what they did not.
+#: Odd is a station as well with which another exchange gains the second share: any readings fit its place better than its own.
 LOSES, RIVAL = 0.1, 0.5
 #: What an exchange gains is at least this share of what a mean and cycles of the stations' own in the span do, and more than
 #: these by so much, nine for three standard deviations, as each of their functions has to gain the logarithm of the readings.
@@ -207,7 +208,8 @@ class _Pairs:
         after = max(float(part[both, best].mean()) for part in squares)
         shares = np.array([part[:, 0] - part[:, best] for part in squares])
         total = float(shares.sum())
-        if after > FITS or shares.sum(axis=1).min() < -LOSES * total:
+        now, exchanged = _uneven(squares, inside[:, best], [0, best])
+        if after > FITS or (shares.sum(axis=1).min() < -LOSES * total and not exchanged < SAME * now):
             return a, b, 0, 0, 0.0
         # a season or a calibration: another mean and other cycles in the span, not those of the other place
         span = inside[:, [best]]
@@ -222,6 +224,15 @@ class _Pairs:
         sides = (shares[:, side].sum(axis=0) for side in (inside[:, best], ~inside[:, best]))
         usual = sum(PARTS * float(np.median([part.sum() for part in np.array_split(side, PARTS)])) for side in sides)
         return a, b, start, stop, min(total, usual) / max(after, 1.0)
+
+
+def _uneven(squares: list[np.ndarray], inside: np.ndarray, columns: list[int]) -> np.ndarray:
+    """(k,) by how much more the squares (T, m) of one series than those of the other change in a span, as a logarithm."""
+    if min(inside.sum(), (~inside).sum()) < SHORTEST:
+        return np.full(len(columns), np.inf)
+    sums = np.array([[part[side].sum(axis=0)[columns] for side in (inside, ~inside)] for part in squares])
+    first, second = np.diff(np.log(np.maximum(sums, 1e-300)), axis=1)[:, 0]
+    return np.abs(first - second)
 
 
 def _squares(series: np.ndarray, whitener: Whitener, counted: np.ndarray, basis: np.ndarray) -> np.ndarray:

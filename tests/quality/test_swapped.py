@@ -181,6 +181,61 @@ def test_a_wrong_clock_is_no_exchange(n_times, data_root):
     assert "swapped" not in {s.kind for s in quality.suspects}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_station_noisier_than_the_other_takes_its_noise_along(seed):
+    """One place is noisier once exchanged than the fit says, which took its noise from the readings of both."""
+    rng = np.random.default_rng(seed)
+    coordinates, readings = drawn(rng, t=480)
+    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    readings[other] += 0.6 * rng.standard_normal(480)
+    readings[[0, other], 200:] = readings[[other, 0], 200:]
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), readings))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(0, "swapped"), (other, "swapped")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_two_places_that_change_their_noise_at_once_are_no_exchange(seed):
+    rng = np.random.default_rng(seed)
+    coordinates, readings = drawn(rng, t=480)
+    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    readings[0, 200:] += 0.6 * rng.standard_normal(280)
+    readings[other, :200] += 0.6 * rng.standard_normal(200)
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), readings))
+    assert "swapped" not in {s.kind for s in quality.suspects}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "begin"), [(0, 200), (2, 30)])
+def test_exchanged_stations_of_unlike_levels_are_of_no_wrong_level(seed, begin):
+    """The level was clearer than the exchange that explains it, so that the other station seemed to drift."""
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(0, 3, (30, 2))
+    distance = np.linalg.norm(places[:, None] - places, axis=2)
+    steps = np.linalg.cholesky(np.exp(-distance / 1.5) + 1e-9 * np.eye(30)) @ rng.standard_normal((30, 600))
+    field = lfilter([np.sqrt(1 - 0.9**2)], [1, -0.9], steps)[:, 100:]
+    readings = (8 - 2 * places[:, [1]]) + 0.6 * field + 0.1 * rng.standard_normal((30, 500))
+    pair = [int(np.argmin(places[:, 1])), int(np.argmax(places[:, 1]))]
+    readings[pair, begin:] = readings[pair[::-1], begin:]
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(places, 5), readings))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(station, "swapped") for station in pair}
+
+
+@pytest.mark.slow
+def test_exchanged_stations_do_not_say_that_another_has_a_wrong_unit(data_root):
+    """A sea of 2 °C beside one of 28 °C made half of that plausible there, which is about a knot in m/s."""
+    network = nareg.datasets.load("sea-surface-temperature", root=data_root)
+    places = network.graph.coordinates
+    near = np.argsort(np.linalg.norm(places - places[99], axis=1))[:20]
+    some = np.unique(np.concatenate([near, [32, 47, 99], np.random.default_rng(0).permutation(100)[:20]]))
+    readings = network.signals[some][:, :400].copy()
+    pair = np.flatnonzero(np.isin(some, [32, 47]))
+    readings[pair, 120:] = readings[pair[::-1], 120:]
+    quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(places[some], 5), readings))
+    assert {(s.station, s.kind) for s in quality.suspects} == {(station, "swapped") for station in pair.tolist()}
+
+
 def _exchanged(seed: int, size: int, width: float, others: int, extra: float) -> SpaceTimeModel:
     """A known model of two clusters and others between; the first of each cluster is noisier, and exchanged from step 100."""
     rng = np.random.default_rng(seed)

@@ -170,6 +170,29 @@ def test_auto_compares_transforms_of_skewed_readings_near_zero():
     assert [law.name for law in _transforms.candidates(-skewed)] == ["none"]
 
 
+def test_a_sensor_that_drifts_below_zero_does_not_decide_for_all(rng):
+    """One monitor of fine dust that fell to -20 made the readings of all others a straight line, and healthy ones suspect."""
+    y = rng.lognormal(2.0, 0.8, (20, 300)) - 0.5
+    usual = named("log", y)
+    y[3, 200:230] -= np.linspace(0, 40, 30)
+    assert [law.name for law in _transforms.candidates(y)] == ["none", "sqrt", "log"]
+    law = named("log", y)
+    assert law.shift == pytest.approx(usual.shift, rel=0.02)
+    assert -np.median(y) < law.low <= usual.low
+    assert np.isfinite(law.forward(y)).all()
+    assert np.isfinite(law.log_slope(y)).all()
+
+
+def test_frost_at_one_place_or_many_is_no_fault(rng):
+    y = rng.lognormal(2.0, 0.8, (20, 300))
+    place, week = y.copy(), y.copy()
+    place[3] -= 2 * np.median(y)
+    place[4:8] -= 0.7 * np.median(y)
+    week[:, 100:104] -= 4 * np.median(y)
+    assert [law.name for law in _transforms.candidates(place)] == ["none"]
+    assert [law.name for law in _transforms.candidates(week)] == ["none"]
+
+
 def test_the_logarithm_bends_at_small_stations_where_stations_are_unlike(rng):
     """A shift by the usual reading of all would leave a station of a thousandth of it on a straight part."""
     alike = np.exp(rng.standard_normal((20, 200)))

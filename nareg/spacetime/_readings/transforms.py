@@ -24,6 +24,8 @@ SKEWED = 0.7
 BENT = 0.1
 #: Shift of the logarithm as a share of the usual reading; that of small stations, a quantile, where it is so many times less.
 SHARE, SMALL, UNLIKE = 0.15, 0.1, 5.0
+#: Readings far below zero do not count if at most this share of the stations has any, and this share of all is below zero.
+FAULTY, RARE = 0.1, 0.05
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Transform:
 
     name: str
     shift: float = 0.0  # of the logarithm: log(y - low + shift)
-    low: float = 0.0  # lower limit of the field: zero, or the smallest reading below it
+    low: float = 0.0  # lower limit of the field: zero, or the smallest reading below it that is not far below
     functions: tuple[Function, Function] | None = None  # of a user
 
     @property
@@ -89,12 +91,12 @@ def named(value: TransformLike, y: np.ndarray) -> Transform:
         return Transform("none")
     readings = y[np.isfinite(y)]
     if isinstance(value, str) and value in NAMES:
-        if not _nearly_positive(readings):
+        low = _limit(y)
+        if low is None:
             raise InputError(
                 f"transform={value!r} needs readings of at least 0, or slightly below, but the smallest is {readings.min():g}: "
                 "pass transform=None, or set negative readings to NaN."
             )
-        low = min(float(readings.min()), 0.0)
         return Transform("sqrt", low=low) if value == "sqrt" else Transform("log", _shift(y), low)
     if isinstance(value, tuple) and len(value) == 2 and all(callable(part) for part in value):
         forward, backward = value
@@ -116,7 +118,7 @@ def named(value: TransformLike, y: np.ndarray) -> Transform:
 def candidates(y: np.ndarray) -> list[Transform]:
     """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
     readings = y[np.isfinite(y)]
-    if np.std(readings) <= BENT * np.abs(readings).mean() or _skewness(readings) < SKEWED or not _nearly_positive(readings):
+    if np.std(readings) <= BENT * np.abs(readings).mean() or _skewness(readings) < SKEWED or _limit(y) is None:
         return [Transform("none")]
     return [Transform("none"), named("sqrt", y), named("log", y)]
 
@@ -126,13 +128,22 @@ def _skewness(readings: np.ndarray) -> float:
     return float(np.mean(apart**3) / np.mean(apart**2) ** 1.5)
 
 
-def _nearly_positive(readings: np.ndarray) -> bool:
-    """Whether the smallest reading is at least zero, or nearer to it than the median positive one.
+def _limit(y: np.ndarray) -> float | None:
+    """Where readings that are hardly below zero begin: at zero, or at the smallest; None where others are far below.
 
-    Small concentrations scatter below zero; a transform then begins at the smallest reading.
+    Small concentrations scatter below zero, by less than the median positive reading. Few stations that are farther below, of
+    a quantity that hardly is, have faults: these must not decide for all.
     """
+    readings = y[np.isfinite(y)]
+    if readings.min() >= 0:
+        return 0.0
     positive = readings[readings > 0]
-    return bool(readings.min() >= 0 or (positive.size and -readings.min() < np.median(positive)))
+    if not positive.size:
+        return None
+    far = y <= -np.median(positive)
+    if far.any() and (y.ndim < 2 or far.any(axis=1).sum() > FAULTY * len(y) or (readings < 0).mean() > RARE):
+        return None
+    return min(float(readings[readings > -np.median(positive)].min()), 0.0)
 
 
 def _shift(y: np.ndarray) -> float:
