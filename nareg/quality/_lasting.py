@@ -344,7 +344,7 @@ class LastingErrors:
         clear = error.ratio**2 * (travel - both) > self.limit**2 * (left() - alone)
         return travel < alone and not clear
 
-    def _usual(self, error: Lasting) -> bool:
+    def _common(self, error: Lasting) -> bool:
         """Whether enough others have as large errors that come and go as soon, or change their level at the same time.
 
         A shower is at one station what no other one says, and an earthquake moves the nearest one most: neither is a fault.
@@ -417,7 +417,7 @@ class LastingErrors:
         """The clearest error of every station that is suspect, the largest first."""
         suspected = np.flatnonzero((self.peaks > self.limit) | self.seen.leapt.any(axis=0)) if self.shapes else ()
         errors = [error for i in suspected if i not in but and (error := self.clearest(int(i))).ratio > self.limit]
-        true = (error for error in errors if error.lasts and not self._travels(error) and not self._usual(error))
+        true = (error for error in errors if error.lasts and not self._travels(error) and not self._common(error))
         return sorted(true, key=lambda error: -error.ratio)
 
     def badness(self) -> np.ndarray:
