@@ -35,7 +35,7 @@ from nareg.io._vocabulary import (
 CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp](?:\.?[Mm]\.?)?)?", re.ASCII)
 #: Words of names of columns of seconds since 1970, or parts of them.
 STAMPED, SINCE_1970 = frozenset(("ts", "epoch", "unix", "timestamp")), re.compile(r"1\d{9}(?:\d{3}){0,3}(?:\.\d+)?", re.ASCII)
-HOUR = re.compile(r"\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern, re.ASCII)
+HOUR = re.compile(r"(?:\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern + r")(?: ?(?:UTC|GMT))?", re.ASCII)
 #: Hours and minutes with a point between them, which are no halves of hours.
 POINTED = re.compile(r"(?:[01]?\d|2[0-4])\.[0-5]\d", re.ASCII)
 
@@ -136,7 +136,7 @@ def _calendar(table: Table, words: list[str]) -> tuple[int, ...]:
     if parts and len(parts) < 3 and day is not None:  # no month: mm is the minute
         parts, date = _further([parts[0], day], words, CALENDAR[3:]), 2
     if len(parts) == date:
-        clocks = [i for i, word in enumerate(words) if word in CLOCK and all(map(HOUR.fullmatch, table.head(i)))]
+        clocks = [i for i, word in enumerate(words) if _of_clock(word) and all(map(HOUR.fullmatch, table.head(i)))]
         parts += clocks[:1]
     return tuple(parts) if len(parts) >= date else ()
 
@@ -157,8 +157,8 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
         return (date,)
     others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
     others = [i for i in others if words[i] != "ora" or abs(i - date) == 1]  # Ora is a town, too
-    clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
-    clocks = clocks or [i for i in others if words[i] in CLOCK and _pointed(table.head(i))]
+    clocks = [i for i in others if all(map((HOUR if _of_clock(words[i]) else CLOCK_TIME).fullmatch, table.head(i)))]
+    clocks = clocks or [i for i in others if _of_clock(words[i]) and _pointed(table.head(i))]
     if len(clocks) > 1:  # of "Date GMT" the clock is "Time GMT"
         clocks = [i for i in clocks if words[i].replace("time", "") == words[date].replace("date", "")]
     if len(clocks) != 1:
@@ -167,6 +167,11 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
         f"the times are in the columns {table.header[date]!r} and {table.header[clocks[0]]!r}", "name them 'date' and 'time'"
     )
     return date, clocks[0]
+
+
+def _of_clock(word: str) -> bool:
+    """Whether a name is that of times of day, which may say that they are in UTC."""
+    return word in CLOCK or word.removesuffix("utc").removesuffix("gmt") in CLOCK
 
 
 def _pointed(cells: list[str]) -> bool:

@@ -88,7 +88,13 @@ def _days_of_years(words: list[str], parts: list[np.ndarray], *, by_name: bool) 
 
 
 def _clocks(cells: np.ndarray, word: str) -> np.ndarray:
-    """Times of day of a column that may write them as 930 or 93000, or has hours alone; others as they are."""
+    """Times of day of a column that may write them as 930, 93000 or 0930 UTC, or has hours alone; others as they are."""
+    zoned = [re.fullmatch(r"(\d+)( ?(?:UTC|GMT))", cell) for cell in cells]
+    if all(zoned):
+        plainly = _clocks(np.array([match[1] for match in zoned if match is not None], dtype=object), word)
+        return np.array(
+            [cell + match[2] for cell, match in zip(plainly, zoned, strict=True) if match is not None], dtype=object
+        )
     digits = [cell.removesuffix(".0") for cell in cells]
     if not all(digit.isdecimal() for digit in digits):
         return cells

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nareg.errors import InputError
 from nareg.io._around import SAMPLE
 from nareg.io._dates import offset_of, parse
@@ -43,6 +45,8 @@ from nareg.io._vocabulary import (
 
 #: Columns are quantities where at least this share of their names says so: a station may be called Windy Hill.
 NAMED = 0.25
+#: Columns of the days of a month, and more than this share of the months has fewer.
+DAYS, SHORTER = 31, 0.3
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ def _recognized(
     elif not time:
         time = time_columns(table, words, stations, notes)
         time += half_of_day(table, time, range(len(words)))
+    _refuse_days(table, notes)
     apart = (*time, recipe.column("flag", table))
     zone = _own_zone(table, words, notes) if recipe.zone is None else None
     apart = apart if zone is None else (*apart, zone)
@@ -150,6 +155,25 @@ def _recognized(
     flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
     zone = next((i for i in extra if words[i] in ZONE), zone)
     return Layout(time, station, (value,), extra, flags, zone, kind=kind)
+
+
+def _refuse_days(table: Table, notes: Notes) -> None:
+    """No columns of the days of a month, as ``Flow01`` to ``Flow31``: the last is empty in months of fewer days."""
+    names = [re.fullmatch(r"(.*?)0?([1-9]|[12]\d|3[01])", name) for name in table.header]
+    of_kind: dict[str, dict[int, int]] = {}
+    for i, name in enumerate(names):
+        if name is not None:
+            of_kind.setdefault(name[1], {})[int(name[2])] = i
+    for days in of_kind.values():
+        if len(days) == DAYS:
+            cells, _ = table.load([days[28], days[DAYS]], [])
+            before, last = (np.array([str(cell).strip().lower() in MISSING for cell in part]) for part in cells)
+            if (last & ~before).mean() > SHORTER:
+                shown = listed([table.header[days[day]] for day in sorted(days)])
+                raise InputError(
+                    f"{notes.source} has a column per day of the month ({shown}): write one row per day, with a column 'time' "
+                    "as 2024-07-01."
+                )
 
 
 def _own_zone(table: Table, words: list[str], notes: Notes) -> int | None:

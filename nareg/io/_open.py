@@ -20,6 +20,7 @@ from nareg.io._file import FileTable
 from nareg.io._formats import named_format
 from nareg.io._frames import FrameTable, Table
 from nareg.io._layout import kinds_of
+from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Bytes by which files of one kind are recognized.
 START = 8192
+#: Lines above two headers, at most.
+ABOVE = 10
 #: Members of archives that are no tables.
 BESIDE = (".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
 
@@ -113,7 +116,11 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     import pandas as pd
 
     lines = text.rstrip("\n").split("\n")
-    separator = next((mark for mark in SEPARATORS if mark in lines[0]), ",")
+    separator, skipped = next((mark for mark in SEPARATORS if mark in lines[0]), ","), 0
+    if separator not in lines[0]:
+        cells = [line.count(separator) for line in lines[: ABOVE + 3]]
+        skipped = next((k for k, n in enumerate(cells[:-2]) if n > 1 and {n} == {*cells[k : k + 3]}), 0)
+        lines = lines[skipped:]
     if len(lines) < 3 or lines[1].count(separator) != lines[0].count(separator) or '"' in lines[0] + lines[1]:
         return None
     above, below = ([cell.strip() for cell in line.split(separator)] for line in lines[:2])
@@ -133,18 +140,21 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     ):
         return None
     alone = len(pairs) > len(tops) == 1 and bool(kinds_in(*tops))  # one quantity, above each station
-    if (len(kinds_of(tops)) > 1 or alone) == (len(kinds_of(names)) > 1):
+    marked = any(map(is_flag, names))  # each station has its readings and their status
+    if (len(kinds_of(tops)) > 1 or alone) == (len(kinds_of(names)) > 1 or marked):
         return None
     stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 or alone else (tops, names)
     place = {pair if stations is tops else pair[::-1]: apart + k for k, pair in enumerate(pairs)}
     without_end(lines, 1, notes)
-    body = [cells for _, cells in rows(source, lines[2:], separator, first=3)]
+    body = [cells for _, cells in rows(source, lines[2:], separator, first=3 + skipped)]
     if any(len(cells) != len(below) for cells in body):
         return None  # which is refused with its line
     comma = next((cell for cells in body for cell in cells[apart:] if COMMA.fullmatch(cell.strip())), None)
     if separator != "," and comma is not None and not any("." in cell for cells in body for cell in cells[apart:]):
         notes.guess(f"numbers such as {comma.strip()!r} are read with a decimal comma", "write decimal points")
         body = [[*cells[:apart], *(cell.replace(",", ".") for cell in cells[apart:])] for cells in body]
+    if skipped:
+        notes.guess(f"{count(skipped, 'line')} above the headers {verb(skipped)} left out", "delete these lines")
     notes.guess(
         f"two lines of headers are read as quantities ({listed(quantities)}) and stations ({listed(stations)})",
         "write the columns time, station and one per quantity",

@@ -57,6 +57,12 @@ def starts(path: str | os.PathLike[str], mark: bytes) -> bool:
         return file.read(len(mark)) == mark
 
 
+#: A word of letters beyond ASCII, as Latin languages have none, and encodings of such words, told by so many bytes.
+WORD = re.compile(rb"[\x80-\xff]{4}")
+SAMPLED = 2**18
+OTHERS = ("cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253")
+
+
 def read_text(path: str | os.PathLike[str], notes: Notes) -> str:
     """The file as text whose lines end as in Unix."""
     try:
@@ -118,11 +124,24 @@ def _decode(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
             raise InputError(f"{path} starts like {marked.upper()} text but is damaged: save it as CSV UTF-8.") from None
     if b"\0" in data:
         raise InputError(f"{path} holds zero bytes and is not a text file: {REMEDY}.")
-    notes.guess("the text is not UTF-8 and is read as Latin-1", "save it as CSV UTF-8", refusal="the text is not UTF-8")
+    encoding = _of_other_letters(data)
+    name = encoding or "Latin-1"
+    notes.guess(f"the text is not UTF-8 and is read as {name}", "save it as CSV UTF-8", refusal="the text is not UTF-8")
     try:
-        return data.decode("cp1252")
+        return data.decode(encoding or "cp1252")
     except UnicodeDecodeError:
         return data.decode("latin-1")
+
+
+def _of_other_letters(data: bytes) -> str | None:
+    """The encoding of a text with words of other letters than Latin ones; None where there are none, or it is not known."""
+    if not WORD.search(data):
+        return None
+    from charset_normalizer import from_bytes  # when first needed
+
+    end = data.find(b"\n", SAMPLED)  # a whole line
+    best = from_bytes(data if end < 0 else data[:end], cp_isolation=list(OTHERS)).best()
+    return None if best is None else best.encoding
 
 
 def is_prose(lines: Sequence[str]) -> bool:

@@ -32,6 +32,25 @@ def test_latin_1_is_noted(tmp_path, encoding):
         io.read_stations(tmp_path / "s.csv", strict=True)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "names"),
+    [("cp949", ("서울", "인천")), ("cp932", ("東京", "横浜")), ("gb18030", ("北京", "上海")), ("cp1251", ("Москва", "Тверь"))],
+)
+def test_words_of_other_letters_are_read_in_their_encoding(tmp_path, encoding, names):
+    """They were read as Latin-1, in letters that nobody wrote."""
+    rows = [f"{name},2024-01-{day:02},{day}.5" for day in range(1, 9) for name in names]
+    (tmp_path / "r.csv").write_bytes("\n".join(["station,time,value", *rows]).encode(encoding))
+    readings = io.read_readings(tmp_path / "r.csv")
+    assert readings.names == names
+    assert f"the text is not UTF-8 and is read as {encoding}" in readings.notes[0]
+
+
+@pytest.mark.parametrize("text", ["Temp (°C)", "PM10 (µg/m³)", "Düsseldorf", "Öl-Förderung"])
+def test_single_letters_beyond_ascii_are_latin(tmp_path, text):
+    (tmp_path / "r.csv").write_bytes(f"time,{text}\n2024-01-01,3\n2024-01-02,4\n".encode("cp1252"))
+    assert text in io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(value=text)).quantity or text == "Düsseldorf"
+
+
 def test_damaged_text_is_refused(tmp_path):
     (tmp_path / "s.csv").write_bytes(STATIONS.encode("utf-16")[:-1])
     with pytest.raises(InputError, match="starts like UTF-16 text but is damaged"):

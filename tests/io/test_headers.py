@@ -160,3 +160,14 @@ def test_a_line_of_dates_above_rows_that_begin_with_a_station(tmp_path):
     table = io.read_readings(write(tmp_path, "r.csv", "\n".join([*above, *rows])))
     assert (table.names, table.unit, len(table.times)) == (("Höngg", "Wipkingen"), "mm", 28)
     assert table.values[1, :2].tolist() == [2.5, 3.5]
+
+
+def test_the_names_of_stations_above_their_readings_and_status(tmp_path):
+    """As the United Kingdom's air quality is downloaded: the second column was refused, as one that is no number."""
+    lines = ["Data supplied by UK-AIR", "Status: R = Ratified", "", ",,Bloomsbury,,Marylebone Road,"]
+    lines += ["Date,time,Nitrogen dioxide,status,Nitrogen dioxide,status"]
+    lines += [f"{day:02}/01/2024,06:00:00,{day},R ugm-3,{day + 20},P ugm-3" for day in range(10, 20)]
+    read = io.read_readings(write(tmp_path, "r.csv", "\n".join(lines)))
+    assert read.names == ("Bloomsbury", "Marylebone Road")
+    np.testing.assert_array_equal(read.values, [np.arange(10, 20), np.arange(30, 40)])
+    assert any("3 lines above the headers are left out" in note for note in read.notes)

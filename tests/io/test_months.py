@@ -80,3 +80,19 @@ def test_months_that_repeat_are_no_hour_of_autumn(tmp_path):
 def test_months_behind_points_are_no_decimal_numbers(tmp_path, form):
     readings = read(tmp_path, [form.format(year, month) for year in (2022, 2023) for month in range(1, 13)])
     np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2024-01", dtype="datetime64[M]"))
+
+
+def test_columns_of_days_are_no_stations(tmp_path):
+    """31 days of each month were 31 stations, of a reading a month."""
+    days = {month: 30 if month in (4, 6, 9, 11) else 28 if month == 2 else 31 for month in range(1, 13)}
+    header = ";".join(["Data", *(f"Vazao{day:02}" for day in range(1, 32))])
+    rows = [
+        ";".join([f"01/{month:02}/2023", *(str(day) if day <= last else "" for day in range(1, 32))])
+        for month, last in days.items()
+    ]
+    (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
+    with pytest.raises(InputError, match=r"has a column per day of the month .*: write one row per day"):
+        io.read_readings(tmp_path / "r.csv")
+    stations = [row.replace(";;", ";7;").replace(";;", ";7;") + ("7" if row.endswith(";") else "") for row in rows]
+    (tmp_path / "r.csv").write_text("\n".join([header.replace("Vazao", "S"), *stations]))
+    assert len(io.read_readings(tmp_path / "r.csv").names) == 31

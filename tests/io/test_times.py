@@ -457,3 +457,13 @@ def test_columns_of_years_and_months_may_be_decimal_numbers(tmp_path):
     for readings in (io.read_readings(tmp_path / "r.csv"), io.readings_from_frame(frame)):
         np.testing.assert_array_equal(readings.timestamps, np.arange("2022-01", "2022-03", dtype="datetime64[M]"))
         assert readings.names == ("A",)
+
+
+def test_hours_that_say_their_zone_are_times_of_day(tmp_path):
+    """The agency of Brazil writes 0300 UTC beside a date: 24 readings of a day were averaged."""
+    rows = [f"2024/01/{1 + t // 24:02};{t % 24:02}00 UTC;{t},5" for t in range(30)]
+    (tmp_path / "A001.csv").write_text("\n".join(["Data;Hora UTC;TEMPERATURA (°C)", *rows]))
+    readings = io.read_readings(tmp_path / "A001.csv")
+    np.testing.assert_array_equal(readings.values, [np.arange(30) + 0.5])
+    assert str(readings.timestamps[-1])[:16] == "2024-01-02T05:00"
+    assert readings.times[0].endswith(("UTC", "Z", "+00:00"))
