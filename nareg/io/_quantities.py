@@ -141,7 +141,8 @@ class QuantityRows:
         site = np.zeros(len(self.stamps), dtype=int) if self.site is None else self.site
         rows = [np.diff(np.unique(part)) for part in self._by_site(site, np.arange(len(site)), int(site.max()) + 1)]
         of_rows = self._most_frequent(rows)
-        if self.site is None and (of_rows[1] or 0.0) < OWN_MODE:  # stations with times of their own
+        # stations, or quantities in rows of their own, with times of their own
+        if (self.site is None and (of_rows[1] or 0.0) < OWN_MODE) or (np.isfinite(self.values).sum(axis=1) <= 1).all():
             return self._most_frequent([np.diff(own) for own in self._own_times().values()])
         return of_rows
 
@@ -157,13 +158,14 @@ class QuantityRows:
         return self.stamps is not None and self.stamps.dtype.kind == "M"
 
     def _own_times(self) -> dict[str, np.ndarray]:
-        """The times at which each station reads, increasing; seconds, or the unit of plain numbers."""
+        """The times at which each station reads what it reads most, increasing; seconds, or the unit of plain numbers."""
         if self.stamps is None:
             return {}
         known = np.isfinite(self.values)
         site, row = np.nonzero(known.T)
         if self.site is not None:
-            row = np.flatnonzero(known.any(axis=1))
+            counts = np.array([np.bincount(self.site, column, len(self.names)) for column in known.T])
+            row = np.flatnonzero(known[np.arange(len(known)), counts.argmax(axis=0)[self.site]])
             site = self.site[row]
         each = self._by_site(site, row, len(self.names))
         return {name: np.unique(own) for name, own in zip(self.names, each, strict=True)}

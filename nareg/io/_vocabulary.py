@@ -10,7 +10,7 @@ from nareg.errors import InputError
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 
 #: Column of station names, the first of these that the table has.
-STATION = ("station", "stationid", "stationname", "id", "name")
+STATION = ("station", "stationid", "stationname", "boxname", "boxid", "id", "name")
 #: Columns that name stations where none of these is there.
 SENSOR = (
     "sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location",
@@ -148,7 +148,7 @@ QUANTITIES = {
 #: Columns that name the kind of each reading of a long table.
 KIND = (
     "parameter", "variable", "quantity", "element", "datatype", "measurand", "pollutant", "observedproperty", "parametername",
-    "resultcharacteristic", "characteristicname", "airpollutant",
+    "resultcharacteristic", "characteristicname", "airpollutant", "phenomenon",
 )  # fmt: skip
 #: Ends of names of numbers about readings, not readings: codes, counts of observations, indices of air quality.
 ABOUT = ("code", "entryid", "recordid", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")

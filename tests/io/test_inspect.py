@@ -233,3 +233,18 @@ def test_times_between_readings_are_in_their_unit(tmp_path):
     (line,) = [one for one in io.inspect(tmp_path / "r.csv").lines() if "station 'B'" in one]
     assert "minutes" not in line
     assert "days" in line
+
+
+def test_quantities_in_rows_of_their_own_have_one_step(tmp_path):
+    """As boxes of citizens are downloaded: their step was the second between temperature and humidity."""
+    rows = ["createdAt,value,lat,lon,boxName,sensorId,phenomenon"]
+    for hour in range(30):
+        for box in range(3):
+            for k, (name, value) in enumerate((("Temperatur", 5), ("PM10", 20))):
+                time = f"2024-01-{10 + hour // 24}T{hour % 24:02}:00:{10 * box + 3 * k:02}Z"
+                rows.append(f"{time},{value + hour % 7}.{box},{51.9 + box / 100},7.6,Box {box},s{box}{k},{name}")
+    (tmp_path / "boxes.csv").write_text("\n".join(rows))
+    found = io.inspect(tmp_path / "boxes.csv")
+    assert found.step == pytest.approx(3600, rel=1e-3)
+    assert found.stations == ("Box 0", "Box 1", "Box 2")
+    assert found.quantities.index.tolist() == ["Temperatur", "PM10"]
