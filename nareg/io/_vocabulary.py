@@ -82,6 +82,7 @@ VALUE = ("value", "values", "reading", "readings", "measurement", "observation",
 UNIT = ("unit", "units", "einheit")
 #: What only units have, and units without any. A letter alone may be a channel, or the first of a word.
 UNIT_SIGN = re.compile(r"[%°℃℉²³µμ]|[a-z] ?\^?-[1-4]\b|/(s|min|h|hr|d|day|l|m|cm|km|ha|ft)\^?[23]?\b", re.IGNORECASE)
+DEGREES = re.compile(r"[Dd]eg(?:rees?|\.)? ([CF])(?:elsius|ahrenheit)?$")
 ONE_SIGN = str.maketrans({"℃": "°C", "℉": "°F", "º": "°"})
 SYMBOLS = frozenset((
     "c", "f", "k", "degc", "degf", "deg", "celsius", "fahrenheit", "kelvin", "m", "cm", "mm", "km", "ft", "hpa", "kpa", "pa",
@@ -326,5 +327,5 @@ def loose(name: str) -> str:
 def unit_in(name: str) -> str:
     """The unit in brackets at the end of a name; empty where what they hold is none, as ``(raw)``."""
     brackets = BRACKETS.search(name)
-    text = brackets.group().strip(" ()[]").translate(ONE_SIGN) if brackets else ""
+    text = DEGREES.sub(r"°\1", brackets.group().strip(" ()[]").translate(ONE_SIGN)) if brackets else ""
     return text if UNIT_SIGN.search(text) or text.casefold() in SYMBOLS else ""

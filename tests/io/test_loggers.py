@@ -143,6 +143,8 @@ def test_a_line_above_the_header_states_the_unit(tmp_path, title, unit, header):
         ("p (mmHg)", "mmHg"),
         ("rain (mm/h)", "mm/h"),
         ("humidity (%)", "%"),
+        ("Maximum temperature (Degree C)", "°C"),
+        ("temp [degrees Fahrenheit]", "°F"),
         ("temp (raw)", None),
         ("t (2 m)", None),
         ("t (in)", None),
