@@ -191,12 +191,14 @@ def _run(job: Job) -> Cleaned:
     method = compared.methods[name]
     own = compared.methods.get(MODEL)
     assert own is None or isinstance(own, SpaceTimeMethod)
-    shares, check_line = _compare.coverage(job.y, None if own is None else own.prediction, compared.hidden)
+    shares, excess, check_line = _compare.coverage(job.y, None if own is None else own.prediction, compared.hidden)
     x, std, replaced = estimate(job, compared, method, list(errors.index))
     resting = intermittent(compared.good.T)
     job.note(RESTING if resting else None)
     good, ends = compared.good, compared.ends
-    final, std = with_own(good, x, std, ends, own_estimates(good, ends))  # at rest readings as they are
+    kept = own_estimates(good, ends)
+    final, std = with_own(good, x, std, ends, kept)  # at rest readings as they are
+    std = np.where(kept, excess * std, std)  # no band was calibrated for the noise of these
     drift, said = sensor_errors(compared.quality, corrected, network.readings.values)
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))

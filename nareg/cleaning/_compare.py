@@ -254,13 +254,13 @@ def _level_variance(graph: Graph, y: np.ndarray) -> float:
     return float(np.mean((level[some] - around) ** 2))
 
 
-def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[pd.DataFrame, str]:
-    """Shares of the hidden readings inside bands, and the check in a sentence."""
+def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[pd.DataFrame, float, str]:
+    """Shares of the hidden readings inside bands, by how much errors exceed what is expected, and the check in a sentence."""
     import pandas as pd
 
     frame = pd.DataFrame({"nominal": [], "observed": []}, dtype=float)
     if predicted is None or not hidden.enough:
-        return frame, ""
+        return frame, 1.0, ""
     where = hidden.mask
     shares = []
     for level in LEVELS:
@@ -270,11 +270,12 @@ def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple
     low, high = predicted.interval(ONE_SIGMA, of="reading", calibrated=False)
     expected = ((high - low) / 2 / hidden.scale)[where]
     errors = hidden.errors(predicted.x, y)
+    ratio = float(np.sqrt(np.mean(errors**2) / max(float(np.mean(expected**2)), 1e-300)))
     line = (
         f"at hidden readings the model expects an error of {number(float(np.sqrt(np.mean(expected**2))))}, noise included; "
         f"it is {number(float(np.sqrt(np.mean(errors**2))))}"
     )
-    return frame, line
+    return frame, max(ratio, 1.0), line
 
 
 def likely_noise(model: SpaceTimeModel | SparseSpaceTimeModel) -> np.ndarray:

@@ -142,9 +142,14 @@ class QuantityRows:
         rows = [np.diff(np.unique(part)) for part in self._by_site(site, np.arange(len(site)), int(site.max()) + 1)]
         of_rows = self._most_frequent(rows)
         # stations, or quantities in rows of their own, with times of their own
-        if (self.site is None and (of_rows[1] or 0.0) < OWN_MODE) or (np.isfinite(self.values).sum(axis=1) <= 1).all():
+        if (self.site is None and (of_rows[1] or 0.0) < OWN_MODE) or (self.site is not None and self._apart):
             return self._most_frequent([np.diff(own) for own in self._own_times().values()])
         return of_rows
+
+    @property
+    def _apart(self) -> bool:
+        """Whether each row has one of several quantities."""
+        return self.values.shape[1] > 1 and bool((np.isfinite(self.values).sum(axis=1) <= 1).all())
 
     def _most_frequent(self, each: Sequence[np.ndarray]) -> tuple[float | None, float | None]:
         gaps = np.concatenate([np.empty(0), *each])
