@@ -112,3 +112,13 @@ def test_readings_off_for_a_short_time_have_no_edge(river):
     for start in 192 * np.arange(1, 8) + 30:
         y[start : start + 4, 0] += 2.5
     assert not edges(y)[np.abs(np.diff(y, axis=0, prepend=y[:1])) > 1].any()
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_changes_of_level_have_no_unit(unit):
+    """Readings of 1e9 overflowed beside a change of zero."""
+    y = np.repeat(np.random.default_rng(0).integers(0, 4, 50), 10)[:, None].astype(float)
+    usual = edges(y)
+    assert usual.any()
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(edges(y * unit), usual)

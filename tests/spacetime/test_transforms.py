@@ -193,6 +193,20 @@ def test_frost_at_one_place_or_many_is_no_fault(rng):
     assert [law.name for law in _transforms.candidates(week)] == ["none"]
 
 
+def test_a_gauge_whose_flow_turns_again_and_again_is_no_fault(rng):
+    """The logarithm of all flows took the ebb of one tidal gauge of 24 for a constant, and its estimate never fell to it."""
+    y = rng.lognormal(2.0, 0.5, (24, 300))
+    y[5] += 40 * np.sin(2 * np.pi * np.arange(300) / 12.42)
+    assert [law.name for law in _transforms.candidates(y)] == ["none"]
+    with pytest.raises(InputError, match="slightly below"):
+        named("log", y)
+    y[5] += 100 * (np.arange(300) < 160)  # a flood at first
+    assert [law.name for law in _transforms.candidates(y)] == ["none"]
+    y[5] = rng.lognormal(2.0, 0.2, 300) - 8.0  # a balance
+    y[5, 40:43] = -9.0
+    assert [law.name for law in _transforms.candidates(y)] == ["none"]
+
+
 def test_the_logarithm_bends_at_small_stations_where_stations_are_unlike(rng):
     """A shift by the usual reading of all would leave a station of a thousandth of it on a straight part."""
     alike = np.exp(rng.standard_normal((20, 200)))

@@ -76,8 +76,8 @@ def edges(y: np.ndarray) -> np.ndarray:
         last, first = before[:, -1:], after[:, :1]
         change = np.abs(first - last)
         apart = np.concatenate([first - before, after - last], axis=1) * np.sign(first - last)
-        one, other = np.sort([np.ptp(before, axis=1), np.ptp(after, axis=1)], axis=0) / np.maximum(change[:, 0], 1e-300)
-        level = (one < ABRUPT) & (other < 1 / ABRUPT)
+        one, other = np.sort([np.ptp(before, axis=1), np.ptp(after, axis=1)], axis=0)
+        level = (one < ABRUPT * change[:, 0]) & (ABRUPT * other < change[:, 0])
         there = (apart > ABRUPT * change).all(axis=1) & level
         sizes = np.sort(change[there, 0])
         many = sizes.size - np.searchsorted(sizes, ABRUPT * change[:, 0]) >= OFTEN

@@ -26,6 +26,9 @@ BENT = 0.1
 SHARE, SMALL, UNLIKE = 0.15, 0.1, 5.0
 #: Readings far below zero do not count if at most this share of the stations has any, and this share of all is below zero.
 FAULTY, RARE = 0.1, 0.05
+#: And at each one this share of its readings, at most, lies from the first to the last. So many of these are below zero, and
+#: as many of its others are not.
+EPISODE, THROUGHOUT = 0.5, 0.75
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,8 @@ def _skewness(readings: np.ndarray) -> float:
 def _limit(y: np.ndarray) -> float | None:
     """Where readings that are hardly below zero begin: at zero, or at the smallest; None where others are far below.
 
-    Small concentrations scatter below zero, by less than the median positive reading. Few stations that are farther below, of
-    a quantity that hardly is, have faults: these must not decide for all.
+    Small concentrations scatter below zero, by less than the median positive reading. Few stations that are farther below once,
+    of a quantity that hardly is, have faults: these must not decide for all. A tidal gauge turns again and again.
     """
     readings = y[np.isfinite(y)]
     if readings.min() >= 0:
@@ -140,10 +143,20 @@ def _limit(y: np.ndarray) -> float | None:
     positive = readings[readings > 0]
     if not positive.size:
         return None
-    far = y <= -np.median(positive)
-    if far.any() and (y.ndim < 2 or far.any(axis=1).sum() > FAULTY * len(y) or (readings < 0).mean() > RARE):
-        return None
-    return min(float(readings[readings > -np.median(positive)].min()), 0.0)
+    usual = float(np.median(positive))
+    far = y <= -usual
+    if far.any():
+        many = y.ndim < 2 or far.any(axis=1).sum() > FAULTY * len(y) or (readings < 0).mean() > RARE
+        if many or not all(_once(row[np.isfinite(row)], usual) for row in y[far.any(axis=1)]):
+            return None
+    return min(float(readings[readings > -usual].min()), 0.0)
+
+
+def _once(series: np.ndarray, far: float) -> bool:
+    """Whether a series is far below zero in one part of it, and not below zero in the rest."""
+    first, last = np.flatnonzero(series <= -far)[[0, -1]]
+    inside, below = np.arange(series.size).clip(first, last) == np.arange(series.size), series < 0
+    return bool(inside.mean() <= EPISODE and below[inside].mean() >= THROUGHOUT and below[~inside].mean() <= 1 - THROUGHOUT)
 
 
 def _shift(y: np.ndarray) -> float:
