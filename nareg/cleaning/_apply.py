@@ -28,7 +28,7 @@ from nareg.cleaning._network import ReadingsLike, read_known
 from nareg.cleaning._report import OWN_TIMES, TABLES, TIDY, laid_out, single_rows
 from nareg.cleaning._results import at_own_times, in_scheme, rounded, written_in
 from nareg.cleaning._series import read_series
-from nareg.cleaning._steps import frame, screen, sensor_errors
+from nareg.cleaning._steps import decides, frame, screen, sensor_errors
 from nareg.cleaning._words import plural
 from nareg.cleaning._written import cell, label_of, labeled_as, shaped, with_new, write_lines, written_lines
 from nareg.errors import InputError
@@ -287,7 +287,8 @@ def apply(
     report(Progress("smoothing", fraction=0.7))
     first = part.start if _forgets(model, good, times, new.start) else 0
     ends, _ = limits(good, bounds, model.bounds)
-    smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:], robust=quality is None)
+    robust = not decides(quality, rules)
+    smoothed = replace(model, bounds=ends).smooth(good[:, first:], times=times[first:], robust=robust)
     later, spread = slice(new.start - first, None), smoothed.std * smoothed.factors()
     x, std = with_own(good[:, new], smoothed.x[:, later], spread[:, later], ends, own_estimates(good, ends)[:, new])
     report(Progress("done", fraction=1.0))

@@ -28,7 +28,7 @@ from nareg.cleaning._methods import (
 from nareg.cleaning._words import number, plural, readable
 from nareg.errors import NaregError
 from nareg.io import Readings, readings_to_frame
-from nareg.quality import Flag, Quality, Suspect, dismissals, far_out, time
+from nareg.quality import Flag, Quality, Rules, Suspect, dismissals, far_out, time
 from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, intermittent, stuck
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def compare(
     hidden = Hidden.of(chosen, y, bad)
     if model is not None:
         model = replace(model, bounds=limits(np.where(bad, np.nan, y), job.settings.bounds)[0])
-    own = None if model is None else SpaceTimeMethod(model, job.times, checked=quality is not None)
+    own = None if model is None else SpaceTimeMethod(model, job.times, checked=decides(quality, job.rules))
     fitted = [] if own is None else [_fitted(job, own, FITTED, PREDICTED, seen)]
     if chosen.any() or model is None:
         steps = np.linspace(FITTED + 0.02, PREDICTED, 8)
@@ -112,6 +112,11 @@ def compare(
     for method in methods.values():
         method.predicted = ends.clip(method.predicted)
     return Compared(methods, quality, flags, bad, hidden, good, ends, said)
+
+
+def decides(quality: Quality | None, rules: Rules) -> bool:
+    """Whether a check judges every single reading: at stations of few, or where spikes are not looked for, none does."""
+    return quality is not None and "spikes" in rules.checks and not (quality.flags == Flag.UNKNOWN).any()
 
 
 def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -267,3 +267,18 @@ def test_tomorrow_keeps_the_threshold(network, places):
     flags = nareg.cleaning.apply(model, whole[340:], recipe=Recipe(quality={"threshold": 1000.0})).flags
     assert not (flags["S04"].iloc[5:45] == 4).any()
     assert hash(Recipe(quality={"threshold": 1000.0})) == hash(Recipe(quality={"threshold": 5.0}))
+
+
+@pytest.mark.parametrize("how", ["few", "muted", "dismissed"])
+def test_only_a_check_that_decides_lets_spikes_into_the_estimate(how):
+    """A spike at a station of nine readings, or where spikes were not looked for, was in the estimate of all stations."""
+    network = nareg.datasets.simulated(8, 120, faults=(), rng=np.random.default_rng(0))
+    readings = network.truth.T + 0.2 * np.random.default_rng(1).standard_normal((120, 8))
+    table = pd.DataFrame(readings, pd.DatetimeIndex(network.times, name="time"), network.names)
+    if how == "few":
+        table.iloc[np.arange(120) % 13 != 6, 3] = np.nan
+    table.iloc[58, 3] = network.truth[3, 58] + 15
+    places = pd.DataFrame(network.coordinates, network.names, ["latitude", "longitude"])
+    quality = {"muted": {"checks": ["drift"]}, "dismissed": {"dismiss": "S3: spikes"}}.get(how)
+    x = nareg.clean(table, places, quality=quality).x.iloc[58, 3] - network.truth[3, 58]
+    assert x > 2 if how == "dismissed" else abs(x) < 1.5
