@@ -120,7 +120,7 @@ def show(rows: list[Row]) -> list[Table | str]:
     header = ["fault", *(name(rows, method) for method in methods), "by chance"]
     result: list[Table | str] = [table("Area under the precision-recall curve of a score per reading", header, lines)]
     ours = dict(zip(methods, every, strict=True)).pop("nareg.quality", float("nan"))
-    if ours == ours:
+    if ours == ours and len(methods) > 1:
         better = [mine > max(others) for *others, mine, _ in (line[1:] for line in lines[:-1])]
         result.append(f"nareg.quality is better than every other score in {sum(better)} of {len(better)} cases")
     return result
