@@ -196,9 +196,9 @@ def _run(job: Job) -> Cleaned:
     resting = intermittent(compared.good.T)
     job.note(RESTING if resting else None)
     good, ends = compared.good, compared.ends
-    kept = own_estimates(good, ends)
-    final, std = with_own(good, x, std, ends, kept)  # at rest readings as they are
-    std = np.where(kept, excess * std, std)  # no band was calibrated for the noise of these
+    as_read = own_estimates(good, ends)
+    final, std = with_own(good, x, std, ends, as_read)  # at rest readings as they are
+    std = np.where(as_read, excess * std, std)  # no band was calibrated for the noise of these
     drift, said = sensor_errors(compared.quality, corrected, network.readings.values)
     job.note(said)
     job.notes.extend(rule_notes(job, compared.quality, corrected))
