@@ -124,13 +124,15 @@ def _decode(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
             raise InputError(f"{path} starts like {marked.upper()} text but is damaged: save it as CSV UTF-8.") from None
     if b"\0" in data:
         raise InputError(f"{path} holds zero bytes and is not a text file: {REMEDY}.")
-    encoding = _of_other_letters(data)
-    name = encoding or "Latin-1"
-    notes.guess(f"the text is not UTF-8 and is read as {name}", "save it as CSV UTF-8", refusal="the text is not UTF-8")
-    try:
-        return data.decode(encoding or "cp1252")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+    for encoding in (_of_other_letters(data), "cp1252", "latin-1"):
+        try:
+            text = data.decode(encoding or "utf-8")
+        except UnicodeDecodeError:
+            continue
+        name = encoding if encoding in OTHERS else "Latin-1"
+        notes.guess(f"the text is not UTF-8 and is read as {name}", "save it as CSV UTF-8", refusal="the text is not UTF-8")
+        break
+    return text
 
 
 def _of_other_letters(data: bytes) -> str | None:

@@ -45,6 +45,13 @@ def test_words_of_other_letters_are_read_in_their_encoding(tmp_path, encoding, n
     assert f"the text is not UTF-8 and is read as {encoding}" in readings.notes[0]
 
 
+def test_a_text_that_is_damaged_later_is_not_said_to_be_of_other_letters(tmp_path):
+    rows = [f"서울,2024-01-{day:02},{day}.5" for day in range(1, 9)]
+    (tmp_path / "r.csv").write_bytes("\n".join(["station,time,value", *rows]).encode("cp949") + b"\n\xff\xff,2024-01-09,1\n")
+    notes = io.read_readings(tmp_path / "r.csv").notes
+    assert "is read as Latin-1" in notes[0]
+
+
 @pytest.mark.parametrize("text", ["Temp (°C)", "PM10 (µg/m³)", "Düsseldorf", "Öl-Förderung"])
 def test_single_letters_beyond_ascii_are_latin(tmp_path, text):
     (tmp_path / "r.csv").write_bytes(f"time,{text}\n2024-01-01,3\n2024-01-02,4\n".encode("cp1252"))
