@@ -28,7 +28,7 @@ from nareg.cleaning._methods import (
 from nareg.cleaning._words import number, plural, readable
 from nareg.errors import NaregError
 from nareg.io import Readings, readings_to_frame
-from nareg.quality import Flag, Quality, Rules, Suspect, dismissals, far_out, time
+from nareg.quality import FEWEST, Flag, Quality, Rules, Suspect, dismissals, far_out, time
 from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, intermittent, stuck
 
 if TYPE_CHECKING:
@@ -116,7 +116,10 @@ def compare(
 
 def decides(quality: Quality | None, rules: Rules) -> bool:
     """Whether a check judges every single reading: at stations of few, or where spikes are not looked for, none does."""
-    return quality is not None and "spikes" in rules.checks and not (quality.flags == Flag.UNKNOWN).any()
+    if quality is None or "spikes" not in rules.checks:
+        return False
+    counts = (quality.flags != Flag.MISSING).sum(axis=1)
+    return not ((counts > 0) & (counts < FEWEST)).any()
 
 
 def estimate(job: Job, compared: Compared, method: Method, ranking: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from nareg.quality._check import check, scores
 from nareg.quality._reference import beside as beside
 from nareg.quality._reference import comparable as comparable
 from nareg.quality._reference import farther as farther
+from nareg.quality._residuals import FEWEST as FEWEST
 from nareg.quality._residuals import far_out as far_out
 from nareg.quality._results import KINDS as KINDS
 from nareg.quality._results import USUAL as USUAL

@@ -21,7 +21,7 @@ from nareg.quality._level import earlier_is_wrong, odds_of_levels
 from nareg.quality._others import Others, others, tell
 from nareg.quality._residuals import Residuals
 from nareg.quality._results import Fault
-from nareg.spacetime import fewest_sharing, robust_spread
+from nareg.spacetime import fewest_sharing
 
 #: Narrowest shape in steps, and the ratio of one width to the next. Every shape has so many readings: fewer are spikes.
 NARROWEST, RATIO = 8, 1.4
@@ -54,8 +54,8 @@ KNOTS, BETWEEN = 5, 8
 PASSING = 0.05
 #: So is a level that changes with others': by so many robust standard deviations of their changes, and this share of its own.
 CHANGE, ALONG = 3.0, 0.2
-#: Times that tell how much a level usually changes.
-SAMPLES = 200
+#: What all but this share change by at least is common.
+COMMON = 0.1
 #: Weather and floods that travel are at the other stations so many steps before or after.
 LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
@@ -358,39 +358,20 @@ class LastingErrors:
                 return True
         for end in inside:
             jump = 0.0 if error.shape == "ramp" and end == error.start else error.height
-            size = (1 if end == error.start else -1) * np.sign(jump) * self._changes(np.array([end]))[0]
-            along = size > np.maximum(CHANGE * self.usual_change, ALONG * np.abs(jump))
+            size = (1 if end == error.start else -1) * np.sign(jump) * self.seen.changes(np.array([end]))[0]
+            if not np.isfinite(size).any():
+                continue
+            # what nearly all change by, as at a front, says nothing of one that changes more
+            along = size - np.nanquantile(size, COMMON) > np.maximum(CHANGE * self.seen.usual_change, ALONG * np.abs(jump))
             if jump and np.delete(along, error.station).sum() >= fewest:
                 return True
         return False
-
-    def _changes(self, times: np.ndarray) -> np.ndarray:
-        """(n, N) by how much the level of every station is another one from some times on; NaN where too little is read."""
-        at = times[:, None] + np.arange(-NARROWEST, NARROWEST)
-        near = self.read[np.clip(at, 0, len(self.read) - 1)]
-        before, after = near[:, :NARROWEST], near[:, NARROWEST:]
-        known = np.minimum(np.isfinite(before).sum(axis=1), np.isfinite(after).sum(axis=1)) > NARROWEST // 2
-        middle = [np.nanmedian(np.where(known[:, None], part, 0.0), axis=1) for part in (before, after)]
-        return np.where(known, middle[1] - middle[0], np.nan)
 
     @cached_property
     def passing(self) -> np.ndarray:
         """(T, N) ratio of the clearest error that covers a step, and passes."""
         T = len(self.seen.white)
         return reduce(np.maximum, (shape.covering(T) for shape in self.shapes if shape.width <= PASSING * T))
-
-    @cached_property
-    def read(self) -> np.ndarray:
-        """(T, N) readings that count, without mean and cycles."""
-        return np.where(self.seen.observed, self.seen.prediction + self.seen.residual, np.nan)
-
-    @cached_property
-    def usual_change(self) -> np.ndarray:
-        """(N,) robust standard deviation of the changes of level."""
-        T = len(self.read)
-        return robust_spread(
-            self._changes(np.unique(np.linspace(NARROWEST, max(T - NARROWEST, NARROWEST), SAMPLES).astype(int)))
-        )
 
     def _white(self, station: int, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Errors (T, n) beside what the fit took, and the station's residual, as white noise where there are readings."""

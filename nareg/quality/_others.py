@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg.quality._residuals import Residuals
-from nareg.spacetime import run
+from nareg.spacetime import robust_spread, run
 
 #: Whitened residuals count up to so many standard deviations: a few of them decide nothing.
 LARGEST = 5.0
@@ -33,6 +34,8 @@ NOTHING = 0.97
 #: Bad readings are spikes, which say nothing of slow errors, where the median error up to so many steps around is less than
 #: this share of theirs.
 AROUND, SHARED = 7, 0.5
+#: Steps on each side that tell a level, and times that tell how much it usually changes.
+AROUND_CHANGE, SAMPLES = 8, 200
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
 #: Orders of the autoregressions: at most so many, and this share of the record.
@@ -136,6 +139,26 @@ class Others:
     observed: np.ndarray
     slow: np.ndarray
     leapt: np.ndarray
+
+    @cached_property
+    def read(self) -> np.ndarray:
+        """(rows, N) readings that count, without mean and cycles."""
+        return np.where(self.observed, self.prediction + self.residual, np.nan)
+
+    def changes(self, times: np.ndarray) -> np.ndarray:
+        """(n, N) by how much the level of every station is another one from some times on; NaN where too little is read."""
+        at = times[:, None] + np.arange(-AROUND_CHANGE, AROUND_CHANGE)
+        near = self.read[np.clip(at, 0, len(self.read) - 1)]
+        before, after = near[:, :AROUND_CHANGE], near[:, AROUND_CHANGE:]
+        known = np.minimum(np.isfinite(before).sum(axis=1), np.isfinite(after).sum(axis=1)) > AROUND_CHANGE // 2
+        middle = [np.nanmedian(np.where(known[:, None], part, 0.0), axis=1) for part in (before, after)]
+        return np.where(known, middle[1] - middle[0], np.nan)
+
+    @cached_property
+    def usual_change(self) -> np.ndarray:
+        """(N,) robust standard deviation of the changes of level."""
+        last = max(len(self.read) - AROUND_CHANGE, AROUND_CHANGE)
+        return robust_spread(self.changes(np.unique(np.linspace(AROUND_CHANGE, last, SAMPLES).astype(int))))
 
 
 def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:

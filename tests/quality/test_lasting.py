@@ -343,12 +343,21 @@ def test_a_step_has_the_largest_ratio_of_the_places_that_cover_it(width):
 def test_an_earthquake_is_no_fault_of_the_nearest_station():
     """Its level changed by more than the others said, and it was suspect from then on."""
     coordinates, readings = case(3)
-    jump = 10 * np.exp(-np.linalg.norm(coordinates - coordinates[7], axis=1) / 0.5)
+    jump = 20 * np.exp(-np.linalg.norm(coordinates - coordinates[7], axis=1) / 0.5)
     readings[:, 180:] += jump[:, None]
     assert checked(readings, coordinates).suspects == ()
     alone = case(3)[1]
     alone[7, 180:] += 4
     assert [(s.station, s.kind) for s in checked(alone, coordinates).suspects] == [(7, "drift")]
+
+
+def test_an_offset_that_begins_with_a_front_is_no_part_of_it():
+    """All others rose by 8 at that time, and alike."""
+    for seed in (2, 3):
+        coordinates, readings = case(seed)
+        readings[:, 180:] += 8
+        readings[7, 180:] += 5
+        assert [(s.station, s.kind) for s in checked(readings, coordinates).suspects] == [(7, "drift")]
 
 
 def test_showers_that_come_and_go_are_at_one_station_or_another():

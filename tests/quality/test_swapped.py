@@ -181,13 +181,18 @@ def test_a_wrong_clock_is_no_exchange(n_times, data_root):
     assert "swapped" not in {s.kind for s in quality.suspects}
 
 
+def with_the_farthest(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
+    """Coordinates, readings, and the station that is farthest from the first."""
+    coordinates, readings = drawn(rng, t=480)
+    return coordinates, readings, int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_station_noisier_than_the_other_takes_its_noise_along(seed):
     """One place is noisier once exchanged than the fit says, which took its noise from the readings of both."""
     rng = np.random.default_rng(seed)
-    coordinates, readings = drawn(rng, t=480)
-    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    coordinates, readings, other = with_the_farthest(rng)
     readings[other] += 0.6 * rng.standard_normal(480)
     readings[[0, other], 200:] = readings[[other, 0], 200:]
     quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), readings))
@@ -198,8 +203,7 @@ def test_a_station_noisier_than_the_other_takes_its_noise_along(seed):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_two_places_that_change_their_noise_at_once_are_no_exchange(seed):
     rng = np.random.default_rng(seed)
-    coordinates, readings = drawn(rng, t=480)
-    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    coordinates, readings, other = with_the_farthest(rng)
     readings[0, 200:] += 0.6 * rng.standard_normal(280)
     readings[other, :200] += 0.6 * rng.standard_normal(200)
     quality = check(nareg.spacetime.fit(nareg.Graph.from_knn(coordinates, 5), readings))

@@ -24,11 +24,6 @@ SKEWED = 0.7
 BENT = 0.1
 #: Shift of the logarithm as a share of the usual reading; that of small stations, a quantile, where it is so many times less.
 SHARE, SMALL, UNLIKE = 0.15, 0.1, 5.0
-#: Readings far below zero do not count if at most this share of the stations has any, and this share of all is below zero.
-FAULTY, RARE = 0.1, 0.05
-#: And at each one this share of its readings, at most, lies from the first to the last. So many of these are below zero, and
-#: as many of its others are not.
-EPISODE, THROUGHOUT = 0.5, 0.75
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class Transform:
 
     name: str
     shift: float = 0.0  # of the logarithm: log(y - low + shift)
-    low: float = 0.0  # lower limit of the field: zero, or the smallest reading below it that is not far below
+    low: float = 0.0  # lower limit of the field: zero, or the smallest reading below it
     functions: tuple[Function, Function] | None = None  # of a user
 
     @property
@@ -94,12 +89,12 @@ def named(value: TransformLike, y: np.ndarray) -> Transform:
         return Transform("none")
     readings = y[np.isfinite(y)]
     if isinstance(value, str) and value in NAMES:
-        low = _limit(y)
-        if low is None:
+        if not _nearly_positive(readings):
             raise InputError(
                 f"transform={value!r} needs readings of at least 0, or slightly below, but the smallest is {readings.min():g}: "
                 "pass transform=None, or set negative readings to NaN."
             )
+        low = min(float(readings.min()), 0.0)
         return Transform("sqrt", low=low) if value == "sqrt" else Transform("log", _shift(y), low)
     if isinstance(value, tuple) and len(value) == 2 and all(callable(part) for part in value):
         forward, backward = value
@@ -121,7 +116,7 @@ def named(value: TransformLike, y: np.ndarray) -> Transform:
 def candidates(y: np.ndarray) -> list[Transform]:
     """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
     readings = y[np.isfinite(y)]
-    if np.std(readings) <= BENT * np.abs(readings).mean() or _skewness(readings) < SKEWED or _limit(y) is None:
+    if np.std(readings) <= BENT * np.abs(readings).mean() or _skewness(readings) < SKEWED or not _nearly_positive(readings):
         return [Transform("none")]
     return [Transform("none"), named("sqrt", y), named("log", y)]
 
@@ -131,32 +126,13 @@ def _skewness(readings: np.ndarray) -> float:
     return float(np.mean(apart**3) / np.mean(apart**2) ** 1.5)
 
 
-def _limit(y: np.ndarray) -> float | None:
-    """Where readings that are hardly below zero begin: at zero, or at the smallest; None where others are far below.
+def _nearly_positive(readings: np.ndarray) -> bool:
+    """Whether the smallest reading is at least zero, or nearer to it than the median positive one.
 
-    Small concentrations scatter below zero, by less than the median positive reading. Few stations that are farther below once,
-    of a quantity that hardly is, have faults: these must not decide for all. A tidal gauge turns again and again.
+    Small concentrations scatter below zero; a transform then begins at the smallest reading.
     """
-    readings = y[np.isfinite(y)]
-    if readings.min() >= 0:
-        return 0.0
     positive = readings[readings > 0]
-    if not positive.size:
-        return None
-    usual = float(np.median(positive))
-    far = y <= -usual
-    if far.any():
-        many = y.ndim < 2 or far.any(axis=1).sum() > FAULTY * len(y) or (readings < 0).mean() > RARE
-        if many or not all(_once(row[np.isfinite(row)], usual) for row in y[far.any(axis=1)]):
-            return None
-    return min(float(readings[readings > -usual].min()), 0.0)
-
-
-def _once(series: np.ndarray, far: float) -> bool:
-    """Whether a series is far below zero in one part of it, and not below zero in the rest."""
-    first, last = np.flatnonzero(series <= -far)[[0, -1]]
-    inside, below = np.arange(series.size).clip(first, last) == np.arange(series.size), series < 0
-    return bool(inside.mean() <= EPISODE and below[inside].mean() >= THROUGHOUT and below[~inside].mean() <= 1 - THROUGHOUT)
+    return bool(readings.min() >= 0 or (positive.size and -readings.min() < np.median(positive)))
 
 
 def _shift(y: np.ndarray) -> float:
