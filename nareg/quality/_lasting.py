@@ -54,7 +54,7 @@ KNOTS, BETWEEN = 5, 8
 PASSING = 0.05
 #: So is a level that changes with others': by so many robust standard deviations of their changes, and this share of its own.
 CHANGE, ALONG = 3.0, 0.2
-#: What all but this share change by at least is common.
+#: What all but this share rise by at least is common.
 COMMON = 0.1
 #: Weather and floods that travel are at the other stations so many steps before or after.
 LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
@@ -361,8 +361,9 @@ class LastingErrors:
             size = (1 if end == error.start else -1) * np.sign(jump) * self.seen.changes(np.array([end]))[0]
             if not np.isfinite(size).any():
                 continue
-            # what nearly all change by, as at a front, says nothing of one that changes more
-            along = size - np.nanquantile(size, COMMON) > np.maximum(CHANGE * self.seen.usual_change, ALONG * np.abs(jump))
+            # what nearly all rise by, as at a front, says nothing of one that rises more
+            common = max(np.nanquantile(size, COMMON), 0.0)
+            along = size - common > np.maximum(CHANGE * self.seen.usual_change, ALONG * np.abs(jump))
             if jump and np.delete(along, error.station).sum() >= fewest:
                 return True
         return False
