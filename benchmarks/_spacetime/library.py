@@ -15,7 +15,7 @@ from _spacetime.points import NotThere
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate (N, T), its standard deviation, flags by QARTOD's codes, the model and what it gave, seconds."""
+    """An estimate (N, T), its standard deviation, flags by QARTOD's codes, the model and what it gave, seconds, suspects."""
 
     x: np.ndarray
     std: np.ndarray | None = None
@@ -23,6 +23,7 @@ class Estimate:
     model: Any = None
     smoothed: Any = None
     seconds: float = 0.0
+    suspects: frozenset[tuple[str, str]] = frozenset()  # names and kinds
 
 
 def _function(module: str, name: str) -> Any:
@@ -68,7 +69,8 @@ def clean(readings: np.ndarray, names: Any, coordinates: np.ndarray, times: np.n
     cleaned = function(frame, stations)
     seconds = time.perf_counter() - start
     x, std, flags = (_rows(getattr(cleaned, part), names) for part in ("x", "std", "flags"))
-    return Estimate(x, std, flags, cleaned, None, seconds)
+    suspects = frozenset((suspect.name, suspect.kind) for suspect in cleaned.quality.suspects)
+    return Estimate(x, std, flags, cleaned, None, seconds, suspects)
 
 
 def _rows(table: Any, names: Any) -> np.ndarray:

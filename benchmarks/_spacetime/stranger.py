@@ -20,6 +20,8 @@ from nareg import baselines
 from nareg.datasets import SimulatedNetwork
 
 WINDOW = 13
+#: Suspects may be so many more than the faults in this share of files; their kinds are right in that one.
+MORE, FEW, RIGHT = 1, 0.95, 0.9
 
 
 def rolling(network: SimulatedNetwork) -> Estimate:
@@ -96,6 +98,9 @@ def compute(point: Row) -> list[Row]:
         row["band90"] = float(np.mean(np.abs(error[healthy]) <= 1.645 * estimate.std[healthy]))
     if estimate.flags is not None:
         row |= flagged(network, estimate.flags)
+        faults = {(station, "spikes" if kind == "spiking" else kind) for station, kind in network.faults.items()}
+        row["few suspects"] = float(len(estimate.suspects) <= len(faults) + MORE)
+        row["kinds right"] = float(faults <= estimate.suspects)
     return [row]
 
 
@@ -144,6 +149,9 @@ def show(rows: list[Row]) -> list[Table | str]:
         for kind in ("dead flagged", "stuck flagged", "spiking flagged", "healthy station-days flagged bad"):
             if of and kind in of[0]:
                 result.append(f"{ours}: {kind} in {mean(of, kind):.4f} of {len(of)} files")
+        for what, bar in (("few suspects", FEW), ("kinds right", RIGHT)):
+            if of and what in of[0]:
+                result.append(f"{ours}: {what} in {mean(of, what):.3f} of {len(of)} files (bar {bar:.2f})")
     return result
 
 
