@@ -483,9 +483,16 @@ def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Las
 
 
 def _stands(residuals: Residuals, error: Lasting, stations: list[int], K: np.ndarray) -> bool:
-    """Whether there is an error without the neighbors that read in it, or beside it, alone: with them goes what is expected."""
+    """Whether there is an error without the neighbors that read in it, or beside it, alone: with them goes what is expected.
+
+    And none whose readings are off by half, which a sensor that often spikes has at one place by chance.
+    """
     usable, rows = residuals.usable, np.arange(len(residuals.y))
     inside = (rows >= error.start) & (rows < error.stop)
+    read = np.isfinite(residuals.y[:, error.station])
+    share = residuals.spiky[read, error.station].mean()
+    if read.sum() * share ** (read[inside].sum() / 2) > ALARMS:
+        return False
     change = np.abs(usable[inside].mean(axis=0) - usable[~inside].mean(axis=0)) if not inside.all() else np.zeros(len(K))
     partly = [int(j) for j in np.flatnonzero(change > CHANGED) if j not in stations and tell(K, error.station, int(j))]
     if not partly:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nareg._core.arrays import MAD_TO_STD, robust_std
-from nareg.quality._others import Others, isolated, others
+from nareg.quality._others import Others, isolated, nearest, others
 from nareg.quality._residuals import FEWEST, Residuals
 from nareg.quality._results import Fault
 
@@ -146,7 +146,17 @@ def deaf(residuals: Residuals, seen: Others) -> list[Response]:
     calm_slope, _ = _slopes([np.where(calm, part, 0.0) for part in white], slice(None))
     if not 0 < _logs(calm_slope, live & ~odd)[1] < NEARLY_ALIKE:
         return []
-    return [Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan) for i in np.flatnonzero(odd).tolist()]
+    return [
+        Response(i, 0, len(counted), float(below[i]), float(slope[i]), math.nan)
+        for i in np.flatnonzero(odd).tolist() if _without_the_nearest(residuals, i) < typical / DEAF
+    ]  # fmt: skip
+
+
+def _without_the_nearest(residuals: Residuals, station: int) -> float:
+    """Response of a station to all others but the nearest, whose spikes may be what is expected of it."""
+    _, _, white = _compared(residuals, others(residuals, [nearest(residuals, station)]))
+    slope, error = _slopes(white, slice(None))
+    return float(abs(slope[station]) - error[station])
 
 
 def _logs(slope: np.ndarray, live: np.ndarray) -> tuple[np.ndarray, float]:

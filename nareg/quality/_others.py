@@ -293,6 +293,14 @@ def covariances(residuals: Residuals, usable: np.ndarray) -> np.ndarray:
     return irfft(np.maximum(conditional, 0.0), spectrum.n, axis=1)[:, :T].T
 
 
+def nearest(residuals: Residuals, station: int) -> int:
+    """The other station with readings that tells most of one."""
+    K = residuals.model.parameters.covariance(residuals.model.space)
+    likeness = np.where(residuals.usable.any(axis=0), np.abs(K[station]) / np.sqrt(K.diagonal()), -1.0)
+    likeness[station] = -1.0
+    return int(np.argmax(likeness))
+
+
 def tell(K: np.ndarray, i: int, j: int) -> bool:
     """Whether two stations tell of each other."""
     return bool(K[i, j] ** 2 > NEAR**2 * K[i, i] * K[j, j])

@@ -49,6 +49,15 @@ def test_a_few_readings_with_many_spikes_among_them_are_no_drift(seed, spiking, 
     assert 7 in {s.station for s in suspects}
 
 
+def test_a_sensor_that_often_spikes_has_a_few_in_a_row():
+    """Half of eight readings are off at one place by chance, and were a drift."""
+    coordinates, readings = case(8)
+    rng = np.random.default_rng(17)
+    at = rng.random(T) < 0.15
+    readings[7, at] += rng.choice([-1, 1], at.sum()) * rng.uniform(5, 9, at.sum())
+    assert {(s.station, s.kind) for s in checked(readings, coordinates).suspects} == {(7, "spikes")}
+
+
 def test_a_faint_drift_over_half_of_a_record():
     """Below six standard errors: no healthy station is as clear, and the network's own limit is lower."""
     coordinates, readings = case(5)

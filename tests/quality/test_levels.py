@@ -231,6 +231,18 @@ def test_a_road_without_jams_is_no_deaf_sensor(rng, everywhere):
     assert [response.station for response in deaf(residuals, others(residuals))] == ([7] if everywhere else [])
 
 
+@pytest.mark.parametrize("seed", [3, 8])
+def test_a_neighbor_of_a_sensor_that_spikes_is_not_deaf(seed):
+    """What was expected of it were that sensor's spikes, which it did not follow."""
+    rng = np.random.default_rng(seed)
+    coordinates = rng.uniform(0, 1, (N, 2))
+    readings = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+    rng = np.random.default_rng(seed + 9)
+    at = rng.random(T) < 0.2
+    readings[7, at] += rng.choice([-1, 1], at.sum()) * rng.uniform(5, 9, at.sum())
+    assert {s.station for s in checked(readings, coordinates).suspects} == {7}
+
+
 def test_many_deaf_sensors_do_not_hide_each_other(rng):
     """A third of a network indoors: in calm times, too, it is the others that have to respond alike. None was found."""
     coordinates, readings = drawn(rng)

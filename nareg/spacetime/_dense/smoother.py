@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 #: Bytes of covariances that a pass keeps, and up to so many times as many where these are a share of the free memory. Of more,
 #: it keeps the first ones of about sqrt(T) segments, and computes the others again going back: a third of its work.
-KEPT, LARGER, FREE = 2**30, 4, 0.25
+KEPT, LARGER, FREE = 2**30, 6, 0.25
 #: Multiplications, in products of matrices, between two ticks: about a tenth of a second.
 BETWEEN_TICKS = 2**25
 #: Windows that are passed over at once.
