@@ -45,8 +45,8 @@ from nareg.io._vocabulary import (
 
 #: Columns are quantities where at least this share of their names says so: a station may be called Windy Hill.
 NAMED = 0.25
-#: Columns of the days of a month, and more than this share of the months has fewer.
-DAYS, SHORTER = 31, 0.3
+#: Columns of the days of a month, and the share of months that have fewer is between these: a dead sensor has no day at all.
+DAYS, SHORTER, LONGER = 31, 0.3, 0.6
 
 
 @dataclass(frozen=True)
@@ -159,16 +159,16 @@ def _recognized(
 
 def _refuse_days(table: Table, notes: Notes) -> None:
     """No columns of the days of a month, as ``Flow01`` to ``Flow31``: the last is empty in months of fewer days."""
-    names = [re.fullmatch(r"(.*?)0?([1-9]|[12]\d|3[01])", name) for name in table.header]
+    names = [re.fullmatch(r"(.*?)(\d+)", name) for name in table.header]
     of_kind: dict[str, dict[int, int]] = {}
     for i, name in enumerate(names):
         if name is not None:
             of_kind.setdefault(name[1], {})[int(name[2])] = i
     for days in of_kind.values():
-        if len(days) == DAYS:
+        if {*days} == {*range(1, DAYS + 1)}:
             cells, _ = table.load([days[28], days[DAYS]], [])
             before, last = (np.array([str(cell).strip().lower() in MISSING for cell in part]) for part in cells)
-            if (last & ~before).mean() > SHORTER:
+            if SHORTER < (last & ~before).mean() < LONGER:
                 shown = listed([table.header[days[day]] for day in sorted(days)])
                 raise InputError(
                     f"{notes.source} has a column per day of the month ({shown}): write one row per day, with a column 'time' "

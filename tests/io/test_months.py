@@ -96,3 +96,12 @@ def test_columns_of_days_are_no_stations(tmp_path):
     stations = [row.replace(";;", ";7;").replace(";;", ";7;") + ("7" if row.endswith(";") else "") for row in rows]
     (tmp_path / "r.csv").write_text("\n".join([header.replace("Vazao", "S"), *stations]))
     assert len(io.read_readings(tmp_path / "r.csv").names) == 31
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 40), (1, 31)])
+def test_a_dead_station_31_makes_no_month_of_a_network(tmp_path, first, last):
+    stations = range(first, last + 1)
+    header = ";".join(["time", *(f"S{i:02}" for i in stations)])
+    rows = [";".join([f"2024-01-{day:02}", *("" if i == 31 else "7" for i in stations)]) for day in range(1, 30)]
+    (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
+    assert len(io.read_readings(tmp_path / "r.csv").names) == len(stations)
