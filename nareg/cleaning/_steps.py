@@ -27,7 +27,7 @@ from nareg.cleaning._methods import (
 )
 from nareg.cleaning._words import number, plural, readable
 from nareg.errors import NaregError
-from nareg.io import Readings, readings_to_frame
+from nareg.io import Readings, listed, readings_to_frame
 from nareg.quality import FEWEST, Flag, Quality, Rules, Suspect, dismissals, far_out, time
 from nareg.spacetime import Bounds, SpaceTimeModel, SparseSpaceTimeModel, intermittent, stuck
 
@@ -277,6 +277,11 @@ def rule_notes(job: Job, quality: Quality | None, corrected: Sequence[Suspect]) 
         notes.append(f"Nothing is compared with {' or '.join(job.rules.reference)}: {why}.")
     if quality is None:  # nothing was looked for beyond readings that are spared without a word
         return [*notes, "Nothing is corrected: no station was checked."] if job.rules.correct else notes
+    unknown = (quality.flags == Flag.UNKNOWN) & ((quality.flags != Flag.MISSING).sum(axis=1) >= FEWEST)[:, None]
+    if unknown.any():
+        alone = [readings.names[i] for i in np.flatnonzero(unknown.any(axis=1))]
+        verb, whose = ("is", "its") if len(alone) == 1 else ("are", "their")
+        notes.append(f"{listed(alone)} {verb} so far from the others that {whose} good readings are not evaluated (flag 2).")
     dismissed = quality.dismissed
     for entry in dismissals(job.rules, readings.names, stamps(readings)):
         if not any(

@@ -161,6 +161,19 @@ def test_results_are_in_the_order_of_the_readings_whatever_that_of_the_stations(
     assert any("left out: no coordinates" in note for note in left_out.notes)
 
 
+def test_a_station_whose_readings_are_not_evaluated_is_named():
+    """All its flags were 2, and no word said why."""
+    network = nareg.datasets.simulated(12, 160, faults=(), rng=np.random.default_rng(0))
+    readings, stations = frames(network)
+    name = readings.columns[3]
+    readings[name] = readings[name].to_numpy()[::-1]
+    stations.loc[name, "latitude"] += 8.0
+    cleaned = nareg.clean(readings, stations)
+    assert (cleaned.flags.loc[readings[name].notna(), name] == 2).all()
+    (note,) = (note for note in cleaned.notes if "not evaluated (flag 2)" in note)
+    assert repr(name) in note
+
+
 @pytest.mark.slow
 def test_the_band_of_a_drifting_station_is_as_wide_as_it_is_off():
     network = nareg.datasets.simulated(20, 400, faults=(), rng=np.random.default_rng(7))
