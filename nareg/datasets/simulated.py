@@ -93,7 +93,8 @@ class SimulatedNetwork:
         return np.array([name not in self.faults for name in self.names])
 
     def graph(self, neighbors: int = 7) -> Graph:
-        """Each station joined with its nearest neighbors on the sphere."""
+        """Each station joined with its nearest neighbors on the sphere, all where there are fewer."""
+        neighbors = min(neighbors, self.n_nodes - 1)
         return Graph.from_knn(self.coordinates, neighbors, metric="haversine", names=self.names)
 
     def to_csv(self, folder: str | os.PathLike[str]) -> Path:

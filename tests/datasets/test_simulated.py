@@ -29,6 +29,10 @@ def test_a_strangers_file_is_as_hard_as_stated():
     assert np.mean(gaps) == pytest.approx(0.05, abs=0.005)
 
 
+def test_few_stations_are_all_neighbors():
+    assert simulated(5, 20, rng=np.random.default_rng(0)).graph().n_edges == 10
+
+
 def test_each_fault_is_where_it_is_said_to_be():
     s = simulated(rng=np.random.default_rng(3))
     index = {kind: s.names.index(name) for name, kind in s.faults.items()}
