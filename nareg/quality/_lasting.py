@@ -52,10 +52,6 @@ CHANGED = 0.5
 KNOTS, BETWEEN = 5, 8
 #: What comes and goes within this share of the record is the quantity's own, such as showers, where enough others have as much.
 PASSING = 0.05
-#: So is a level that changes with others': by so many robust standard deviations of their changes, and this share of its own.
-CHANGE, ALONG = 3.0, 0.2
-#: What all but this share rise by at least is common.
-COMMON = 0.1
 #: Weather and floods that travel are at the other stations so many steps before or after.
 LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
@@ -356,17 +352,10 @@ class LastingErrors:
             passing[max(error.start - around, 0) : error.stop + around] = 0.0  # by a fault neighbors are off at the same time
             if (passing.max(axis=0) * BEYOND >= error.ratio).sum() >= fewest:
                 return True
-        for end in inside:
-            jump = 0.0 if error.shape == "ramp" and end == error.start else error.height
-            size = (1 if end == error.start else -1) * np.sign(jump) * self.seen.changes(np.array([end]))[0]
-            if not np.isfinite(size).any():
-                continue
-            # what nearly all rise by, as at a front, says nothing of one that rises more
-            common = max(np.nanquantile(size, COMMON), 0.0)
-            along = size - common > np.maximum(CHANGE * self.seen.usual_change, ALONG * np.abs(jump))
-            if jump and np.delete(along, error.station).sum() >= fewest:
-                return True
-        return False
+        jumps = {end: error.height if end == error.start else -error.height for end in inside}
+        if error.shape == "ramp":
+            jumps.pop(error.start, None)
+        return any(self.seen.share(error.station, end, jump) for end, jump in jumps.items())
 
     @cached_property
     def passing(self) -> np.ndarray:

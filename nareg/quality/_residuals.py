@@ -35,6 +35,8 @@ FEWEST = 10
 CAP, PRIOR_NEIGHBORS = 5.0, 0.3
 #: Scores up to this size need no holiday to explain them.
 USUAL = 3.0
+#: What is beyond this share of the limit says nothing of steps that may be large, until these are known without it.
+LEFT_OUT = 0.8
 #: Beside a change of level, the next reading of a level that is off as a whole has this share of the edge's score. Changes are
 #: usual where so many have as much of it.
 INNER, OFTEN = 0.5, 5
@@ -153,9 +155,11 @@ def compute_residuals(
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
     scale = None
-    for _ in range(ROUNDS):
-        done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, model.df, scale=scale)
-        scale = done.scale if model.df else None
+    # a step that may be large explains the readings that it is estimated from: at first all are as large as usual
+    tails = [None] * bool(model.df) + [model.df] * ROUNDS
+    for df in tails:
+        done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, df, scale=scale)
+        scale = done.scale if df else None
         scores = scores_without(bad, rows, done.x, done.var, given.noise)
         scores = _unless_holiday(scores, rows, model, grid, bad, done)
         scores = _unless_edge(scores, level)
@@ -165,7 +169,9 @@ def compute_residuals(
         judged = np.where(frozen | extreme, np.nan, scores)
         limit = np.inf if resting else limit_of(judged)
         flagged = spikes(judged, limit) | frozen | extreme
-        if (flagged == bad).all():
+        if df != model.df:
+            flagged |= spikes(judged, LEFT_OUT * limit)
+        if df == model.df and (flagged == bad).all():
             break
         bad = flagged
     # what all others expect as well, such as a thaw, is no fault, however it leaps

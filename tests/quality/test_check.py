@@ -49,6 +49,17 @@ def test_slow_fields_have_no_suspects(rng, n, minutes, memory):
         assert [suspect for suspect in quality.suspects if suspect.kind != "spikes"] == []
 
 
+def test_steps_that_may_be_large_hide_no_spikes():
+    """A step was estimated from the spike as well, and then explained it."""
+    rng = np.random.default_rng(3)
+    coordinates, readings = drawn(rng)
+    at = 10 + 23 * np.arange(12)
+    readings[7, at] += rng.choice([-1, 1], 12) * 5
+    quality = check(replace(known_model(readings, coordinates), df=4.0))
+    assert (quality.flags[7, at] == Flag.BAD).all()
+    assert (quality.flags == Flag.BAD).sum() == 12
+
+
 def test_a_clock_is_off_by_what_clocks_are_off_by():
     """Half hours and whole hours of zones and daylight saving, half a day and a day, where steps allow them."""
     for minutes, expected in ((5, 6), (10, 3), (60, 1), (180, 1), (1440, 1)):

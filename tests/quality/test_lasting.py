@@ -351,6 +351,16 @@ def test_an_earthquake_is_no_fault_of_the_nearest_station():
     assert [(s.station, s.kind) for s in checked(alone, coordinates).suspects] == [(7, "drift")]
 
 
+@pytest.mark.parametrize(
+    ("seed", "height", "reach"), [(5, 10, 0.5), (5, 20, 0.25), (1, 20, 0.25), (4, 40, 0.25), (4, 20, 0.25), (6, 60, 0.15)]
+)
+def test_an_earthquake_that_moves_one_station_by_far_most_is_no_fault(seed, height, reach):
+    """One neighbor went along, and no other by a fifth as much. Or one hardly moved, so that its neighbors said too much."""
+    coordinates, readings = case(seed)
+    readings[:, 180:] += (height * np.exp(-np.linalg.norm(coordinates - coordinates[7], axis=1) / reach))[:, None]
+    assert {s.kind for s in checked(readings, coordinates).suspects} <= {"spikes"}
+
+
 def test_an_offset_that_begins_with_a_front_is_no_part_of_it():
     """All others rose by 8 at that time, and alike."""
     for seed in (2, 3):
