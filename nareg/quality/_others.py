@@ -43,8 +43,8 @@ CHANGE, ALONG = 3.0, 0.2
 HARDLY = 0.5
 #: What all but this share rise by at least is common.
 COMMON = 0.1
-#: From so many others on they show whether those near a station change more than those far away.
-FEWEST_NEAR = 4
+#: Some stations are nearer to one than others if their correlations with it differ by this.
+UNLIKE = 0.1
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
 #: Orders of the autoregressions: at most so many, and this share of the record.
@@ -195,17 +195,19 @@ class Others:
         They are of enough stations, beyond what nearly all change by: a front says nothing of one that rises more. Or stations
         change the more, the more they tell of the one.
         """
-        common = max(np.nanquantile(size, COMMON), 0.0)
-        along = size - common > np.maximum(CHANGE * self.usual_change, ALONG * jump)
-        if np.delete(along, station).sum() >= fewest_sharing(int(self.observed.any(axis=0).sum())):
+        others, fewest = np.arange(size.size) != station, fewest_sharing(int(self.observed.any(axis=0).sum()))
+        beyond = size - max(np.nanquantile(size, COMMON), 0.0)
+        clear, some = (beyond > times * self.usual_change for times in (CHANGE, CHANGE / 2))
+        if (clear & (beyond > ALONG * jump))[others].sum() >= fewest:
             return True
-        known = np.isfinite(size) & (np.arange(size.size) != station)
+        known = np.isfinite(size) & others
         near = self.K[station, known] / np.sqrt(self.K[station, station] * self.K.diagonal()[known])
-        if known.sum() < FEWEST_NEAR or np.ptp(near) == 0:
+        # one that changes with it may be as wrong
+        if some[others].sum() < fewest + 1 or np.ptp(near) < UNLIKE:
             return False
         near -= near.mean()
-        slope, usual = size[known] @ near, MAD_TO_STD * np.median(np.abs(np.nan_to_num(self.some_changes[:, known]) @ near))
-        return bool(slope > max(CHANGE * usual, ALONG * jump * (near @ near)))
+        slope, usual = np.maximum(size[known], 0.0) @ near, np.abs(np.nan_to_num(self.some_changes[:, known]) @ near)
+        return bool(slope > max(CHANGE * MAD_TO_STD * np.median(usual), ALONG * jump * (near @ near)))
 
 
 def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:

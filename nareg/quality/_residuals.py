@@ -171,6 +171,7 @@ def compute_residuals(
         flagged = spikes(judged, limit) | frozen | extreme
         if df != model.df:
             flagged |= spikes(judged, LEFT_OUT * limit)
+            flagged &= frozen | extreme | ~(leapt | _before(leapt[::-1])[::-1])
         if df == model.df and (flagged == bad).all():
             break
         bad = flagged
