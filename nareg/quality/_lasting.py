@@ -52,6 +52,8 @@ CHANGED = 0.5
 KNOTS, BETWEEN = 5, 8
 #: What comes and goes within this share of the record is the quantity's own, such as showers, where enough others have as much.
 PASSING = 0.05
+#: A leap is the difference of the medians of so many steps on each side.
+BESIDE = 4
 #: Weather and floods that travel are at the other stations so many steps before or after.
 LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
@@ -344,10 +346,11 @@ class LastingErrors:
         """Whether enough others have as large errors that come and go as soon, or change their level at the same time.
 
         A shower is at one station what no other one says, and an earthquake moves the nearest one most: neither is a fault.
+        But a constant that comes and goes at once is a sensor's, however many have one at other times.
         """
         T, fewest = len(self.seen.white), fewest_sharing(int(self.seen.observed.any(axis=0).sum()))
         inside = [end for end in (error.start, error.stop) if 0 < end < T]
-        if len(inside) == 2 and error.stop - error.start <= PASSING * T:
+        if len(inside) == 2 and error.stop - error.start <= PASSING * T and not self._square(error):
             passing, around = self.passing.copy(), int(PASSING * T)
             passing[max(error.start - around, 0) : error.stop + around] = 0.0  # by a fault neighbors are off at the same time
             if (passing.max(axis=0) * BEYOND >= error.ratio).sum() >= fewest:
@@ -356,6 +359,16 @@ class LastingErrors:
         if error.shape == "ramp":
             jumps.pop(error.start, None)
         return any(self.seen.share(error.station, end, jump) for end, jump in jumps.items())
+
+    def _square(self, error: Lasting) -> bool:
+        """Whether a station leaps by most of an error's height where it begins, and back where it ends."""
+        own = np.where(self.seen.observed, self.seen.residual, np.nan)[:, error.station]
+        firsts = (error.start - BESIDE, error.start, error.stop - BESIDE, error.stop)
+        sides = [own[max(first, 0) : first + BESIDE] for first in firsts]
+        if not all(np.isfinite(side).any() for side in sides):
+            return False
+        before, begin, end, after = map(np.nanmedian, sides)
+        return bool(min(np.array([begin - before, end - after]) / error.height) > STAYS)
 
     @cached_property
     def passing(self) -> np.ndarray:
