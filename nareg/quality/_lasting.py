@@ -52,7 +52,7 @@ CHANGED = 0.5
 KNOTS, BETWEEN = 5, 8
 #: What comes and goes within this share of the record is the quantity's own, such as showers, where enough others have as much.
 PASSING = 0.05
-#: A leap is the difference of the medians of so many steps on each side.
+#: A leap shows in the medians of so many steps on each side.
 BESIDE = 4
 #: Weather and floods that travel are at the other stations so many steps before or after.
 LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
@@ -361,14 +361,15 @@ class LastingErrors:
         return any(self.seen.share(error.station, end, jump) for end, jump in jumps.items())
 
     def _square(self, error: Lasting) -> bool:
-        """Whether a station leaps by most of an error's height where it begins, and back where it ends."""
+        """Whether a station leaps by an error's height where it begins, is as far off in both halves, and leaps back."""
         own = np.where(self.seen.observed, self.seen.residual, np.nan)[:, error.station]
-        firsts = (error.start - BESIDE, error.start, error.stop - BESIDE, error.stop)
-        sides = [own[max(first, 0) : first + BESIDE] for first in firsts]
-        if not all(np.isfinite(side).any() for side in sides):
+        start, stop, middle = error.start, error.stop, (error.start + error.stop) // 2
+        spans = ((start - BESIDE, start), (start, start + BESIDE), (start, middle), (middle, stop))
+        parts = [own[max(first, 0) : last] for first, last in (*spans, (stop - BESIDE, stop), (stop, stop + BESIDE))]
+        if not all(np.isfinite(part).any() for part in parts):
             return False
-        before, begin, end, after = map(np.nanmedian, sides)
-        return bool(min(np.array([begin - before, end - after]) / error.height) > STAYS)
+        before, begin, *halves, end, after = np.array([np.nanmedian(part) for part in parts]) / error.height
+        return bool(min(begin - before, end - after, min(halves) / max(*halves, 1e-9)) > STAYS)
 
     @cached_property
     def passing(self) -> np.ndarray:

@@ -35,8 +35,8 @@ FEWEST = 10
 CAP, PRIOR_NEIGHBORS = 5.0, 0.3
 #: Scores up to this size need no holiday to explain them.
 USUAL = 3.0
-#: What is beyond this share of the limit says nothing of steps that may be large, until these are known without it.
-LEFT_OUT = 0.8
+#: A peak beyond this share of the limit says nothing of steps that may be large, if it is beyond so many times it without.
+LEFT_OUT, CLEARLY = 0.8, 1.5
 #: Beside a change of level, the next reading of a level that is off as a whole has this share of the edge's score. Changes are
 #: usual where so many have as much of it.
 INNER, OFTEN = 0.5, 5
@@ -157,6 +157,7 @@ def compute_residuals(
     scale = None
     # a step that may be large explains the readings that it is estimated from: at first all are as large as usual
     tails = [None] * bool(model.df) + [model.df] * ROUNDS
+    peaks = np.zeros(rows.shape, dtype=bool)
     for df in tails:
         done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, df, scale=scale)
         scale = done.scale if df else None
@@ -168,10 +169,12 @@ def compute_residuals(
         scores = scores / neighbor_spread(np.where(frozen | extreme, np.nan, scores), model.graph.adjacency)
         judged = np.where(frozen | extreme, np.nan, scores)
         limit = np.inf if resting else limit_of(judged)
-        flagged = spikes(judged, limit) | frozen | extreme
         if df != model.df:
-            flagged |= spikes(judged, LEFT_OUT * limit)
-            flagged &= frozen | extreme | ~(leapt | _before(leapt[::-1])[::-1])
+            peaks = spikes(judged, LEFT_OUT * limit) & _peaks(rows)
+            flagged = peaks | frozen | extreme
+        else:
+            flagged = spikes(judged, limit) & ~(peaks & ~spikes(judged, CLEARLY * limit)) | frozen | extreme
+            peaks = peaks & flagged
         if df == model.df and (flagged == bad).all():
             break
         bad = flagged
@@ -215,6 +218,13 @@ def _unless_edge(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
         edge = edge[(edge >= 3) & (edge < rows.size + 3)]
         result[rows[edge - 3], i] = np.clip(values[edge], -USUAL, USUAL)
     return result
+
+
+def _peaks(rows: np.ndarray) -> np.ndarray:
+    """(rows, N) True for readings above the ones before and after by about as much, or below: no edge of another level."""
+    around = np.pad(rows, ((1, 1), (0, 0)), constant_values=np.nan)
+    before, after = rows - around[:-2], rows - around[2:]
+    return before * after > (np.maximum(np.abs(before), np.abs(after)) ** 2) / 2
 
 
 def _others_follow(rows: np.ndarray, change: np.ndarray, std: np.ndarray, half: int) -> np.ndarray:

@@ -331,6 +331,15 @@ def test_a_drift_that_a_repair_ends_is_not_what_comes_after_it(seed, start, stop
     assert (quality.flags[3, stop:] == 1).mean() > 0.98
 
 
+def test_five_sensors_that_are_off_for_a_while_do_not_excuse_each_other():
+    """They were taken for showers, and a neighbor for the faulty one."""
+    coordinates, readings = case(3)
+    stations = (7, 2, 11, 15, 4)
+    for k, station in enumerate(stations):
+        readings[station, 40 * (k + 1) : 40 * (k + 1) + 14] += 4
+    assert {(s.station, s.kind) for s in checked(readings, coordinates).suspects} == {(i, "drift") for i in stations}
+
+
 @pytest.mark.parametrize("width", [1, 2, 7, 16, 40])
 def test_a_step_has_the_largest_ratio_of_the_places_that_cover_it(width):
     ratio = np.random.default_rng(0).normal(size=(50, 3))
