@@ -351,9 +351,10 @@ class LastingErrors:
         T, fewest = len(self.seen.white), fewest_sharing(int(self.seen.observed.any(axis=0).sum()))
         inside = [end for end in (error.start, error.stop) if 0 < end < T]
         if len(inside) == 2 and error.stop - error.start <= PASSING * T and not self._square(error):
-            passing, around = self.passing.copy(), int(PASSING * T)
-            passing[max(error.start - around, 0) : error.stop + around] = 0.0  # by a fault neighbors are off at the same time
-            if (passing.max(axis=0) * BEYOND >= error.ratio).sum() >= fewest:
+            around = int(PASSING * T)  # by a fault neighbors are off at the same time
+            apart = self.passing[: max(error.start - around, 0)], self.passing[error.stop + around :]
+            clearest = np.maximum(*(part.max(axis=0, initial=0.0) for part in apart))
+            if (clearest * BEYOND >= error.ratio).sum() >= fewest:
                 return True
         jumps = {end: error.height if end == error.start else -error.height for end in inside}
         if error.shape == "ramp":
