@@ -471,7 +471,7 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
         now = LastingErrors(others(residuals, stations))
         # neighbors that are healthy after all tell more of an error
         errors += [max(error, now.clearest(error.station), key=lambda e: e.ratio) for error in first]
-    return [_wrong_part(residuals, now, error) for error in errors if _stands(residuals, error, stations, K)], badness
+    return [_wrong_part(residuals, now, error) for error in errors if _stands(residuals, now, error, stations, K)], badness
 
 
 def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Lasting:
@@ -486,13 +486,17 @@ def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Las
     return error if span == (error.start, error.stop) else replace(now.fit(error.station, "box", *span), ratio=error.ratio)
 
 
-def _stands(residuals: Residuals, error: Lasting, stations: list[int], K: np.ndarray) -> bool:
-    """Whether there is an error without the neighbors that read in it, or beside it, alone: with them goes what is expected."""
+def _stands(residuals: Residuals, now: LastingErrors, error: Lasting, stations: list[int], K: np.ndarray) -> bool:
+    """Whether there is an error without the neighbors that read in it, or beside it, alone: with them goes what is expected.
+
+    And without those that have a clear error as well, but one that is no fault by itself.
+    """
     usable, rows = residuals.usable, np.arange(len(residuals.y))
     inside = (rows >= error.start) & (rows < error.stop)
     change = np.abs(usable[inside].mean(axis=0) - usable[~inside].mean(axis=0)) if not inside.all() else np.zeros(len(K))
-    partly = [int(j) for j in np.flatnonzero(change > CHANGED) if j not in stations and tell(K, error.station, int(j))]
-    if not partly:
+    bent = np.flatnonzero((change > CHANGED) | (now.peaks > now.limit))
+    left = [int(j) for j in bent if j not in stations and tell(K, error.station, int(j))]
+    if not left:
         return True
-    again = LastingErrors(others(residuals, [*stations, *partly]))
+    again = LastingErrors(others(residuals, [*stations, *left]))
     return again.clearest(error.station).ratio > again.limit

@@ -379,6 +379,14 @@ def test_an_offset_that_begins_with_a_front_is_no_part_of_it():
         assert [(s.station, s.kind) for s in checked(readings, coordinates).suspects] == [(7, "drift")]
 
 
+def test_a_station_that_follows_a_front_by_less_accuses_no_neighbor():
+    """By itself it is no fault, but it bent what was expected of the nearest one."""
+    coordinates, readings = case(3)
+    readings[:, 180:] += 8
+    readings[7, 180:] -= 3
+    assert {s.station for s in checked(readings, coordinates).suspects} <= {7}
+
+
 def test_showers_that_come_and_go_are_at_one_station_or_another():
     """The largest of them was a drift of eight hours."""
     coordinates, readings = case(5)
