@@ -69,8 +69,9 @@ def check(
     Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
     parametric part: a model that learned correlations from the readings has learned the fault too. There is no drift where
     that prediction, up to 16 steps earlier and later, explains more than the drift does: a flood or a front travels. Nor where
-    15 % of the others, and two, have as clear errors that come and go within a twentieth of the record, as showers do, or
-    change their level at the same time, as after an earthquake.
+    15 % of the others, and two, have as clear errors that come and go within a twentieth of the record, as showers do, but for
+    a constant one. Nor where as many change their level at the same time, as after an earthquake, or some, and near ones most.
+    There, a level is not wrong either.
 
     A level that leaps and stays is suspect from the leap on, although the readings before it may be the wrong ones. Where the
     levels of the others say that they are, they are suspect instead.

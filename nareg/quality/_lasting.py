@@ -52,10 +52,8 @@ CHANGED = 0.5
 KNOTS, BETWEEN = 5, 8
 #: What comes and goes within this share of the record is the quantity's own, such as showers, where enough others have as much.
 PASSING = 0.05
-#: So is a level that changes with others': by so many robust standard deviations of their changes, and this share of its own.
-CHANGE, ALONG = 3.0, 0.2
-#: What all but this share rise by at least is common.
-COMMON = 0.1
+#: A leap shows in the medians of so many steps on each side.
+BESIDE = 4
 #: Weather and floods that travel are at the other stations so many steps before or after.
 LAGS = np.array([0, 1, 2, 4, 8, 16, -1, -2, -4, -8, -16])
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
@@ -348,25 +346,31 @@ class LastingErrors:
         """Whether enough others have as large errors that come and go as soon, or change their level at the same time.
 
         A shower is at one station what no other one says, and an earthquake moves the nearest one most: neither is a fault.
+        But a constant that comes and goes at once is a sensor's, however many have one at other times.
         """
         T, fewest = len(self.seen.white), fewest_sharing(int(self.seen.observed.any(axis=0).sum()))
         inside = [end for end in (error.start, error.stop) if 0 < end < T]
-        if len(inside) == 2 and error.stop - error.start <= PASSING * T:
-            passing, around = self.passing.copy(), int(PASSING * T)
-            passing[max(error.start - around, 0) : error.stop + around] = 0.0  # by a fault neighbors are off at the same time
-            if (passing.max(axis=0) * BEYOND >= error.ratio).sum() >= fewest:
+        if len(inside) == 2 and error.stop - error.start <= PASSING * T and not self._square(error):
+            around = int(PASSING * T)  # by a fault neighbors are off at the same time
+            apart = self.passing[: max(error.start - around, 0)], self.passing[error.stop + around :]
+            clearest = np.maximum(*(part.max(axis=0, initial=0.0) for part in apart))
+            if (clearest * BEYOND >= error.ratio).sum() >= fewest:
                 return True
-        for end in inside:
-            jump = 0.0 if error.shape == "ramp" and end == error.start else error.height
-            size = (1 if end == error.start else -1) * np.sign(jump) * self.seen.changes(np.array([end]))[0]
-            if not np.isfinite(size).any():
-                continue
-            # what nearly all rise by, as at a front, says nothing of one that rises more
-            common = max(np.nanquantile(size, COMMON), 0.0)
-            along = size - common > np.maximum(CHANGE * self.seen.usual_change, ALONG * np.abs(jump))
-            if jump and np.delete(along, error.station).sum() >= fewest:
-                return True
-        return False
+        jumps = {end: error.height if end == error.start else -error.height for end in inside}
+        if error.shape == "ramp":
+            jumps.pop(error.start, None)
+        return any(self.seen.share(error.station, end, jump) for end, jump in jumps.items())
+
+    def _square(self, error: Lasting) -> bool:
+        """Whether a station leaps by an error's height where it begins, is as far off in both halves, and leaps back."""
+        own = np.where(self.seen.observed, self.seen.residual, np.nan)[:, error.station]
+        start, stop, middle = error.start, error.stop, (error.start + error.stop) // 2
+        spans = ((start - BESIDE, start), (start, start + BESIDE), (start, middle), (middle, stop))
+        parts = [own[max(first, 0) : last] for first, last in (*spans, (stop - BESIDE, stop), (stop, stop + BESIDE))]
+        if not all(np.isfinite(part).any() for part in parts):
+            return False
+        before, begin, *halves, end, after = np.array([np.nanmedian(part) for part in parts]) / error.height
+        return bool(min(begin - before, end - after, min(halves) / max(*halves, 1e-9)) > STAYS)
 
     @cached_property
     def passing(self) -> np.ndarray:
@@ -439,7 +443,6 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
     they are judged again. Of two that differ from each other for the same time, such as twins, the faulty one differs from all
     the others as well.
     """
-    K = residuals.model.parameters.covariance(residuals.model.space)
     now = LastingErrors(seen)
     badness = now.badness()
     errors: list[Lasting] = []
@@ -448,7 +451,7 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
         first: list[Lasting] = []
         neighbors: dict[int, Lasting] = {}
         for error in suspects:
-            near = next((e for e in first if tell(K, e.station, error.station)), None)
+            near = next((e for e in first if tell(seen.K, e.station, error.station)), None)
             if near is None:
                 first.append(error)
             elif near.start < error.stop and error.start < near.stop:
@@ -467,7 +470,7 @@ def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarr
         now = LastingErrors(others(residuals, stations))
         # neighbors that are healthy after all tell more of an error
         errors += [max(error, now.clearest(error.station), key=lambda e: e.ratio) for error in first]
-    return [_wrong_part(residuals, now, error) for error in errors if _stands(residuals, error, stations, K)], badness
+    return [_wrong_part(residuals, now, error) for error in errors if _stands(residuals, now, error, stations)], badness
 
 
 def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Lasting:
@@ -482,10 +485,11 @@ def _wrong_part(residuals: Residuals, now: LastingErrors, error: Lasting) -> Las
     return error if span == (error.start, error.stop) else replace(now.fit(error.station, "box", *span), ratio=error.ratio)
 
 
-def _stands(residuals: Residuals, error: Lasting, stations: list[int], K: np.ndarray) -> bool:
+def _stands(residuals: Residuals, now: LastingErrors, error: Lasting, stations: list[int]) -> bool:
     """Whether there is an error without the neighbors that read in it, or beside it, alone: with them goes what is expected.
 
-    And none whose readings are off by half, which a sensor that often spikes has at one place by chance.
+    And without those that have a clear error as well, but one that is no fault by itself. None is one whose readings are off by
+    half, which a sensor that often spikes has at one place by chance.
     """
     usable, rows = residuals.usable, np.arange(len(residuals.y))
     inside = (rows >= error.start) & (rows < error.stop)
@@ -493,9 +497,12 @@ def _stands(residuals: Residuals, error: Lasting, stations: list[int], K: np.nda
     share = residuals.spiky[read, error.station].mean()
     if read.sum() * share ** (read[inside].sum() / 2) > ALARMS:
         return False
-    change = np.abs(usable[inside].mean(axis=0) - usable[~inside].mean(axis=0)) if not inside.all() else np.zeros(len(K))
-    partly = [int(j) for j in np.flatnonzero(change > CHANGED) if j not in stations and tell(K, error.station, int(j))]
-    if not partly:
+    change = (
+        np.abs(usable[inside].mean(axis=0) - usable[~inside].mean(axis=0)) if not inside.all() else np.zeros(usable.shape[1])
+    )
+    bent = np.flatnonzero((change > CHANGED) | (now.peaks > now.limit))
+    left = [int(j) for j in bent if j not in stations and tell(now.seen.K, error.station, int(j))]
+    if not left:
         return True
-    again = LastingErrors(others(residuals, [*stations, *partly]))
+    again = LastingErrors(others(residuals, [*stations, *left]))
     return again.clearest(error.station).ratio > again.limit

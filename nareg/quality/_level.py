@@ -124,7 +124,8 @@ def responses(residuals: Residuals, seen: Others) -> list[Response]:
             if i not in best or now.ratio * (stop - start) > best[i].ratio * (best[i].stop - best[i].start):
                 best[i] = now
     changed = [_from_the_change(response, off[:, response.station], usual) for response in best.values()]
-    return [response for response in changed if not _grew(response, off[:, response.station], white, typical)]
+    alone = [response for response in changed if not _with_others(response, seen)]
+    return [response for response in alone if not _grew(response, off[:, response.station], white, typical)]
 
 
 def deaf(residuals: Residuals, seen: Others) -> list[Response]:
@@ -224,6 +225,12 @@ def _from_the_change(response: Response, apart: np.ndarray, usual: float) -> Res
     if span is None or math.isnan(response.level):
         return response
     return replace(response, start=response.start + span.start, stop=response.start + span.stop)
+
+
+def _with_others(response: Response, seen: Others) -> bool:
+    """Whether a level begins or ends when others change theirs: after an earthquake all move on, the nearest one most."""
+    ends = {response.start: response.level, response.stop: -response.level}
+    return any(seen.share(response.station, end, jump) for end, jump in ends.items() if 0 < end < len(seen.white))
 
 
 def _grew(response: Response, apart: np.ndarray, white: list[np.ndarray], typical: float) -> bool:

@@ -24,8 +24,9 @@ from functools import cached_property
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
+from nareg._core.arrays import MAD_TO_STD
 from nareg.quality._residuals import Residuals
-from nareg.spacetime import robust_spread, run
+from nareg.spacetime import fewest_sharing, robust_spread, run
 
 #: Whitened residuals count up to so many standard deviations: a few of them decide nothing.
 LARGEST = 5.0
@@ -36,6 +37,14 @@ NOTHING = 0.97
 AROUND, SHARED = 7, 0.5
 #: Steps on each side that tell a level, and times that tell how much it usually changes.
 AROUND_CHANGE, SAMPLES = 8, 200
+#: A level changes with others': by so many robust standard deviations of their changes, and this share of its own.
+CHANGE, ALONG = 3.0, 0.2
+#: A station hardly changes by less than this share of what it is off by.
+HARDLY = 0.5
+#: What all but this share rise by at least is common.
+COMMON = 0.1
+#: Some stations are nearer to one than others if their correlations with it differ by this.
+UNLIKE = 0.1
 #: Stations of so much correlation tell of each other.
 NEAR = 0.3
 #: Orders of the autoregressions: at most so many, and this share of the record.
@@ -129,6 +138,8 @@ class Others:
         Functions of time that every station's fit took from its readings: its mean, and its yearly cycle if there is one.
     leapt : (rows, N) bool array
         First readings after a leap that stays.
+    K : (N, N) array
+        Covariance of the stations' fields.
     """
 
     prediction: np.ndarray
@@ -139,6 +150,7 @@ class Others:
     observed: np.ndarray
     slow: np.ndarray
     leapt: np.ndarray
+    K: np.ndarray
 
     @cached_property
     def read(self) -> np.ndarray:
@@ -155,10 +167,47 @@ class Others:
         return np.where(known, middle[1] - middle[0], np.nan)
 
     @cached_property
+    def some_changes(self) -> np.ndarray:
+        """(n, N) changes of level at times all over the record."""
+        last = max(len(self.read) - AROUND_CHANGE, AROUND_CHANGE)
+        return self.changes(np.unique(np.linspace(AROUND_CHANGE, last, SAMPLES).astype(int)))
+
+    @cached_property
     def usual_change(self) -> np.ndarray:
         """(N,) robust standard deviation of the changes of level."""
-        last = max(len(self.read) - AROUND_CHANGE, AROUND_CHANGE)
-        return robust_spread(self.changes(np.unique(np.linspace(AROUND_CHANGE, last, SAMPLES).astype(int))))
+        return robust_spread(self.some_changes)
+
+    def share(self, station: int, row: int, jump: float) -> bool:
+        """Whether others change their level as well where a station is off by ``jump`` from then on, as after an earthquake.
+
+        Where it hardly changes itself, they change to the other side of it.
+        """
+        size = np.sign(jump) * self.changes(np.array([row]))[0]
+        if not jump or not np.isfinite(size).any():
+            return False
+        return self._change(station, size, abs(jump)) or (
+            bool(size[station] < HARDLY * abs(jump)) and self._change(station, -size, abs(jump))
+        )
+
+    def _change(self, station: int, size: np.ndarray, jump: float) -> bool:
+        """Whether changes of the others are more than usual, and than a share of a jump.
+
+        They are of enough stations, beyond what nearly all change by: a front says nothing of one that rises more. Or stations
+        change the more, the more they tell of the one.
+        """
+        others, fewest = np.arange(size.size) != station, fewest_sharing(int(self.observed.any(axis=0).sum()))
+        beyond = size - max(np.nanquantile(size, COMMON), 0.0)
+        clear, some = (beyond > times * self.usual_change for times in (CHANGE, CHANGE / 2))
+        if (clear & (beyond > ALONG * jump))[others].sum() >= fewest:
+            return True
+        known = np.isfinite(size) & others
+        near = self.K[station, known] / np.sqrt(self.K[station, station] * self.K.diagonal()[known])
+        # one that changes with it may be as wrong
+        if some[others].sum() < fewest + 1 or np.ptp(near) < UNLIKE:
+            return False
+        near -= near.mean()
+        slope, usual = np.maximum(size[known], 0.0) @ near, np.abs(np.nan_to_num(self.some_changes[:, known]) @ near)
+        return bool(slope > max(CHANGE * MAD_TO_STD * np.median(usual), ALONG * jump * (near @ near)))
 
 
 def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -193,8 +242,8 @@ def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
     covariance[0] += np.where(judged, noise, 0.0)
     whitener = Whitener.of(covariance)
     white = np.where(counted, np.clip(whitener.apply(residual), -LARGEST, LARGEST), 0.0)
-    slow = model.cycles.slow(residuals.grid.seconds)
-    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted, slow, residuals.leapt)
+    slow, K = model.cycles.slow(residuals.grid.seconds), parameters.covariance(model.space)
+    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted, slow, residuals.leapt, K)
 
 
 def _spiky(bad: np.ndarray, error: np.ndarray) -> np.ndarray:

@@ -340,6 +340,15 @@ def test_a_drift_that_a_repair_ends_is_not_what_comes_after_it(seed, start, stop
     assert (quality.flags[3, stop:] == 1).mean() > 0.98
 
 
+def test_five_sensors_that_are_off_for_a_while_do_not_excuse_each_other():
+    """They were taken for showers, and a neighbor for the faulty one."""
+    coordinates, readings = case(3)
+    stations = (7, 2, 11, 15, 4)
+    for k, station in enumerate(stations):
+        readings[station, 40 * (k + 1) : 40 * (k + 1) + 14] += 4
+    assert {(s.station, s.kind) for s in checked(readings, coordinates).suspects} == {(i, "drift") for i in stations}
+
+
 @pytest.mark.parametrize("width", [1, 2, 7, 16, 40])
 def test_a_step_has_the_largest_ratio_of_the_places_that_cover_it(width):
     ratio = np.random.default_rng(0).normal(size=(50, 3))
@@ -360,6 +369,16 @@ def test_an_earthquake_is_no_fault_of_the_nearest_station():
     assert [(s.station, s.kind) for s in checked(alone, coordinates).suspects] == [(7, "drift")]
 
 
+@pytest.mark.parametrize(
+    ("seed", "height", "reach"), [(5, 10, 0.5), (5, 20, 0.25), (1, 20, 0.25), (4, 40, 0.25), (4, 20, 0.25), (6, 60, 0.15)]
+)
+def test_an_earthquake_that_moves_one_station_by_far_most_is_no_fault(seed, height, reach):
+    """One neighbor went along, and no other by a fifth as much. Or one hardly moved, so that its neighbors said too much."""
+    coordinates, readings = case(seed)
+    readings[:, 180:] += (height * np.exp(-np.linalg.norm(coordinates - coordinates[7], axis=1) / reach))[:, None]
+    assert {s.kind for s in checked(readings, coordinates).suspects} <= {"spikes"}
+
+
 def test_an_offset_that_begins_with_a_front_is_no_part_of_it():
     """All others rose by 8 at that time, and alike."""
     for seed in (2, 3):
@@ -367,6 +386,14 @@ def test_an_offset_that_begins_with_a_front_is_no_part_of_it():
         readings[:, 180:] += 8
         readings[7, 180:] += 5
         assert [(s.station, s.kind) for s in checked(readings, coordinates).suspects] == [(7, "drift")]
+
+
+def test_a_station_that_follows_a_front_by_less_accuses_no_neighbor():
+    """By itself it is no fault, but it bent what was expected of the nearest one."""
+    coordinates, readings = case(3)
+    readings[:, 180:] += 8
+    readings[7, 180:] -= 3
+    assert {s.station for s in checked(readings, coordinates).suspects} <= {7}
 
 
 def test_showers_that_come_and_go_are_at_one_station_or_another():
