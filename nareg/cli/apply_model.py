@@ -31,6 +31,7 @@ LASTING = (
     "zone",
     "dates",
     "step",
+    "header",
     "decimal",
     "flag",
     "bad",

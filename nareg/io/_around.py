@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 
 from nareg.errors import InputError
 from nareg.io._dates import parse
@@ -27,7 +28,8 @@ HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|met(?:er|re)s?|m ?a\.?s\.?l\.?
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
 LINES, CELLS = 6, 4
 SEPARATORS = (",", ";", "\t", "|")
-#: What to do about a table of numbers alone.
+#: What to do about a table of numbers alone, and about one whose first line is one of its rows.
+NAME_COLUMNS = "name its columns by --header (header= of a recipe), such as --header time,A,B"
 WITHOUT_TIMES = "A table without times is read with --step and --start."
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
@@ -69,6 +71,43 @@ def stated_in(comments: list[str]) -> dict[str, str]:
         **({"latitude": known["latitude"], "longitude": known["longitude"]} if placed else {}),
         **({"altitude": heights[0]} if placed and len({*heights}) == 1 else {}),
     }
+
+
+def with_header(lines: list[str], start: int, header: str, source: str) -> int:
+    """Insert, in place, the names of columns above the first row, ``start``, unless it is a header; how many lines."""
+    names, first = next(csv.reader([header], skipinitialspace=True)), lines[start].strip()
+    cuts = {mark: next(csv.reader([first], delimiter=mark)) for mark in (";", "\t", "|", ",") if mark in first}
+    if not cuts or ({*cuts} == {","} and looks_numeric(first.split(), comma=True)):  # 2024 05 01 3,5
+        cuts[" "] = first.split()
+    fits = [mark for mark, cells in cuts.items() if len(cells) >= len(names) and not any(cells[len(names) :])]
+    cells = cuts[fits[0]] if fits else max(cuts.values(), key=len)
+    if not any(map(_is_value, cells)):
+        return 0
+    if not fits:
+        raise InputError(
+            f"{source}, line {start + 1}: {len(cells)} cells, but header names {count(len(names), 'column')} "
+            f"({listed(names)}): name each."
+        )
+    mark = fits[0]
+    if mark == " ":
+        mark = ";" if "," in first else ","
+        lines[start:] = [mark.join(line.split()) for line in lines[start:]]
+    lines.insert(start, mark.join(f'"{name.strip()}"' if mark in name else name.strip() for name in names))
+    return 1
+
+
+def rows_alike(one: str, other: str) -> bool:
+    """Whether two lines have dates, numbers and words in the same cells, two values at least, as rows of one kind have."""
+    mark = next((mark for mark in (";", "\t", "|", ",") if mark in one), " ")
+    rows = [[cell.strip(' "') for cell in line.strip().split(mark)] for line in (one, other)]
+    kinds = [[cell and (parse(cell) is not None or looks_numeric([cell], comma=mark != ",")) for cell in row] for row in rows]
+    pairs = [(a, b) for a, b in zip(*kinds, strict=False) if "" not in (a, b)]
+    return len(rows[0]) == len(rows[1]) and all(a == b for a, b in pairs) and sum(a for a, _ in pairs) > 1
+
+
+def about_header(names: Sequence[str]) -> str:
+    """What to do where the names of columns may be a row of readings; empty where they are none."""
+    return f" If the first line is a row of readings, {NAME_COLUMNS}." if any(map(_is_value, names)) else ""
 
 
 def after_preamble(lines: list[str], start: int, notes: Notes) -> int:
@@ -293,5 +332,5 @@ def refuse_spaces(lines: list[str], start: int, notes: Notes) -> None:
     if len(widths) == 1 and widths.pop() >= CELLS and not any(SPLIT.search(line) for line in sample):
         raise InputError(
             f"{notes.source}: the cells are separated by spaces: write commas between them, below a header with 'time', then "
-            f"one column per station. {WITHOUT_TIMES}"
+            f"one column per station. {WITHOUT_TIMES}{about_header(lines[start].split())}"
         )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from nareg.errors import InputError
-from nareg.io._around import WITHOUT_TIMES
+from nareg.io._around import NAME_COLUMNS, WITHOUT_TIMES, about_header
 from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, parse
 from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
@@ -84,7 +84,7 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if dated is not None and parse(table.header[dated]) is not None:
         raise InputError(
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
-            "'time', then the names of the columns."
+            f"'time', then the names of the columns, or {NAME_COLUMNS}."
         )
     if dated is None:  # numbers are times where the name of their column says so
         stamps = [i for i in others if STAMPED & {*re.split(r"[\s_\-.]+", table.header[i].casefold())}]
@@ -121,11 +121,11 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if looks_numeric(table.header, comma=table.comma):
         raise InputError(
             f"{notes.source}: there is no column of times, and the header holds numbers ({listed(table.header)}): add a column "
-            f"'time', and above it a header if there is none. {WITHOUT_TIMES}"
+            f"'time', and above it a header if there is none, or {NAME_COLUMNS}. {WITHOUT_TIMES}"
         )
     raise InputError(
         f"{notes.source}: the first column is {table.header[0]!r}, and none has times: call that of the times 'time', or name "
-        "it by --time-column (time= of a recipe)."
+        f"it by --time-column (time= of a recipe).{about_header(table.header)}"
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
-from nareg.io._around import SEPARATORS, without_end
+from nareg.io._around import SEPARATORS, rows_alike, without_end
 from nareg.io._database import is_database, read_database
 from nareg.io._dates import parse
 from nareg.io._file import FileTable
@@ -59,7 +59,7 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
 
 
 def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two files are of one kind: of a named format, or with the same first line, below comments too."""
+    """Whether two files are of one kind: of a named format, or with the same first line, or rows alike, below comments too."""
     try:
         heads = [_head(path) for path in (one, other)]
     except OSError:
@@ -70,7 +70,7 @@ def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     lines = [head.partition("\n")[0] for head in heads]
     if all(line.startswith("#") for line in lines) and lines[0] != lines[1]:  # such as the name of each one's station
         lines = [next((line for line in head.split("\n") if line.strip() and line[0] != "#"), "") for head in heads]
-    return lines[0] == lines[1] and bool(lines[0].strip(" ,;"))
+    return rows_alike(*lines) or (lines[0] == lines[1] and bool(lines[0].strip(" ,;")))
 
 
 def _head(path: str | os.PathLike[str]) -> str:
@@ -84,13 +84,13 @@ def _head(path: str | os.PathLike[str]) -> str:
 def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
     form = named_format(text)
     if form is None:
-        numbers = None if recipe.start is None else _only_numbers(text)
+        numbers = None if recipe.start is None or recipe.header is not None else _only_numbers(text)
         if numbers is not None:
             return FrameTable(numbers, notes, recipe.words)
-        grouped = _two_headers(source, text, notes) if recipe.decimal is None else None
+        grouped = _two_headers(source, text, notes) if (recipe.decimal, recipe.header) == (None, None) else None
         if grouped is not None:
             return FrameTable(grouped, notes, recipe.words)
-        return FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal)
+        return FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal, header=recipe.header)
     try:
         frame = form.read(text, Path(source).stem)
     except InputError as error:

@@ -66,3 +66,68 @@ def test_a_file_without_a_header_is_refused(tmp_path):
     path.write_text("".join(f"2024-05-01,{h},{h}.5,80\n" for h in HOURS))
     with pytest.raises(InputError, match=r"the first line is a row of readings .*: write a header above it"):
         io.read_readings(path)
+
+
+def test_isd_lite(tmp_path):
+    """It was refused. Tenths, -9999, calm (0) and traces of rain (-1) are what NOAA says; times are UTC."""
+    path = tmp_path / "725300-94846-2019"
+    path.write_text(
+        "2019 01 01 00    28   -17 10142   360    15     8 -9999    -1\n"
+        "2019 01 01 03   -11 -9999 10150     0     0 -9999     5    12\n"
+    )
+    seen = io.inspect(path)
+    expected = {
+        "temperature": [2.8, -1.1], "dew point": [-1.7, np.nan], "pressure": [1014.2, 1015.0],
+        "wind direction": [360, np.nan], "wind speed": [1.5, 0], "precipitation of 1 h": [np.nan, 0.5],
+        "precipitation of 6 h": [0, 1.2],
+    }  # fmt: skip
+    assert list(seen.quantities.index) == [*expected]
+    assert list(seen.quantities["unit"]) == ["°C", "°C", "hPa", "°", "m/s", "mm", "mm"]
+    for name, values in expected.items():
+        read = io.read_readings(path, recipe=Recipe(value=name))
+        assert (read.names, read.zone) == (("725300-94846",), "UTC")
+        np.testing.assert_array_equal(read.values, [values])
+    assert [str(t)[:13] for t in seen.times] == ["2019-01-01T00", "2019-01-01T03"]
+    assert any("1 trace of precipitation (-1) taken as 0" in note for note in seen.notes)
+
+
+METEOSTAT = "date,hour,temp,dwpt,rhum,prcp,snow,wdir,wspd,wpgt,pres,tsun,coco"
+IMGW = "code,station,year,month,day,tmax,tmax_qc,snow,snow_qc"
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "row", "quantity"),
+    [
+        (METEOSTAT, "{}.csv", "2024-05-01,{1},{2},1.5,80,0.0,,210,11.2,,1013.2,,", "temp"),
+        (IMGW, "k_d.csv", '249190560,"{0}","2024","05","{1:02}",{2},"",0,""', "tmax"),
+        ("year,month,day,hour,A b,B", "{}.txt", "2024 05  01 {1:02}  {2}  {2}", None),
+        ("time,A", "{}.csv", "2024-05-01 {1:02}:00;{2},5;", None),
+    ],
+)
+def test_names_of_columns_of_a_file_without_a_header(tmp_path, header, name, row, quantity):
+    """Such files were refused with a remedy by hand alone. The names go to every command by the recipe."""
+    for station in ("S37", "S59"):
+        with open(tmp_path / name.format(station), "a") as file:
+            file.writelines(row.format(station, hour, hour + int(station[1:])) + "\n" for hour in HOURS)
+    paths = sorted(tmp_path.iterdir())
+    with pytest.raises(InputError, match=r"--header \(header= of a recipe\)"):
+        io.read_readings(paths[0], recipe=Recipe(value=quantity))
+    recipe = io.inspect(paths[0], recipe=Recipe(header=header, value=quantity)).recipe
+    recipe.save(tmp_path / "recipe.toml")
+    recipe = Recipe.load(tmp_path / "recipe.toml")
+    table = io.read_readings(paths[0], recipe=recipe)
+    half = 0.5 if header == "time,A" else 0
+    np.testing.assert_array_equal(table.values[0], [hour + 37 + half for hour in HOURS])
+    assert len(table.timestamps) == len(HOURS)
+    assert len(paths) == 1 or io.alike(*paths)
+    with pytest.raises(InputError, match=r"line 1: \d+ cells, but header names 1 column \('time'\): name each"):
+        io.read_readings(paths[0], recipe=Recipe(header="time"))
+
+
+def test_lines_of_a_file_without_a_header_keep_their_numbers(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("# by hand\n2024-05-01 00:00,1,2\n2024-05-01 01:00,1,x9\n")
+    with pytest.raises(InputError, match="line 3, column 'B'"):
+        io.read_readings(path, recipe=Recipe(header="time,A,B"))
+    (tmp_path / "s.csv").write_text("station,lat,lon\nA,48,11\nB,48.1,11\n")  # keeps its own
+    assert io.read_stations(tmp_path / "s.csv", recipe=Recipe(header="time,A,B")).names == ("A", "B")
