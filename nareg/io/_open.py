@@ -128,25 +128,28 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     groups: list[str] = []
     for top in above[apart:]:
         groups.append(top or (groups[-1] if groups else ""))  # of joined cells the first has the text
-    pairs = list(zip(groups, below[apart:], strict=True))
+    pairs, further, last = list(zip(groups, below[apart:], strict=True)), 0, [""] * len(groups)
+    while len({*pairs}) < len(pairs):  # headers below tell them apart
+        more = [cell.strip() for cell in lines.pop(2).split(separator)] if len(lines) > 3 else [""]
+        if len(more) != len(below) or any(more[:apart]):
+            return None
+        further, last = further + 1, more[apart:]
+        below[apart:] = [f"{name} {word}".strip() for name, word in zip(below[apart:], last, strict=True)]
+        pairs = list(zip(groups, below[apart:], strict=True))
     tops, names = list(dict.fromkeys(groups)), list(dict.fromkeys(below[apart:]))
     timed = plain(below[0]) in (*TIME, *CALENDAR[0]) or parse(lines[2].split(separator)[0].strip()) is not None
     known = apart and timed and "" not in names
-    if (
-        not known
-        or (len(tops) < 2 and "" in above[apart:])
-        or len({*pairs}) < len(pairs)
-        or len(pairs) != len(tops) * len(names)
-    ):
+    if not known or (len(tops) < 2 and "" in above[apart:]) or len(pairs) != len(tops) * len(names):
         return None
     alone = len(pairs) > len(tops) == 1 and bool(kinds_in(*tops))  # one quantity, above each station
     marked = any(map(is_flag, names))  # each station has its readings and their status
     if (len(kinds_of(tops)) > 1 or alone) == (len(kinds_of(names)) > 1 or marked):
         return None
+    beside = {name: word for (_, name), word in zip(pairs, last, strict=True) if word and not is_flag(word)}
     stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 or alone else (tops, names)
     place = {pair if stations is tops else pair[::-1]: apart + k for k, pair in enumerate(pairs)}
     without_end(lines, 1, notes)
-    body = [cells for _, cells in rows(source, lines[2:], separator, first=3 + skipped)]
+    body = [cells for _, cells in rows(source, lines[2:], separator, first=3 + skipped + further)]
     if any(len(cells) != len(below) for cells in body):
         return None  # which is refused with its line
     comma = next((cell for cells in body for cell in cells[apart:] if COMMA.fullmatch(cell.strip())), None)
@@ -155,8 +158,12 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
         body = [[*cells[:apart], *(cell.replace(",", ".") for cell in cells[apart:])] for cells in body]
     if skipped:
         notes.guess(f"{count(skipped, 'line')} above the headers {verb(skipped)} left out", "delete these lines")
+    if beside:
+        notes.fact(f"columns that the last header calls {listed(list(dict.fromkeys(beside.values())))} are left out")
+    quantities = [one for one in quantities if one not in beside]
     notes.guess(
-        f"two lines of headers are read as quantities ({listed(quantities)}) and stations ({listed(stations)})",
+        f"{('two', 'three', 'four')[min(further, 2)]} lines of headers are read as quantities ({listed(quantities)}) and "
+        f"stations ({listed(stations)})",
         "write the columns time, station and one per quantity",
     )
     units: dict[str, str] = {}

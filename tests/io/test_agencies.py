@@ -131,3 +131,24 @@ def test_lines_of_a_file_without_a_header_keep_their_numbers(tmp_path):
         io.read_readings(path, recipe=Recipe(header="time,A,B"))
     (tmp_path / "s.csv").write_text("station,lat,lon\nA,48,11\nB,48.1,11\n")  # keeps its own
     assert io.read_stations(tmp_path / "s.csv", recipe=Recipe(header="time,A,B")).names == ("A", "B")
+
+
+def test_three_headers_of_japan(tmp_path):
+    """They were refused: stations, quantities and what stands beside them; JMA's quality 2 is questionable, 8 normal."""
+    each = ",気温(℃),気温(℃),気温(℃),風速(m/s),風速(m/s),風速(m/s),風速(m/s)"
+    text = [
+        "ダウンロードした時刻：2024/06/01 10:00:00", "", "," + ",".join(["東京"] * 7 + ["横浜"] * 7),
+        "年月日時" + each[:1] + ",".join([each[1:]] * 2), "," + ",".join([",,,,,風向,風向"] * 2),
+        "," + ",".join([",品質情報,均質番号,,品質情報,,品質情報"] * 2),
+        *(f"2024/5/1 {h}:00:00,{h}.5,{2 if h == 3 else 8},1,{h}.25,8,北,8,{h},8,1,{h + 1},8,南,8" for h in HOURS),
+    ]  # fmt: skip
+    path = tmp_path / "data.csv"
+    path.write_bytes("\n".join(text).encode("cp932"))
+    seen = io.inspect(path)
+    assert [*seen.quantities.index[:2]] == ["気温(℃)", "風速(m/s)"]
+    assert [*seen.quantities["unit"][:2]] == ["°C", "m/s"]
+    air, wind = (io.read_readings(path, recipe=Recipe(value=name)) for name in seen.quantities.index[:2])
+    assert air.names == ("東京", "横浜")
+    np.testing.assert_array_equal(air.values, [[np.nan if h == 3 else h + 0.5 for h in HOURS], HOURS])
+    np.testing.assert_array_equal(wind.values, [[h + 0.25 for h in HOURS], [h + 1 for h in HOURS]])
+    assert any("columns that the last header calls '均質番号' are left out" in note for note in seen.notes)
