@@ -41,10 +41,13 @@ from nareg.io._vocabulary import (
     kinds_in,
     loose,
     plain,
+    unit_in,
 )
 
 #: Columns are quantities where at least this share of their names says so: a station may be called Windy Hill.
 NAMED = 0.25
+#: Rows per station, on average, from which on it shows that a number stays.
+ROWS = 3
 #: Columns of the days of a month, and more than this share of the months has fewer.
 DAYS, SHORTER = 31, 0.3
 
@@ -146,10 +149,10 @@ def _recognized(
         spare = {flag for flag, _ in flags} | more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags, zone)
     if several and chosen is None and kind is None:
-        columns = _numeric(table, words, [i for i in rest if i != station], notes)
+        columns = _no_numbers(table, _numeric(table, words, [i for i in rest if i != station], notes), station, notes)
         extra = tuple(i for i in rest if i != station and i not in columns)
         return Layout(time, station, tuple(columns), extra, zone=zone)
-    value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
+    value = _value(table, words, rest, station, notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
     about = dict(_flags_of(table, [i for i in rest if i != station], None))
     flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
@@ -343,8 +346,35 @@ def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
     return [i for i in possible if not marks(i)]
 
 
-def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
+def _no_numbers(table: Table, numeric: list[int], station: int, notes: Notes) -> list[int]:
+    """The columns without those that number the stations: one whole number at each, of no unit, another at every other."""
+    first = table.head(station)
+    maybe = [
+        i for i in numeric
+        if all(map(str.isdecimal, table.head(i))) and not kinds_in(table.header[i]) and not unit_in(table.header[i])
+        and len({*zip(first, table.head(i), strict=True)}) == len({*first})
+    ]  # fmt: skip
+    if not maybe or len(maybe) == len(numeric):
+        return numeric
+    names, *columns = table.load([station, *maybe], [])[0]
+    number = len({*names})
+    alike = [{*zip(names, cells, strict=True)} for cells in columns]
+    numbering = [
+        i for i, pairs, cells in zip(maybe, alike, columns, strict=True)
+        if 1 < number == len(pairs) == len({*cells}) and len(names) >= ROWS * number
+    ]  # fmt: skip
+    if numbering:
+        notes.guess(
+            f"{count(len(numbering), 'column')} of one whole number per station, another at each, left out as numbers of the "
+            f"stations: {listed([table.header[i] for i in numbering])}; if it is a reading, name it by --value",
+            "drop such columns",
+        )
+    return [i for i in numeric if i not in numbering]
+
+
+def _value(table: Table, words: list[str], rest: list[int], station: int, notes: Notes) -> int:
     """The column of readings in a long table."""
+    rest = [i for i in rest if i != station]
     possible = _possible(table, words, rest)
     cells = _first_cells(table, possible)
     numeric = [i for i in possible if looks_read(cells[i], comma=table.comma)]
@@ -352,6 +382,7 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
     numeric = filled if len(filled) == 1 else numeric  # of several, the empty ones are left out with a note of their own
     if len(numeric) > 1:
         numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
+        numeric = _no_numbers(table, numeric, station, notes)
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])

@@ -17,7 +17,7 @@ SENSOR = (
     "messstelle", "standort", "stazione", "stasjon", "estación", "estacion", "siteno", "sitenumber", "sitecode",
     "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid",
     "numersta", "numposte", "poste", "stn", "sitenum", "codestation", "airqualitystationeoicode", "climateid",
-    "bureauofmeteorologystationnumber",
+    "bureauofmeteorologystationnumber", "지점명",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
