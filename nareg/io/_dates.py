@@ -45,11 +45,14 @@ YEAR_AFTER = re.compile(
 )
 #: A span of days, as pandas writes weeks, stands for its first.
 SPAN = re.compile(r"(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})/\d{4}-\d{2}-\d{2}", re.ASCII)
+#: A month of a year of two digits, or a day of a month: Jan-18.
+SHORT_MONTH = re.compile(r"(?P<name>[A-Za-z]{3,9})[-/\s'](?P<y>\d{2})", re.ASCII)
 #: Months and quarters: 07/2024, 2024/07, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
 OF_YEAR = (
     re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
     re.compile(r"(?P<y>(?:1[89]|20)\d{2})[-/](?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<name>[A-Za-z]{3,9})\.?[-/,\s]\s*(?P<y>\d{4})", re.ASCII),
+    SHORT_MONTH,
     re.compile(r"(?P<y>\d{4})[-/\s](?P<name>[A-Za-z]{3,9})\.?", re.ASCII),
     re.compile(r"(?P<y>\d{4})-?M(?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<y>\d{4})[-\s]?Q(?P<quarter>[1-4])", re.ASCII),

@@ -23,6 +23,7 @@ from nareg.io._vocabulary import (
     MISSING,
     NORTH,
     NUMBERED,
+    QUARTER,
     SENSOR,
     STATION,
     TIME,
@@ -35,6 +36,8 @@ from nareg.io._vocabulary import (
 CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp](?:\.?[Mm]\.?)?)?", re.ASCII)
 #: Words of names of columns of seconds since 1970, or parts of them.
 STAMPED, SINCE_1970 = frozenset(("ts", "epoch", "unix", "timestamp")), re.compile(r"1\d{9}(?:\d{3}){0,3}(?:\.\d+)?", re.ASCII)
+#: A quarter, beside a column of years.
+QUARTERS = re.compile(r"Q?[1-4](?:\.0)?", re.ASCII)
 HOUR = re.compile(r"(?:\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern + r")(?: ?(?:UTC|GMT))?", re.ASCII)
 #: Hours and minutes with a point between them, which are no halves of hours.
 POINTED = re.compile(r"(?:[01]?\d|2[0-4])\.[0-5]\d", re.ASCII)
@@ -93,6 +96,9 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
         return _with_clock(table, words, dated, known, notes)
     of_year = [next((i for i in others if words[i] in names), None) for names in CALENDAR[:2]]
+    if of_year[1] is None:
+        quarters = (i for i in others if words[i] in QUARTER and all(map(QUARTERS.fullmatch, table.head(i))))
+        of_year[1] = next(quarters, None)
     if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
         months = [table.header[i] for i in others if words[i] in MONTHS]
         if len(months) > 6:

@@ -76,6 +76,7 @@ CALENDAR = (
     ("minute", "min", "mn", "mi", "mm"),  # buoys have MM for the month and mm for the minute
     ("second", "sec", "ss"),
 )
+QUARTER = ("quarter", "qtr", "quartal", "trimestre", "trimester", "kwartaal")
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
 VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "resultmeasure")
