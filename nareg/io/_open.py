@@ -24,7 +24,7 @@ from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
-from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts
+from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts, stem
 from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
 from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 
@@ -201,7 +201,8 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
         texts_of, books = (
             [one for one in inside if (Path(one.filename).suffix.lower() in WORKBOOKS) == book] for book in (0, 1)
         )
-        chosen = [one for one in texts_of if Path(one.filename).suffix.lower() not in BESIDE] or books
+        chosen = [one for one in texts_of if Path(one.filename).suffix.lower() not in BESIDE]
+        chosen += [one for one in books if stem(one.filename) not in {stem(text.filename) for text in chosen}]
         if len(chosen) < len(inside):
             left = [one.filename for one in inside if one not in chosen]
             notes.fact(f"{count(len(left), 'member')} of the archive that {verb(len(left))} no table left out: {listed(left)}")
