@@ -24,6 +24,8 @@ SPLIT = re.compile(r"[,;\t|]")
 APART = re.compile(r"[,;|\t]\s*(?=[^,;|\t:=]+[:=])")
 CELL = re.compile(r"^([^,;|\t:=]+)[,;|\t]\s*(?=[^,;|\t:=]+[,;|\t\s]*$)")
 HEMISPHERE = re.compile(r"[(\[](?:.*\b)?([WS])(?:est|outh)?[)\]]\s*$")
+GRADES = re.compile(r"\s*(?:grad(?:os|i)?|deg(?:rees?|\.)?|°)$", re.IGNORECASE)
+FEET = re.compile(r"[(\[_\s](?:ft|feet|foot)\b", re.IGNORECASE)
 HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|met(?:er|re)s?|m ?a\.?s\.?l\.?)?", re.IGNORECASE)
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
 LINES, CELLS = 6, 4
@@ -57,7 +59,9 @@ def stated_in(comments: list[str]) -> dict[str, str]:
             name, mark, value = (text.strip(" \t\"',;") for text in re.split("([:=])", part + "::", maxsplit=1))
             value = value.removesuffix("::").strip(" \t\"',;")
             role = next((role for role, words in STATED.items() if plain(name) in words), None)
-            if mark and value and role is not None:
+            if role in ("latitude", "longitude"):
+                value = GRADES.sub("", value)
+            if mark and value and role is not None and not (role == "altitude" and FEET.search(name)):
                 west = HEMISPHERE.search(name)
                 stated.setdefault(role, []).append(
                     f"{value} {west[1]}" if west and looks_numeric([value], comma=False) else value
@@ -150,7 +154,10 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
         return len(two) == 2 and plain(two[0][0]) in TIME and not parse(two[0][1]) and parse(two[1][0]) is not None
 
     near = [i for i in range(start, min(start + TITLES + SAMPLE, len(lines))) if lines[i].strip()]
-    title = [all(len(list(filter(str.strip, lines[i].split(separator)))) <= 2 for separator in SEPARATORS) for i in near]
+    title = [
+        all(len(list(filter(str.strip, next(csv.reader([lines[i]], delimiter=separator))))) <= 2 for separator in SEPARATORS)
+        for i in near
+    ]
     for separator in SEPARATORS:
         cells = [[cell.strip() for cell in row] for row in csv.reader((lines[i] for i in near), delimiter=separator)]
         if len(cells) != len(near):  # a quoted cell goes on over lines
@@ -254,7 +261,11 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
 
     def no_row(k: int) -> bool:
         line = lines[below[k]].strip(' "')
-        text = len(cells(k)) == 1 and bool(SPLIT.search(lines[start])) and TEXT.match(line) and parse(line) is None
+        mark = max(SEPARATORS, key=lines[start].count)
+        alone = len(cells(k)) == 1 or (
+            mark not in (said := line.rstrip(mark + " ")) and len(said.split()) > 2 < lines[start].count(mark)
+        )
+        text = alone and bool(SPLIT.search(lines[start])) and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
         return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
 
     below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]

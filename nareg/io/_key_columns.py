@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from nareg.errors import InputError
-from nareg.io._around import NAME_COLUMNS, WITHOUT_TIMES, about_header
+from nareg.io._around import NAME_COLUMNS, SAMPLE, WITHOUT_TIMES, about_header
 from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, parse
 from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
@@ -204,6 +204,8 @@ def station_column(
         return None
     candidates = [i for word in (*STATION, *SENSOR) for i in others if words[i] == word]
     candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
+    if len(candidates) > 1 and words[candidates[0]] == "id" and _numbers_rows(table, candidates[0]):
+        del candidates[0]
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
         if not candidates or not any(cell in names for cell in table.head(candidates[0])):
@@ -216,7 +218,10 @@ def station_column(
     if candidates:
         _note_other(table, candidates, notes)
         return candidates[0]
-    rest = rest if len(rest) == 2 else others
+    if len(rest) > 2:  # beside marks of quality, further dates and what is empty
+        rest = [
+            i for i in others if any(table.head(i)) and not is_flag(table.header[i]) and not all(map(is_day, table.head(i)))
+        ]
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
         texts = [i for i in rest if all(map(word_alone, table.head(i)))]
         numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
@@ -224,6 +229,12 @@ def station_column(
             notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
             return texts[0]
     return None
+
+
+def _numbers_rows(table: Table, index: int) -> bool:
+    """Whether no two rows have the same cell, and more than the first few rows are there."""
+    cells = table.load([index], [])[0][0].tolist()
+    return len(cells) > SAMPLE and len({*cells}) == len(cells)
 
 
 def only_words(table: Table, rest: list[int], notes: Notes) -> int | None:

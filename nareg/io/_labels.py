@@ -10,7 +10,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._clock_change import is_of_zone
-from nareg.io._dates import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written
+from nareg.io._dates import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written, year_last
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes, listed
@@ -62,6 +62,9 @@ def _joined(names: Sequence[str], parts: list[np.ndarray], notes: Notes, recipe:
             parts[1] = np.array(
                 [":".join(one.split(".")[0].zfill(2) for one in own) for own in zip(*rest, strict=True)], dtype=object
             )
+    if len(parts) == 2 and (turned := year_last(parts[0].tolist())) is not None:
+        notes.guess(f"numbers such as {parts[0][0]} are read as dates ({turned[0][0]})", "write dates as 2024-01-31")
+        parts[0] = np.array(turned[0], dtype=object)
     clock = {2: 1, 4: 3}.get(len(parts))
     if clock is not None:
         parts[clock] = _clocks(parts[clock], words[clock])

@@ -23,6 +23,7 @@ from nareg.io._vocabulary import (
     ABOUT,
     BESIDE,
     BRACKETS,
+    CLOCK,
     EVENTS,
     KIND,
     LATITUDE,
@@ -113,7 +114,9 @@ def _recognized(
     zone = _own_zone(table, words, notes) if recipe.zone is None else None
     apart = apart if zone is None else (*apart, zone)
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
-    rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
+    rest = [
+        i for i in rest if (words[i] and words[i] not in CLOCK) or any(cell.lower() not in MISSING for cell in table.head(i))
+    ]
     others = [i for i, word in enumerate(words) if i and not word and i not in apart and counts_rows(table, i, word)]
     others = [i for i in others if not counts_rows(table, i, NUMBERED[0])]  # those that may be readings
     if others:
@@ -150,6 +153,7 @@ def _recognized(
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags, zone)
     if several and chosen is None and kind is None:
         columns = _no_numbers(table, _numeric(table, words, [i for i in rest if i != station], notes), station, notes)
+        columns = _of_kinds(words, rest, columns)
         extra = tuple(i for i in rest if i != station and i not in columns)
         return Layout(time, station, tuple(columns), extra, zone=zone)
     value = _value(table, words, rest, station, notes) if chosen is None else chosen
@@ -219,7 +223,8 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     placed |= len(rest) == 1 and bool(table.stated)
     marked = [i for i in rest if is_flag(table.header[i])]
     placed |= bool(marked) and len([i for i in rest if i not in marked and any(table.head(i))]) == 1  # whose quality is marked
-    if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
+    units = {table.units.get(table.header[i], "") for i in rest} - {""}  # of a row below the header
+    if not placed and len(kinds_of([table.header[i] for i in rest])) < 2 and len(units) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
     return [i for i in numeric if not all(map(parse, filter(None, table.head(i))))]
@@ -326,7 +331,7 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
             notes.fact(
                 f"{table.column(i)} is left out: it holds {odd[0]!r} among numbers; if that is no reading, pass --missing"
             )
-    return [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
+    return [i for i in numeric if not words[i].endswith(ABOUT) and words[i] not in KIND] or numeric
 
 
 def _first_cells(table: Table, columns: list[int]) -> dict[int, list[str]]:
@@ -372,17 +377,24 @@ def _no_numbers(table: Table, numeric: list[int], station: int, notes: Notes) ->
     return [i for i in numeric if i not in numbering]
 
 
+def _of_kinds(words: list[str], rest: list[int], numeric: list[int]) -> list[int]:
+    """The column called a value beside one that names kinds of readings; all columns elsewhere."""
+    named = [i for i in numeric if words[i] in VALUE]
+    return named if len(named) == 1 and any(words[i] in KIND for i in rest) else numeric
+
+
 def _value(table: Table, words: list[str], rest: list[int], station: int, notes: Notes) -> int:
     """The column of readings in a long table."""
     rest = [i for i in rest if i != station]
     possible = _possible(table, words, rest)
     cells = _first_cells(table, possible)
     numeric = [i for i in possible if looks_read(cells[i], comma=table.comma)]
+    numeric = [i for i in numeric if words[i] not in KIND] or numeric
     filled = [i for i in numeric if any(cells[i])]
     numeric = filled if len(filled) == 1 else numeric  # of several, the empty ones are left out with a note of their own
     if len(numeric) > 1:
         numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
-        numeric = _no_numbers(table, numeric, station, notes)
+        numeric = _of_kinds(words, rest, _no_numbers(table, numeric, station, notes))
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])

@@ -41,6 +41,8 @@ SURVEY = re.compile(r"(?P<status>[apr])(?P<remark>[\s:\[].*)?")
 ATTRIBUTES = re.compile(r"[^,]*,(?P<failed>[^,]*),[^,]*(,[^,]*)?")
 #: Quality of readings of the Japan Meteorological Agency.
 JAPAN = {"8": "good", "5": "doubtful", "4": "doubtful", "2": "bad", "1": "missing", "0": "missing"}
+#: Validity of readings of the European Environment Agency.
+EUROPE = {"1": "good", "2": "good", "3": "good", "4": "good", "-1": "bad", "-99": "bad"}
 #: What notes say of columns of marks.
 ABOUT_MARKS = re.compile(r"columns? .* marks? |columns? .* mark the quality ")
 
@@ -134,6 +136,8 @@ def _meanings(words: list[str], name: str) -> list[str] | None:
         return ["untested" if number in MISSING else yes if ANSWERS[number] else no for number in numbers]
     if title.endswith("品質情報") and all(number in JAPAN or number in MISSING for number in numbers):
         return [JAPAN.get(number, "untested") for number in numbers]
+    if title == "validity" and all(number in EUROPE or number in MISSING for number in numbers):
+        return [EUROPE.get(number, "untested") for number in numbers]
     if all(number in CODES or word in MISSING for number, word in zip(numbers, words, strict=True)):
         if not {"1", "4"} <= set(numbers):  # without both it may be any other scale
             return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._clock_change import in_standard_time, in_utc
-from nareg.io._dates import SHORT_MONTH, Date, parse, written
+from nareg.io._dates import SHORT_MONTH, Date, parse, written, year_last
 from nareg.io._notes import Notes, count, verb
 from nareg.io._recipe import DATES, Recipe
 from nareg.io._vocabulary import OFFSETS
@@ -139,6 +139,9 @@ def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes)
             if None not in stamps:
                 notes.guess(f"numbers in {column} such as {labels[0]} are read as dates{how}", ISO_REMEDY)
                 return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"))
+    if (turned := year_last(labels)) is not None:
+        notes.guess(f"numbers in {column} such as {labels[0]} are read as dates ({turned[0][0]})", ISO_REMEDY)
+        return Times(np.array(turned[0], dtype="datetime64[ns]"), order=DATES[not turned[1]])
     for low, high, per_second, unit in EPOCHS:
         if numbers.min() >= low and numbers.max() <= high:
             notes.guess(f"numbers in {column} such as {labels[0]} are read as {unit} since 1970, UTC", ISO_REMEDY)

@@ -17,7 +17,8 @@ SENSOR = (
     "messstelle", "standort", "stazione", "stasjon", "estación", "estacion", "siteno", "sitenumber", "sitecode",
     "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid",
     "numersta", "numposte", "poste", "stn", "sitenum", "codestation", "airqualitystationeoicode", "climateid",
-    "bureauofmeteorologystationnumber", "지점명",
+    "bureauofmeteorologystationnumber", "지점명", "stnid", "stnname", "samplingpoint", "sourceid", "indicativo", "idsensore",
+    "codiestacio", "codigoestacion", "meetpuntidentificatie",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
@@ -61,6 +62,7 @@ CLOCK = (
     "uur",
     "tijd",
     "hhmm",
+    "hh:mm",
     "hrmn",
     "hhmmss",
     "timehhmm",
@@ -93,7 +95,7 @@ SYMBOLS = frozenset((
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
     "qflag", "qa", "qaqc", "validity", "qualifier", "qualifiers", "status", "qualität", "qualitaet", "qualité", "calidad",
-    "kvalitet", "kwaliteit", "qualità", "verification", *(f"qn{level}" for level in range(1, 10)),
+    "kvalitet", "kwaliteit", "qualità", "stato", "verification", *(f"qn{level}" for level in range(1, 10)),
 )  # fmt: skip
 #: Zones of the times, by name: those of the United States are unambiguous in the column that its agencies call tz_cd.
 ZONE = ("tzcd",)
@@ -141,7 +143,7 @@ QUANTITIES = {
     "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp bar barometer",
     "wind": "wind ws wspd gst spd windspeed windspd vent viento windsnelheid",
     "direction": "dir wd wdir winddir direction richting",
-    "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia",
+    "snow": "snow swe", "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia",
     "gases": "no no2 nox o3 so2 co ch4", "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
     "carbon dioxide": "co2 fc nee", "radiation": "netrad ghi dni dhi ppfd swin global direct diffuse solar",
     "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow level",
@@ -150,7 +152,8 @@ QUANTITIES = {
 #: Columns that name the kind of each reading of a long table.
 KIND = (
     "parameter", "variable", "quantity", "element", "datatype", "measurand", "pollutant", "observedproperty", "parametername",
-    "resultcharacteristic", "characteristicname", "airpollutant", "phenomenon",
+    "resultcharacteristic", "characteristicname", "airpollutant", "phenomenon", "codivariable", "elementid",
+    "grootheidomschrijving",
 )  # fmt: skip
 #: Ends of names of numbers about readings, not readings: codes, counts of observations, indices of air quality.
 ABOUT = ("code", "entryid", "recordid", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")
@@ -161,17 +164,17 @@ BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "#na", "n.a.", "nan", "-nan", "null", "#null!", "none", "nil", "-", "--", "---", "missing",
      "mq", "m", "mm", "vrb", "nodata", "no data", "#value!", "#div/0!", "#num!",
-     "<na>", "nat", "unavailable", "unknown",
-     "n.v.", "n.v.t.", "k.a.", "fehlt", "s/d", "sin dato")  # German, Dutch, Spanish; "n.d." may be below detection
+     "<na>", "nat", "--:--", "unavailable", "unknown",
+     "n.v.", "n.v.t.", "k.a.", "fehlt", "s/d", "sin dato", "nulo")  # German, Dutch, Spanish; "n.d." may be below detection
 )  # fmt: skip
 
 #: Numbers that by convention mean that there is no reading.
 SENTINELS = (
     -99.0, -99.9, -99.99, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0, -32768.0,
-    999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 32767.0, 9.969209968386869e36, 1e20, -1e20,
+    999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 32767.0, 999999999.0, 9.969209968386869e36, 1e20, -1e20,
 )  # fmt: skip
 #: Those of them that mean it even where they occur once.
-UNMISTAKABLE = (-999.0, -9999.0, -99999.0)
+UNMISTAKABLE = (-999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0, 999999999.0)
 
 
 def plain(name: str) -> str:

@@ -152,3 +152,119 @@ def test_three_headers_of_japan(tmp_path):
     np.testing.assert_array_equal(air.values, [[np.nan if h == 3 else h + 0.5 for h in HOURS], HOURS])
     np.testing.assert_array_equal(wind.values, [[h + 0.25 for h in HOURS], [h + 1 for h in HOURS]])
     assert any("columns that the last header calls '均質番号' are left out" in note for note in seen.notes)
+
+
+def of_two(row, stations=("S37", "S59"), hours=HOURS):
+    """Rows by station's name and number, hour and reading, as of FILES."""
+    return "".join(row(name, int(name[-2:]), h, int(name[-2:]) * 10 + h) + "\n" for name in stations for h in hours)
+
+
+#: What was misread or refused, by agency: what is read and by which name, the file's beginning, a row, and its end.
+MISREAD = {
+    "numbers of rows, and codes of what is read (Catalonia)": (
+        "32", "ID,CODI_ESTACIO,CODI_VARIABLE,DATA_LECTURA,DATA_EXTREM,VALOR_LECTURA,CODI_ESTAT\n",
+        lambda n, s, h, y: "\n".join(f"{n}{v}{h:02},{n},{v},2024-05-01 {h:02}:00,,{y + v - 32},V" for v in (32, 33)), "",
+    ),
+    "a colon behind the date, a zone in its name (New Zealand)": (
+        None, "Station information:\nName,Agent,Network,Height\nS37,1,2,4\n\nMean Temperature\nStation,Date(UTC),Temperature(C)\n",
+        lambda n, s, h, y: f"{n},20240501:{h:02}00,{y}", "\nUserName is = abc\nTotal number of rows output = 44\n",
+    ),
+    "a word without a separator below (Norway)": (
+        None, "Navn;Stasjon;Tid(UTC);Lufttemperatur\n", lambda n, s, h, y: f"Oslo;{n};01.05.2024 {h:02}:00;{y},0",
+        "Data er gyldig per 01.02.2024 (CC BY 4.0), Meteorologisk institutt (MET);;;\n",
+    ),
+    "the middle of the year in front": ("v", "date,hour,station,v\n", lambda n, s, h, y: f"01052024,{h},{n},{y}", ""),
+    "nothing beside the name and the value but marks and dates (England)": (
+        None, "measure,dateTime,date,value,completeness,quality,qcode\n",
+        lambda n, s, h, y: f"{n},2024-05-01T{h:02}:00:00,2024-05-01,{y},,Good,", "",
+    ),
+    "a kind, and other numbers (Norway's Frost)": (
+        "air_temperature", "sourceId,referenceTime,elementId,value,timeSeriesId,level\n",
+        lambda n, s, h, y: f"{n},2024-05-01T{h:02}:00Z,air_temperature,{y},0,2\n{n},2024-05-01T{h:02}:00Z,wind_speed,1,0,2", "",
+    ),
+    "codes of validity (EEA)": (
+        None, "Samplingpoint,Pollutant,Start,End,Value,Unit,Validity\n",
+        lambda n, s, h, y: f"{n},8,2024-05-01 {h:02}:00:00,2024-05-01 {h:02}:59:00,{y},ug.m-3,1\n"
+                           f"{n},8,2024-05-02 {h:02}:00:00,2024-05-02 {h:02}:59:00,{y + 500},ug.m-3,-1", "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MISREAD)
+def test_what_was_misread_or_refused(tmp_path, what):
+    quantity, text, row, end = MISREAD[what]
+    path = tmp_path / "f.csv"
+    if what.startswith("the middle"):  # a day above 12 shows the order
+        end = "13052024,0,S37,370\n13052024,0,S59,590\n"
+    path.write_text(text + of_two(row) + end)
+    recipe = Recipe(value=quantity, time=("date", "hour") if what.startswith("the middle") else ())
+    table = io.read_readings(path, recipe=recipe)
+    assert table.names == ("S37", "S59")
+    start = np.datetime64("2024-05-01", "ns")
+    np.testing.assert_array_equal(table.timestamps[: len(HOURS)], [start + np.timedelta64(h, "h") for h in HOURS])
+    np.testing.assert_array_equal(table.values[:, : len(HOURS)], [[s * 10 + h for h in HOURS] for s in (37, 59)])
+    assert not np.isfinite(table.values[:, len(HOURS) :]).any() or end
+    assert quantity is None or what.startswith("the middle") or quantity in io.inspect(path).quantities.index
+
+
+def test_files_of_gauges_are_not_averaged_for_an_empty_column(tmp_path):
+    """Two rivers of the GRDC were one station 'Value', beside a station 'hh:mm'."""
+    for k in (1, 2):
+        rows = "".join(f"2024-05-{d:02};--:--;{k * 10 + d}.5\n" for d in range(1, 20))
+        head = f"# Station:   REES {k}\n# Latitude (DD):  51.{k}\n# Longitude (DD): 6.3\n# DATA\nYYYY-MM-DD;hh:mm; Value\n"
+        (tmp_path / f"{k}_Q_Day.txt").write_text(head + rows)
+    paths = sorted(tmp_path.iterdir())
+    table = io.read_readings(paths)
+    assert table.names == ("REES 1", "REES 2")
+    np.testing.assert_array_equal(table.values, [[k * 10 + d + 0.5 for d in range(1, 20)] for k in (1, 2)])
+    np.testing.assert_array_equal(io.inspect(paths).placed.coordinates, [[51.1, 6.3], [51.2, 6.3]])
+
+
+def test_columns_of_different_units_are_no_stations(tmp_path):
+    """Rain and temperature of Mexico's stations were four stations; NULO is missing, Ip (Spain) a trace of rain."""
+    rows = "".join(f"2024-05-{d:02}\t{'Ip' if d == 3 else 0}\t{'NULO' if d == 4 else 2}\t{d}\n" for d in range(1, 20))
+    head = "ESTACION  : 9048\nLATITUD   : 19.404 Grados\nLONGITUD  : -99.196 Grados\n\n"
+    head += "FECHA\tPRECIP\tEVAP\tTMAX\n\t(MM)\t(MM)\t(C)\n"
+    path = tmp_path / "dia.txt"
+    path.write_text(head + rows)
+    seen = io.inspect(path)
+    assert list(seen.quantities.index) == ["PRECIP", "EVAP", "TMAX"]
+    assert list(seen.quantities["readings"]) == [19, 18, 19]
+    assert (seen.stations, seen.placed.names) == (("9048",), ("9048",))
+
+
+def test_altitudes_in_feet_are_no_meters(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("station,lat,lon,Elevation (ft)\nA,48,11,1000\nB,48.1,11,\n")
+    np.testing.assert_array_equal(io.read_stations(path).altitude, [304.8, np.nan])
+    head = "# LATITUDE: 40.5\n# LONGITUDE: -111.9\n# ELEVATION [ft]: 4226\nStation_ID,Date_Time,temp\n"
+    path.write_text(head + "".join(f"K,2024-05-01 {h:02}:00,{h}\n" for h in HOURS))
+    placed = io.inspect(path).placed
+    assert (placed.names, placed.altitude) == (("K",), None)
+
+
+def test_decimal_commas_in_records(tmp_path):
+    """Of a Spanish answer the direction alone was read, the only one without a comma."""
+    records = [
+        f'{{"fecha": "2024-05-{d:02}", "indicativo": "{s}", "tmed": "{d},5", "dir": "25"}}' for d in range(1, 20) for s in "AB"
+    ]
+    path = tmp_path / "f.json"
+    path.write_text(f"[{', '.join(records)}]")
+    assert list(io.inspect(path).quantities.index) == ["tmed", "dir"]
+    table = io.read_readings(path, recipe=Recipe(value="tmed"))
+    np.testing.assert_array_equal(table.values, [[d + 0.5 for d in range(1, 20)]] * 2)
+    assert any("numbers of 'tmed' such as '1,5' are read with a decimal comma" in note for note in table.notes)
+
+
+@pytest.mark.parametrize("code", [-999.99, 999999999])
+def test_one_unmistakable_code(tmp_path, code):
+    path = tmp_path / "f.csv"
+    path.write_text("time,A\n" + "".join(f"2024-05-01 {h:02}:00,{code if h == 5 else h}\n" for h in HOURS))
+    np.testing.assert_array_equal(io.read_readings(path).values, [[np.nan if h == 5 else h for h in HOURS]])
+
+
+def test_a_quoted_comma_in_a_title(tmp_path):
+    path = tmp_path / "f.csv"
+    head = 'CENTRAL BOARD,,,\nStation,"Anand Vihar, Delhi - DPCC",,\nFrom Date,To Date,PM2.5 (ug/m3),PM10 (ug/m3)\n'
+    path.write_text(head + "".join(f"13-05-2024 {h:02}:00,13-05-2024 {h + 1:02}:00,{h},{h + 9}\n" for h in HOURS))
+    np.testing.assert_array_equal(io.read_readings(path, recipe=Recipe(value="PM10")).values, [[h + 9 for h in HOURS]])
