@@ -166,8 +166,8 @@ MISREAD = {
         lambda n, s, h, y: "\n".join(f"{n}{v}{h:02},{n},{v},2024-05-01 {h:02}:00,,{y + v - 32},V" for v in (32, 33)), "",
     ),
     "a colon behind the date, a zone in its name (New Zealand)": (
-        None, "Station information:\nName,Agent,Network,Height\nS37,1,2,4\n\nMean Temperature\nStation,Date(UTC),Temperature(C)\n",
-        lambda n, s, h, y: f"{n},20240501:{h:02}00,{y}", "\nUserName is = abc\nTotal number of rows output = 44\n",
+        None, "Station information:\nName,Agent,Number,Height\nS37,1,2,4\n\nTemperature\nStation,Date(UTC),Temperature(C)\n",
+        lambda n, s, h, y: f"{n},20240501:{h:02}00,{y}", "",
     ),
     "a word without a separator below (Norway)": (
         None, "Navn;Stasjon;Tid(UTC);Lufttemperatur\n", lambda n, s, h, y: f"Oslo;{n};01.05.2024 {h:02}:00;{y},0",
