@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
 from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts, stem
-from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
+from nareg.io._vocabulary import CALENDAR, CLOCK, KIND, SENSOR, STATION, TIME, VALUE, kinds_in, plain
 from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 START = 8192
 #: Lines above two headers, at most.
 ABOVE = 10
+#: What tells series of one site apart before the parameter's code.
+SERIES = re.compile(r"^\d+_(?=\d{5})")
 #: Members of archives that are no tables.
 BESIDE = (".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
 
@@ -55,7 +59,29 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
         return _of_archive(path, notes, recipe)
     if is_database(path):
         return [read_database(path, notes, recipe)]
-    return [_table(str(path), read_text(path, notes), notes, recipe)]
+    text = read_text(path, notes)
+    parts = _of_survey(text)
+    if len(parts) > 1:
+        return _each(path, {f"{path}/{k}": partial(_noted, part) for k, part in enumerate(parts, 1)}, notes, recipe)
+    return [_table(str(path), text, notes, recipe)]
+
+
+def _noted(text: str, own: Notes) -> str:
+    own.fact("the columns are named by their parameters, without the numbers of series, which each table has of its own")
+    return text
+
+
+def _of_survey(text: str) -> list[str]:
+    """The tables of a text of the United States Geological Survey (RDB), one per site, with the numbers of their lines."""
+    lines = text.split("\n") if text.count("\nagency_cd\tsite_no\t") > 1 else []
+    starts_of = [k for k, line in enumerate(lines) if line.startswith("agency_cd\tsite_no\t")]
+    parts = []
+    for k, end in pairwise([*starts_of, len(lines)]):
+        names = lines[k].split("\t")
+        bare = [SERIES.sub("", name) for name in names]
+        rows_of = ["" if line.startswith("#") else line for line in lines[k + 1 : end]]
+        parts.append("\n".join([*[""] * k, "\t".join(bare if len({*bare}) == len(bare) else names), *rows_of]))
+    return parts
 
 
 def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
@@ -90,7 +116,8 @@ def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
         grouped = _two_headers(source, text, notes) if (recipe.decimal, recipe.header) == (None, None) else None
         if grouped is not None:
             return FrameTable(grouped, notes, recipe.words)
-        return FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal, header=recipe.header)
+        table = FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal, header=recipe.header)
+        return _with_kinds_in_rows(table, notes, recipe) or table
     try:
         frame = form.read(text, Path(source).stem)
     except InputError as error:
@@ -106,6 +133,37 @@ def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
     if frame.empty:
         raise NoReadings(f"{source}: the {form.name} file has no readings: leave it out.")
     return FrameTable(frame, notes, recipe.words)
+
+
+def _with_kinds_in_rows(table: FileTable, notes: Notes, recipe: Recipe) -> FrameTable | None:
+    """A long table of one with a column per station, and one that names the quantity of each row; None of others."""
+    import pandas as pd
+
+    words = [plain(name) for name in table.header]
+    kind = next((k for k, word in enumerate(words) if word in (*KIND, "type")), None)
+    if kind is None or {*words} & {*STATION, *SENSOR, *VALUE} or len(kinds_of(table.head(kind))) < 2:
+        return None
+    times = [k for k, word in enumerate(words) if word in (*TIME, *CLOCK, *sum(CALENDAR, ()))]
+    columns = [k for k in range(len(words)) if k not in (*times, kind)]
+    names = [table.header[k] for k in columns]
+    if (
+        len(columns) < 2
+        or not times
+        or len(kinds_of(names)) > 1
+        or not looks_numeric([cell for k in columns for cell in table.head(k)], comma=True)
+    ):
+        return None
+    notes.guess(
+        f"{table.column(kind)} is read as quantities ({listed(list(dict.fromkeys(table.head(kind))))}), and the columns beside "
+        f"it as stations ({listed(names)})",
+        "write the columns time, station and one per quantity",
+    )
+    texts, values = table.load([*times, kind], columns)
+    keys = {
+        name: cells.repeat(len(columns))
+        for name, cells in zip([*(table.header[k] for k in times), KIND[0]], texts, strict=True)
+    }
+    return FrameTable(pd.DataFrame(keys | {"station": names * len(values), "value": values.ravel()}), notes, recipe.words)
 
 
 def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:

@@ -268,3 +268,34 @@ def test_a_quoted_comma_in_a_title(tmp_path):
     head = 'CENTRAL BOARD,,,\nStation,"Anand Vihar, Delhi - DPCC",,\nFrom Date,To Date,PM2.5 (ug/m3),PM10 (ug/m3)\n'
     path.write_text(head + "".join(f"13-05-2024 {h:02}:00,13-05-2024 {h + 1:02}:00,{h},{h + 9}\n" for h in HOURS))
     np.testing.assert_array_equal(io.read_readings(path, recipe=Recipe(value="PM10")).values, [[h + 9 for h in HOURS]])
+
+
+@pytest.mark.parametrize("series", [("149640", "69928"), ("149640", "149640")])
+def test_a_table_per_site_of_the_survey(tmp_path, series):
+    """The header of the second site was refused, as a reading."""
+    text = ["# Some of the data"]
+    for site, own in zip(("05587450", "05587498"), series, strict=True):
+        text += [f"# Data for {site}", f"agency_cd\tsite_no\tdatetime\ttz_cd\t{own}_00065\t{own}_00065_cd\t7{own}_00010"]
+        text += ["5s\t15s\t20d\t6s\t14n\t10s\t14n"]
+        text += [f"USGS\t{site}\t2024-05-01 {h:02}:00\tCST\t{h}.{site[-1]}\tP\t4" for h in HOURS]
+    path = tmp_path / "sites.rdb"
+    path.write_text("\n".join(text))
+    assert {*io.inspect(path).quantities.index} == {"00065", "00010"}
+    table = io.read_readings(path, recipe=Recipe(value="00065"))
+    assert (table.names, table.zone) == (("05587450", "05587498"), "UTC")
+    np.testing.assert_allclose(table.values, [[h for h in HOURS], [h + 0.8 for h in HOURS]])
+    path.write_text("\n".join(text).replace("22.8", "22.8x9"))
+    with pytest.raises(InputError, match="line 52, column '00065'"):
+        io.read_readings(path, recipe=Recipe(value="00065"))
+
+
+def test_quantities_in_rows_beside_a_column_per_station(tmp_path):
+    """The words of China's column type were the stations, and the stations quantities."""
+    rows = [f"20240501,{h},{kind},{h + add},,{h + add + 20}" for h in HOURS for kind, add in (("PM2.5", 0), ("NO2", 200))]
+    path = tmp_path / "china.csv"
+    path.write_text("\n".join(["date,hour,type,1001A,1002A,1003A", *rows]))
+    assert list(io.inspect(path).quantities.index) == ["PM2.5", "NO2"]
+    table = io.read_readings(path, recipe=Recipe(value="NO2"))
+    assert (table.names, table.quantity) == (("1001A", "1002A", "1003A"), "NO2")
+    np.testing.assert_array_equal(table.values[[0, 2]], [[h + 200 for h in HOURS], [h + 220 for h in HOURS]])
+    assert str(table.timestamps[0])[:16] == "2024-05-01T01:00"
