@@ -42,6 +42,8 @@ LABELED = "are named by the labels of their sensors"
 LABEL = re.compile(r"\(LGR S/N: [^)]*LBL: ([^),]+)\)$")
 #: A first cell in apostrophes, as other files have quotes.
 APOSTROPHES = re.compile(r"\s*'[^']+'\s*[,;\t]")
+#: A cell in apostrophes below other headings.
+WRAPPED = re.compile(r"(^|[,;|\t])'([^',;|\t]*)'(?=[,;|\t]|$)")
 #: Numbers with a decimal mark, and with the other mark between thousands.
 MARKED = {
     ",": re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*)(?:,\d*)?", re.ASCII),
@@ -111,6 +113,8 @@ class FileTable:
             self.units[""] = stated.pop()
         if not self._quotes and APOSTROPHES.match(self._lines[start]):
             self._lines, self._quotes = [line.replace("'", '"') for line in self._lines], True
+        elif self._apostrophes and any(map(WRAPPED.search, self._lines[start + 1 : start + 2])):
+            self._lines = [WRAPPED.sub(r"\1\2", line) for line in self._lines]
         self._lines = with_commas(self._lines, start, notes)
         declared = None
         if self._lines[0][:4].lower() == "sep=" and len(self._lines[0]) == 5 and len(self._lines) > 1:

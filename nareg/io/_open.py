@@ -8,6 +8,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,7 @@ from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
-from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts, stem
+from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts
 from nareg.io._vocabulary import CALENDAR, CLOCK, KIND, SENSOR, STATION, TIME, VALUE, kinds_in, plain
 from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 
@@ -260,12 +261,10 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
             [one for one in inside if (Path(one.filename).suffix.lower() in WORKBOOKS) == book] for book in (0, 1)
         )
         chosen = [one for one in texts_of if Path(one.filename).suffix.lower() not in BESIDE]
-        chosen += [one for one in books if stem(one.filename) not in {stem(text.filename) for text in chosen}]
-        if len(chosen) < len(inside):
-            left = [one.filename for one in inside if one not in chosen]
-            notes.fact(f"{count(len(left), 'member')} of the archive that {verb(len(left))} no table left out: {listed(left)}")
         texts: dict[str, Callable[[Notes], str]] = {}
-        for one in chosen:
+        for one in [*chosen, *books]:
+            if one in books[:1] and _are_timed(texts, recipe):  # not beside a readme or a table of stations alone
+                break
             source = f"{path}/{one.filename}"
             try:
                 data = archive.read(one)
@@ -273,7 +272,24 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
                 raise InputError(f"{source} cannot be read from the archive ({error}): unzip it.") from None
             book = is_workbook(io.BytesIO(data))
             texts |= _of_workbook(source, io.BytesIO(data), recipe) if book else {source: partial(decoded, source, data)}
+            chosen += [one] if one in books else []
+        if len(chosen) < len(inside):
+            left = [one.filename for one in inside if one not in chosen]
+            notes.fact(f"{count(len(left), 'member')} of the archive that {verb(len(left))} no table left out: {listed(left)}")
     return _each(path, texts, notes, recipe)
+
+
+def _are_timed(texts: Mapping[str, Callable[[Notes], str]], recipe: Recipe) -> bool:
+    """Whether a text that is no workbook's has a column of times."""
+    for source, text in texts.items():
+        own = Notes(source, strict=False)
+        with suppress(InputError):
+            table = _table(source, text(own), own, recipe)
+            for k, name in enumerate(table.header):
+                cells = list(filter(None, table.head(k)))
+                if plain(name) in (*TIME, *CALENDAR[0]) or (cells and all(map(parse, cells))):
+                    return True
+    return False
 
 
 def _of_workbook(source: str, file: str | os.PathLike[str] | io.BytesIO, recipe: Recipe) -> dict[str, Callable[[Notes], str]]:

@@ -139,7 +139,7 @@ def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes)
             if None not in stamps:
                 notes.guess(f"numbers in {column} such as {labels[0]} are read as dates{how}", ISO_REMEDY)
                 return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"))
-    if (turned := year_last(labels)) is not None:
+    if (turned := year_last(labels.tolist())) is not None:
         notes.guess(f"numbers in {column} such as {labels[0]} are read as dates ({turned[0][0]})", ISO_REMEDY)
         return Times(np.array(turned[0], dtype="datetime64[ns]"), order=DATES[not turned[1]])
     for low, high, per_second, unit in EPOCHS:

@@ -331,5 +331,5 @@ def loose(name: str) -> str:
 def unit_in(name: str) -> str:
     """The unit in brackets at the end of a name; empty where what they hold is none, as ``(raw)``."""
     brackets = BRACKETS.search(name)
-    text = DEGREES.sub(r"°\1", brackets.group().strip(" ()[]").translate(ONE_SIGN)) if brackets else ""
+    text = DEGREES.sub(r"°\1", brackets.group().strip(" ()[]").removeprefix("in ").translate(ONE_SIGN)) if brackets else ""
     return text if UNIT_SIGN.search(text) or text.casefold() in SYMBOLS else ""

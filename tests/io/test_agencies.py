@@ -299,3 +299,13 @@ def test_quantities_in_rows_beside_a_column_per_station(tmp_path):
     assert (table.names, table.quantity) == (("1001A", "1002A", "1003A"), "NO2")
     np.testing.assert_array_equal(table.values[[0, 2]], [[h + 200 for h in HOURS], [h + 220 for h in HOURS]])
     assert str(table.timestamps[0])[:16] == "2024-05-01T01:00"
+
+
+def test_dates_in_apostrophes(tmp_path):
+    """They were no times, in files of Germany's environment agency."""
+    text = "Stationscode;Datum;Uhrzeit;Messwert (in µg/m³)\n"
+    path = tmp_path / "uba.csv"
+    path.write_text(text + of_two(lambda n, s, h, y: f"{n};'13.05.2024';'{h:02}:00';{y}"))
+    table = io.read_readings(path, recipe=Recipe(station="Stationscode"))
+    np.testing.assert_array_equal(table.values, [[s * 10 + h for h in HOURS] for s in (37, 59)])
+    assert (str(table.timestamps[0])[:16], table.unit) == ("2024-05-13T01:00", "µg/m³")
