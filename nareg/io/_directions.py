@@ -24,7 +24,9 @@ UNITS = frozenset(("°", "deg", "degree", "degrees", "degt", "degtrue", "degrees
 #: What a quantity is: any number, one from 0 on, one from 0 to 100, or a direction.
 KINDS = ("number", "nonnegative", "bounded", "direction")
 #: Words and units of quantities that are never below 0.
-NONNEGATIVE = frozenset(("rain", "wind", "gases", "fine particles", "particles"))
+NONNEGATIVE = frozenset(
+    ("rain", "wind", "ozone", "nitrogen oxides", "sulfur dioxide", "carbon monoxide", "methane", "fine particles", "particles")
+)  # fmt: skip
 NONNEGATIVE_UNITS = frozenset(
     ("mm", "mm/h", "m/s", "ms-1", "km/h", "mph", "kt", "kts", "knots", "µg/m³", "μg/m³", "ug/m3", "ppb", "ppm", "lux")
 )

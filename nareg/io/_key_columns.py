@@ -218,10 +218,8 @@ def station_column(
     if candidates:
         _note_other(table, candidates, notes)
         return candidates[0]
-    if len(rest) > 2:  # beside marks of quality, further dates and what is empty
-        rest = [
-            i for i in others if any(table.head(i)) and not is_flag(table.header[i]) and not all(map(is_day, table.head(i)))
-        ]
+    rest = [i for i in (rest if len(rest) == 2 else others) if any(table.head(i)) and not is_flag(table.header[i])]
+    rest = [i for i in rest if not all(map(is_day, table.head(i)))]  # beside marks of quality, further dates and what is empty
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
         texts = [i for i in rest if all(map(word_alone, table.head(i)))]
         numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]

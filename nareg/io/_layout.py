@@ -47,6 +47,8 @@ from nareg.io._vocabulary import (
 
 #: Columns are quantities where at least this share of their names says so: a station may be called Windy Hill.
 NAMED = 0.25
+#: What is taken of readings, as names of columns end.
+STATISTIC = re.compile(r"(?:(?<=[a-z])M|(?<=[\s_.\-])[Mm])(?:ean|in|ax|inimum|aximum|edian)$")
 #: Rows per station, on average, from which on it shows that a number stays.
 ROWS = 3
 #: Columns of the days of a month, and more than this share of the months has fewer.
@@ -237,6 +239,9 @@ def kinds_of(names: Sequence[str]) -> set[str]:
     units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
     each = [kinds_in(name) for name in names]
     kinds: set[str] = set().union(*each)
+    ends = [STATISTIC.search(name) for name in names]  # tempMean, tempMin
+    if sum(map(bool, ends)) >= NAMED * len(names):
+        kinds |= {end[0].casefold() for end in ends if end}
     return kinds if len(kinds) > 1 and sum(map(bool, each)) >= NAMED * len(names) else units
 
 

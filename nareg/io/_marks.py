@@ -33,7 +33,15 @@ ENDINGS = ("qc", "flag", "flags", "quality", "qualityflag", "qual", "attributes"
 #: A mark that would take away more than this share of the readings means something else.
 MOST = 0.5
 #: Ends of names of columns that say yes or no, and what yes means.
-YES = {"invalid": "bad", "valid": "good", "suspect": "bad", "outlier": "bad", "anomaly": "bad", "anomalous": "bad"}
+YES = {
+    "invalid": "bad",
+    "valid": "good",
+    "suspect": "bad",
+    "outlier": "bad",
+    "anomaly": "bad",
+    "anomalous": "bad",
+    "finalqf": "bad",
+}
 ANSWERS = {"1": True, "true": True, "yes": True, "y": True, "0": False, "false": False, "no": False, "n": False}
 #: Approved and provisional readings of the United States Geological Survey, with remarks such as e, estimated.
 SURVEY = re.compile(r"(?P<status>[apr])(?P<remark>[\s:\[].*)?")

@@ -18,7 +18,7 @@ SENSOR = (
     "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid",
     "numersta", "numposte", "poste", "stn", "sitenum", "codestation", "airqualitystationeoicode", "climateid",
     "bureauofmeteorologystationnumber", "지점명", "stnid", "stnname", "samplingpoint", "sourceid", "indicativo", "idsensore",
-    "codiestacio", "codigoestacion", "meetpuntidentificatie",
+    "codiestacio", "codigoestacion", "meetpuntidentificatie", "locationid",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
@@ -36,7 +36,8 @@ ALTITUDE = (
 )  # fmt: skip
 #: What comments above a header say of the one station of a table.
 STATED = {
-    "station": ("station", "stationname", "stationid", "stationcode", "stationnumber", "messstelle", "estación", "estacion"),
+    "station": ("station", "stationname", "stationid", "stationcode", "stationnumber", "messstelle", "messstellenname",
+                "estación", "estacion"),
     "site": ("site", "sitename", "siteid", "sitecode", "sitenumber", "gauge", "gaugeid", "standort", "poste"),
     "latitude": LATITUDE, "longitude": LONGITUDE, "altitude": (*ALTITUDE, "height"),
 }  # fmt: skip
@@ -95,7 +96,7 @@ SYMBOLS = frozenset((
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
     "qflag", "qa", "qaqc", "validity", "qualifier", "qualifiers", "status", "qualität", "qualitaet", "qualité", "calidad",
-    "kvalitet", "kwaliteit", "qualità", "stato", "verification", *(f"qn{level}" for level in range(1, 10)),
+    "kvalitet", "kwaliteit", "qualità", "stato", "prüfstatus", "verification", *(f"qn{level}" for level in range(1, 10)),
 )  # fmt: skip
 #: Zones of the times, by name: those of the United States are unambiguous in the column that its agencies call tz_cd.
 ZONE = ("tzcd",)
@@ -138,13 +139,17 @@ OF_HEIGHT = re.compile(
 OF_MINUTES = re.compile(r"(?:site|station)?(?:lat|lon|long|lng)(?:itude)?(?:m|min|minutes?)")
 #: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
 QUANTITIES = {
-    "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp dew tmp modtemp pnt temperatura",
-    "humidity": "rh hum humidity humedad umidità relhum humidite humidité vochtigheid feuchte luftfeuchte relh",
-    "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp bar barometer",
-    "wind": "wind ws wspd gst spd windspeed windspd vent viento windsnelheid",
+    "temperature": "temp temperature temperatur temperatuur temperatura tair ta t2m airt airtc atmp wtmp dewp dew tmp modtemp "
+                   "pnt",
+    "humidity": "rh hum humidity humedad umidità relhum humidite humidité vochtigheid feuchte luftfeuchte relh rh2m",
+    "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp bar barometer ps",
+    "wind": "wind ws wspd gst spd windspeed windspd vent viento windsnelheid ws2m ws10m",
     "direction": "dir wd wdir winddir direction richting",
-    "snow": "snow swe", "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia",
-    "gases": "no no2 nox o3 so2 co ch4", "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
+    "snow": "snow swe",
+    "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia prectotcorr",
+    "ozone": "o3 ozone ozon", "nitrogen oxides": "no no2 nox",
+    "sulfur dioxide": "so2", "carbon monoxide": "co", "methane": "ch4",
+    "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
     "carbon dioxide": "co2 fc nee", "radiation": "netrad ghi dni dhi ppfd swin global direct diffuse solar",
     "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow level",
     "electricity": "batt vdc idc vac wac battery",

@@ -309,3 +309,47 @@ def test_dates_in_apostrophes(tmp_path):
     table = io.read_readings(path, recipe=Recipe(station="Stationscode"))
     np.testing.assert_array_equal(table.values, [[s * 10 + h for h in HOURS] for s in (37, 59)])
     assert (str(table.timestamps[0])[:16], table.unit) == ("2024-05-13T01:00", "µg/m³")
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "quantities"),
+    [
+        ("time,tempMean,tempMinimum,tempMaximum,tempNumPts,finalQF", "{h},{h},{h},1800,0", 4),  # NEON
+        ("YEAR,MO,DY,HR,T2M,RH2M", "{h},{h}", 2),  # NASA's POWER
+        ("Datum/Zeit,O3 [ug/m3],NO2 [ug/m3]", "{h},{h}", 2),  # NABEL
+    ],
+)
+def test_quantities_that_were_stations(tmp_path, header, cells, quantities):
+    path = tmp_path / "f.csv"
+    time = "2024,5,13,{h}" if header.startswith("YEAR") else "2024-05-13 {h:02}:00"
+    path.write_text(header + "\n" + "".join(f"{time},{cells}\n".format(h=h) for h in HOURS))
+    seen = io.inspect(path)
+    assert (seen.stations, len(seen.quantities)) == (("f",), quantities)
+
+
+def test_a_column_of_marks_names_no_stations(tmp_path):
+    """Bavaria's levels were of a station 'raw data'."""
+    path = tmp_path / "f.csv"
+    head = 'Quelle:;"LfU"\nMessstellen-Name:;"München"\nMessstellen-Nr.:;16005701\n\nDatum;"Wasserstand [cm]";"Prüfstatus"\n'
+    path.write_text(head + "".join(f'2024-05-13 {h:02}:00;"{h},5";Rohdaten\n' for h in HOURS))
+    table = io.read_readings(path)
+    assert (table.names, table.unit) == (("München",), "cm")
+    np.testing.assert_array_equal(table.values, [[h + 0.5 for h in HOURS]])
+
+
+def test_explanations_below_the_rows(tmp_path):
+    """PVGIS explains its columns, with commas."""
+    path = tmp_path / "f.csv"
+    end = "\n\nP: PV system power (W)\nT2m: 2-m air temperature (degree)\n\nPVGIS (c) European Union, 2001-2024\n"
+    path.write_text("time,P,T2m,WS10m,Int\n" + "".join(f"20240513:{h:02}10,{h},{h},2.0,0.0\n" for h in HOURS) + end)
+    np.testing.assert_array_equal(io.read_readings(path, recipe=Recipe(value="T2m")).values, [[*HOURS]])
+
+
+def test_a_station_in_many_rows_of_year_month_and_day(tmp_path):
+    """GHCNh was refused as a table of stations, one of which appears twice."""
+    path = tmp_path / "f.psv"
+    head = "Station_ID|Year|Month|Day|Hour|Minute|Latitude|Longitude|temperature\n"
+    path.write_text(head + of_two(lambda n, s, h, y: f"{n}|2024|05|13|{h:02}|51|41.{s}|-87.9|{y}"))
+    seen = io.inspect(path)
+    assert (seen.placed.names, list(seen.quantities.index)) == (("S37", "S59"), ["temperature"])
+    assert str(seen.times[0])[:16] == "2024-05-13T01:51"
