@@ -30,7 +30,7 @@ WEEKDAY = (
     r"|(?:maan|dins|woens|donder|vrij|zater|zon)dag|ma|wo|vr|za|zo)\.?,?\s+)?"
 )
 YEAR_FIRST = re.compile(WEEKDAY + r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
-YEAR_LAST = re.compile(WEEKDAY + r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
+YEAR_LAST = re.compile(WEEKDAY + r"(?P<a>\d{1,2})([-/.]|:(?=\d\d:\d{4}))(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
 COMPACT = re.compile(
     r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
     r"(?:[T :]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",

@@ -38,6 +38,8 @@ CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp](?:\.?
 STAMPED, SINCE_1970 = frozenset(("ts", "epoch", "unix", "timestamp")), re.compile(r"1\d{9}(?:\d{3}){0,3}(?:\.\d+)?", re.ASCII)
 #: A quarter, beside a column of years.
 QUARTERS = re.compile(r"Q?[1-4](?:\.0)?", re.ASCII)
+#: Names that say that times are universal.
+OF_UTC = re.compile(r"(?<![A-Za-z])(?:UTC|GMT)(?![A-Za-z])", re.IGNORECASE)
 HOUR = re.compile(r"(?:\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern + r")(?: ?(?:UTC|GMT))?", re.ASCII)
 #: Hours and minutes with a point between them, which are no halves of hours.
 POINTED = re.compile(r"(?:[01]?\d|2[0-4])\.[0-5]\d", re.ASCII)
@@ -83,7 +85,8 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return _with_clock(table, words, 0, known, notes)
-    dated = next((i for sure in (is_day, parse) for i in others if all(map(sure, table.head(i)))), None)
+    universal = sorted(others, key=lambda i: not OF_UTC.search(table.header[i]))  # before local times beside them
+    dated = next((i for sure in (is_day, parse) for i in universal if all(map(sure, table.head(i)))), None)
     if dated is not None and parse(table.header[dated]) is not None:
         raise InputError(
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
@@ -101,6 +104,8 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         of_year[1] = next(quarters, None)
     if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
         months = [table.header[i] for i in others if words[i] in MONTHS]
+        numbered = [table.header[i] for i in others if re.fullmatch(r"0?[1-9]|1[0-2]", words[i])]
+        months += numbered if len({*map(int, numbered)}) == 12 else []
         if len(months) > 6:
             raise InputError(
                 f"{notes.source} has a column per month ({listed(months)}): write one row per month, with a column 'time' as "

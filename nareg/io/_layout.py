@@ -53,6 +53,8 @@ STATISTIC = re.compile(r"(?:(?<=[a-z])M|(?<=[\s_.\-])[Mm])(?:ean|in|ax|inimum|ax
 ROWS = 3
 #: Columns of the days of a month, and more than this share of the months has fewer.
 DAYS, SHORTER = 31, 0.3
+#: Columns of the hours of a day.
+HOURS, OF_HOUR = 24, re.compile(r"(?:h|hr|he|hour|hora|std|value)[\s_]?(\d\d?)|(\d\d?)(?::00|h)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def _recognized(
         time = time_columns(table, words, stations, notes)
         time += half_of_day(table, time, range(len(words)))
     _refuse_days(table, notes)
+    _refuse_hours(table, notes)
     apart = (*time, recipe.column("flag", table))
     zone = _own_zone(table, words, notes) if recipe.zone is None else None
     apart = apart if zone is None else (*apart, zone)
@@ -183,6 +186,18 @@ def _refuse_days(table: Table, notes: Notes) -> None:
                     f"{notes.source} has a column per day of the month ({shown}): write one row per day, with a column 'time' "
                     "as 2024-07-01."
                 )
+
+
+def _refuse_hours(table: Table, notes: Notes) -> None:
+    """No columns of the hours of a day, as ``00:00`` to ``23:00`` or ``H01`` to ``H24``, beside dates."""
+    names = [OF_HOUR.fullmatch(name.strip()) for name in table.header]
+    hours = [int(name[1] or name[2]) for name in names if name]
+    if len(hours) == len({*hours}) == HOURS and {*hours} in ({*range(HOURS)}, {*range(1, HOURS + 1)}):
+        shown = listed([own for own, name in zip(table.header, names, strict=True) if name])
+        raise InputError(
+            f"{notes.source} has a column per hour of the day ({shown}): write one row per hour, with a column 'time' as "
+            "2024-07-01 05:00."
+        )
 
 
 def _own_zone(table: Table, words: list[str], notes: Notes) -> int | None:

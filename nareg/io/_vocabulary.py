@@ -18,7 +18,7 @@ SENSOR = (
     "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid",
     "numersta", "numposte", "poste", "stn", "sitenum", "codestation", "airqualitystationeoicode", "climateid",
     "bureauofmeteorologystationnumber", "지점명", "stnid", "stnname", "samplingpoint", "sourceid", "indicativo", "idsensore",
-    "codiestacio", "codigoestacion", "meetpuntidentificatie", "locationid",
+    "codiestacio", "codigoestacion", "meetpuntidentificatie", "locationid", "staid", "souid",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
@@ -53,6 +53,8 @@ CLOCK = (
     "time",
     "timeofday",
     "hour",
+    "hourending",
+    "he",
     "hh",
     "uhrzeit",
     "zeit",

@@ -353,3 +353,49 @@ def test_a_station_in_many_rows_of_year_month_and_day(tmp_path):
     seen = io.inspect(path)
     assert (seen.placed.names, list(seen.quantities.index)) == (("S37", "S59"), ["temperature"])
     assert str(seen.times[0])[:16] == "2024-05-13T01:51"
+
+
+@pytest.mark.parametrize("clock", ["HE", "Hour Ending", "Std."])
+def test_the_hours_of_dates_are_not_averaged(tmp_path, clock):
+    """Beside dates, 'HE' was a station, and the day's 24 readings of the others their mean."""
+    path = tmp_path / "f.csv"
+    path.write_text(f"Date,{clock},A,B\n" + "".join(f"2024-05-{d},{h},{d + h},{h}\n" for d in (13, 14) for h in range(1, 25)))
+    if clock == "Std.":
+        with pytest.raises(InputError, match="if a column has the rest of the time, by --time-column"):
+            io.read_readings(path)
+    table = io.read_readings(path, recipe=Recipe(time=("Date", "Std.")) if clock == "Std." else None)
+    assert table.names == ("A", "B")
+    np.testing.assert_array_equal(table.values[0], [d + h for d in (13, 14) for h in range(1, 25)])
+    assert [str(table.timestamps[k])[:16] for k in (0, 23)] == ["2024-05-13T01:00", "2024-05-14T00:00"]
+
+
+@pytest.mark.parametrize("names", [[f"{h:02}:00" for h in range(24)], [f"H{h}" for h in range(1, 25)]])
+@pytest.mark.parametrize("station", ["", "A,"])
+def test_a_column_per_hour_is_refused(tmp_path, names, station):
+    """They were 24 stations, or quantities."""
+    path = tmp_path / "f.csv"
+    rows = [f"{station}2024-05-{d},{','.join(map(str, range(24)))}" for d in range(11, 31)]
+    path.write_text("\n".join([f"{'station,' if station else ''}Date,{','.join(names)}", *rows]))
+    for read in (io.read_readings, io.inspect):
+        with pytest.raises(InputError, match=r"has a column per hour of the day .*: write one row per hour"):
+            read(path)
+
+
+def test_a_column_per_month_by_its_number_is_refused(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("\n".join(["Year," + ",".join(map(str, range(1, 13))), *(f"{y}{',5' * 12}" for y in range(1990, 2000))]))
+    with pytest.raises(InputError, match="has a column per month"):
+        io.read_readings(path)
+
+
+def test_universal_times_go_before_local_ones_and_dates_with_colons(tmp_path):
+    path = tmp_path / "f.csv"
+    rows = "".join(f"2024-05-13 {h:02}:30,2024-05-13 {h - 1:02}:30,{h}\n" for h in HOURS)
+    path.write_text("start_local,start_utc,A\n" + rows)
+    table = io.read_readings(path)
+    assert (str(table.timestamps[0])[:16], table.zone) == ("2024-05-13T00:30", "UTC")
+    path.write_text("Date(dd:mm:yyyy),Time(hh:mm:ss),A,B\n" + "".join(f"13:05:2024,{h:02}:00:00,{h},{h}\n" for h in HOURS))
+    assert str(io.read_readings(path).timestamps[0])[:16] == "2024-05-13T01:00"  # AERONET
+    path.write_text(" SOUID,    DATE,   TG, Q_TG\n" + "".join(f" 35381,202405{d},  {d},    0\n" for d in range(11, 31)))
+    table = io.read_readings(path)  # ECA&D: the source and the mark were stations
+    assert (table.names, table.quantity) == (("35381",), "TG")
