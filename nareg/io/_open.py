@@ -28,7 +28,7 @@ from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
 from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts
-from nareg.io._vocabulary import CALENDAR, CLOCK, KIND, SENSOR, STATION, TIME, VALUE, kinds_in, plain
+from nareg.io._vocabulary import CALENDAR, CLOCK, KIND, SENSOR, STATION, TIME, UNNAMED, VALUE, kinds_in, plain, unit_in
 from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
         if grouped is not None:
             return FrameTable(grouped, notes, recipe.words)
         table = FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal, header=recipe.header)
-        return _with_kinds_in_rows(table, notes, recipe) or table
+        return _with_kinds_in_rows(table, notes, recipe) or _with_quantities_in_names(table, notes, recipe) or table
     try:
         frame = form.read(text, Path(source).stem)
     except InputError as error:
@@ -165,6 +165,50 @@ def _with_kinds_in_rows(table: FileTable, notes: Notes, recipe: Recipe) -> Frame
         for name, cells in zip([*(table.header[k] for k in times), KIND[0]], texts, strict=True)
     }
     return FrameTable(pd.DataFrame(keys | {"station": names * len(values), "value": values.ravel()}), notes, recipe.words)
+
+
+def _with_quantities_in_names(table: FileTable, notes: Notes, recipe: Recipe) -> FrameTable | None:
+    """A long table of one with a column per station and quantity, such as ``Weir_temp``; None of others."""
+    import pandas as pd
+
+    times = [
+        k
+        for k, name in enumerate(table.header)
+        if plain(name) in (*TIME, *CLOCK, *UNNAMED, *(w for one in CALENDAR for w in one))
+    ]
+    columns = [k for k in range(len(table.header)) if k not in times]
+    names = [table.header[k] for k in columns]
+    known = {*map(plain, names)} & {*STATION, *SENSOR, *VALUE} or len(
+        kinds_of(names)
+    ) > 1  # several kinds are told apart anyway
+    split = _split(names) if times and names and not known else None
+    if split is None or not looks_numeric([cell for k in columns for cell in table.head(k)], comma=True):
+        return None
+    stations, quantities, place = split
+    notes.guess(
+        f"columns such as {names[0]!r} are read as stations ({listed(stations)}) and quantities ({listed(quantities)})",
+        "write the columns time, station and one per quantity",
+    )
+    texts, values = table.load(times, columns)
+    keys = {table.header[k]: cells.repeat(len(stations)) for k, cells in zip(times, texts, strict=True)}
+    readings = {one: values[:, [names.index(place[station, one]) for station in stations]].ravel() for one in quantities}
+    return FrameTable(pd.DataFrame(keys | {"station": stations * len(values)} | readings), notes, recipe.words)
+
+
+def _split(names: list[str]) -> tuple[list[str], list[str], dict[tuple[str, str], str]] | None:
+    """Stations and quantities that every name is put together of, and the name by both; None where they are not."""
+    for mark in re.finditer(r"[\s_.:/|\-]+", names[0] if len({*names}) == len(names) else ""):
+        ends = [name[mark.end() :] for name in names if name.startswith(names[0][: mark.end()])]
+        starts_of = [name.removesuffix(mark[0] + ends[0]) for name in names if name.endswith(mark[0] + ends[0])]
+        place = {(one, other): one + mark[0] + other for one in starts_of for other in ends}
+        if min(len(starts_of), len(ends)) < 2 or sorted(place.values()) != sorted(names):
+            continue
+        kinds = [any(kinds_in(name) or unit_in(name) for name in part) for part in (starts_of, ends)]
+        if kinds == [False, True]:
+            return starts_of, ends, place
+        if kinds == [True, False]:
+            return ends, starts_of, {pair[::-1]: name for pair, name in place.items()}
+    return None
 
 
 def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
