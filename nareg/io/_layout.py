@@ -51,10 +51,12 @@ NAMED = 0.25
 STATISTIC = re.compile(r"(?:(?<=[a-z])M|(?<=[\s_.\-])[Mm])(?:ean|in|ax|inimum|aximum|edian)$")
 #: Rows per station, on average, from which on it shows that a number stays.
 ROWS = 3
+#: Numbers of kinds in the first rows, at most.
+CODES = 6
 #: Columns of the days of a month, and more than this share of the months has fewer.
 DAYS, SHORTER = 31, 0.3
 #: Columns of the hours of a day.
-HOURS, OF_HOUR = 24, re.compile(r"(?:h|hr|he|hour|hora|std|value)[\s_]?(\d\d?)|(\d\d?)(?::00|h)", re.IGNORECASE)
+HOURS, OF_HOUR = 24, re.compile(r"(h|hr|he|hour|hora)[\s_]?(\d\d?)|(\d\d?)(?::00|h)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -191,8 +193,13 @@ def _refuse_days(table: Table, notes: Notes) -> None:
 def _refuse_hours(table: Table, notes: Notes) -> None:
     """No columns of the hours of a day, as ``00:00`` to ``23:00`` or ``H01`` to ``H24``, beside dates."""
     names = [OF_HOUR.fullmatch(name.strip()) for name in table.header]
-    hours = [int(name[1] or name[2]) for name in names if name]
-    if len(hours) == len({*hours}) == HOURS and {*hours} in ({*range(HOURS)}, {*range(1, HOURS + 1)}):
+    hours = [int(name[2] or name[3]) for name in names if name]
+    wells = {(name[1] or "").lower() for name in names if name} == {"h"} and not {*map(plain, table.header)} & {
+        *STATION,
+        *SENSOR,
+    }
+    counted = {*hours} in ({*range(HOURS)}, set() if wells else {*range(1, HOURS + 1)})  # H1 to H24 may be those
+    if len(hours) == len({*hours}) == HOURS and counted:
         shown = listed([own for own, name in zip(table.header, names, strict=True) if name])
         raise InputError(
             f"{notes.source} has a column per hour of the day ({shown}): write one row per hour, with a column 'time' as "
@@ -351,7 +358,13 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
             notes.fact(
                 f"{table.column(i)} is left out: it holds {odd[0]!r} among numbers; if that is no reading, pass --missing"
             )
-    return [i for i in numeric if not words[i].endswith(ABOUT) and words[i] not in KIND] or numeric
+    return [i for i in numeric if not words[i].endswith(ABOUT) and not _is_code(table, words, i)] or numeric
+
+
+def _is_code(table: Table, words: list[str], index: int) -> bool:
+    """Whether a column names kinds of readings by numbers."""
+    cells = table.head(index)
+    return words[index] in KIND and all(map(str.isdecimal, cells)) and len({*cells}) <= CODES
 
 
 def _first_cells(table: Table, columns: list[int]) -> dict[int, list[str]]:
@@ -409,7 +422,7 @@ def _value(table: Table, words: list[str], rest: list[int], station: int, notes:
     possible = _possible(table, words, rest)
     cells = _first_cells(table, possible)
     numeric = [i for i in possible if looks_read(cells[i], comma=table.comma)]
-    numeric = [i for i in numeric if words[i] not in KIND] or numeric
+    numeric = [i for i in numeric if not _is_code(table, words, i)] or numeric
     filled = [i for i in numeric if any(cells[i])]
     numeric = filled if len(filled) == 1 else numeric  # of several, the empty ones are left out with a note of their own
     if len(numeric) > 1:

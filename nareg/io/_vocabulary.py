@@ -54,7 +54,6 @@ CLOCK = (
     "timeofday",
     "hour",
     "hourending",
-    "he",
     "hh",
     "uhrzeit",
     "zeit",

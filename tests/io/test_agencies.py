@@ -360,10 +360,10 @@ def test_the_hours_of_dates_are_not_averaged(tmp_path, clock):
     """Beside dates, 'HE' was a station, and the day's 24 readings of the others their mean."""
     path = tmp_path / "f.csv"
     path.write_text(f"Date,{clock},A,B\n" + "".join(f"2024-05-{d},{h},{d + h},{h}\n" for d in (13, 14) for h in range(1, 25)))
-    if clock == "Std.":
+    if clock != "Hour Ending":
         with pytest.raises(InputError, match="if a column has the rest of the time, by --time-column"):
             io.read_readings(path)
-    table = io.read_readings(path, recipe=Recipe(time=("Date", "Std.")) if clock == "Std." else None)
+    table = io.read_readings(path, recipe=None if clock == "Hour Ending" else Recipe(time=("Date", clock)))
     assert table.names == ("A", "B")
     np.testing.assert_array_equal(table.values[0], [d + h for d in (13, 14) for h in range(1, 25)])
     assert [str(table.timestamps[k])[:16] for k in (0, 23)] == ["2024-05-13T01:00", "2024-05-14T00:00"]
@@ -372,10 +372,13 @@ def test_the_hours_of_dates_are_not_averaged(tmp_path, clock):
 @pytest.mark.parametrize("names", [[f"{h:02}:00" for h in range(24)], [f"H{h}" for h in range(1, 25)]])
 @pytest.mark.parametrize("station", ["", "A,"])
 def test_a_column_per_hour_is_refused(tmp_path, names, station):
-    """They were 24 stations, or quantities."""
+    """They were 24 stations, or quantities. H1 to H24 may be wells."""
     path = tmp_path / "f.csv"
     rows = [f"{station}2024-05-{d},{','.join(map(str, range(24)))}" for d in range(11, 31)]
     path.write_text("\n".join([f"{'station,' if station else ''}Date,{','.join(names)}", *rows]))
+    if "H1" in names and not station:
+        assert io.read_readings(path).names == (*names,)
+        return
     for read in (io.read_readings, io.inspect):
         with pytest.raises(InputError, match=r"has a column per hour of the day .*: write one row per hour"):
             read(path)
@@ -399,3 +402,10 @@ def test_universal_times_go_before_local_ones_and_dates_with_colons(tmp_path):
     path.write_text(" SOUID,    DATE,   TG, Q_TG\n" + "".join(f" 35381,202405{d},  {d},    0\n" for d in range(11, 31)))
     table = io.read_readings(path)  # ECA&D: the source and the mark were stations
     assert (table.names, table.quantity) == (("35381",), "TG")
+
+
+def test_stations_numbered_to_24_are_no_hours(tmp_path):
+    path = tmp_path / "f.csv"
+    numbers = [*map(str, range(1, 25))]
+    path.write_text("\n".join(["Date," + ",".join(numbers), *(f"2024-05-{d}{',5' * 24}" for d in range(11, 31))]))
+    assert io.read_readings(path).names == (*numbers,)
