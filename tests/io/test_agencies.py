@@ -131,6 +131,10 @@ def test_lines_of_a_file_without_a_header_keep_their_numbers(tmp_path):
         io.read_readings(path, recipe=Recipe(header="time,A,B"))
     (tmp_path / "s.csv").write_text("station,lat,lon\nA,48,11\nB,48.1,11\n")  # keeps its own
     assert io.read_stations(tmp_path / "s.csv", recipe=Recipe(header="time,A,B")).names == ("A", "B")
+    path.write_text("time,101,102\n2024-05-01 00:00,1,2\n2024-05-01 01:00,1,2\n")
+    assert io.read_readings(path, recipe=Recipe(header="station,lat,lon,alt")).names == ("101", "102")
+    path.write_text("2024-05-01 00:00\t1\t\n2024-05-01 01:00\t1\t2\n")
+    assert io.read_readings(path, recipe=Recipe(header="time,A,B")).names == ("A", "B")
 
 
 def test_three_headers_of_japan(tmp_path):
