@@ -145,7 +145,7 @@ def _recognized(
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
         own = _of_one_station(table, words, rest, stations) if chosen is None else [chosen]
-        if own:
+        if own and not (shared and len(rest) > 1):  # of what is shared each column is a series
             if len(own) > 1 and not several:
                 _refuse_words(table, rest, notes)
                 _refuse_several(table, own, notes)
