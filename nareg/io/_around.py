@@ -265,16 +265,10 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
 
     def no_row(k: int) -> bool:
         line = lines[below[k]].strip(' "')
-        mark = max(SEPARATORS, key=lines[start].count)
-        alone = len(cells(k)) == 1 or (
-            mark not in (said := line.rstrip(mark + " ")) and len(said.split()) > 2 < lines[start].count(mark)
-        )
-        short = (
-            2 * len(cells(k)) <= len(SPLIT.split(lines[start])) and len(line.split()) > 2 and not any(map(_is_value, cells(k)))
-        )
-        text = (
-            (alone or short) and bool(SPLIT.search(lines[start])) and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
-        )
+        parts, width = SPLIT.split(line.rstrip(",;|\t ")), len(SPLIT.split(lines[start]))
+        prose = 2 * len(parts) <= width and len(line.split()) > 2 and not any(map(_is_value, parts))
+        alone = (len(cells(k)) == 1 < width) or prose
+        text = alone and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
         return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
 
     below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]

@@ -171,17 +171,13 @@ def _with_quantities_in_names(table: FileTable, notes: Notes, recipe: Recipe) ->
     """A long table of one with a column per station and quantity, such as ``Weir_temp``; None of others."""
     import pandas as pd
 
-    times = [
-        k
-        for k, name in enumerate(table.header)
-        if plain(name) in (*TIME, *CLOCK, *UNNAMED, *(w for one in CALENDAR for w in one))
-    ]
+    of_times = {*TIME, *CLOCK, *UNNAMED}.union(*CALENDAR)
+    times = [k for k, name in enumerate(table.header) if plain(name) in of_times]
     columns = [k for k in range(len(table.header)) if k not in times]
     names = [table.header[k] for k in columns]
-    known = {*map(plain, names)} & {*STATION, *SENSOR, *VALUE} or len(
-        kinds_of(names)
-    ) > 1  # several kinds are told apart anyway
-    split = _split(names) if times and names and not known else None
+    long = {*map(plain, names)} & {*STATION, *SENSOR, *VALUE}
+    apart = long or len(kinds_of(names)) > 1  # of several kinds each column is read by itself
+    split = _split(names) if times and names and not apart else None
     if split is None or not looks_numeric([cell for k in columns for cell in table.head(k)], comma=True):
         return None
     stations, quantities, place = split
