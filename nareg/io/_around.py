@@ -265,8 +265,9 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
 
     def no_row(k: int) -> bool:
         line = lines[below[k]].strip(' "')
-        parts, width = SPLIT.split(line.rstrip(",;|\t ")), len(SPLIT.split(lines[start]))
-        prose = 2 * len(parts) <= width and len(line.split()) > 2 and not any(map(_is_value, parts))
+        mark, width = max(SEPARATORS, key=lines[start].count), len(SPLIT.split(lines[start]))
+        few = 2 * len(cells(k)) <= width or sum(map(bool, map(str.strip, line.split(mark)))) == 1
+        prose = few and len(line.split()) > 2 and not any(map(_is_value, cells(k)))
         alone = (len(cells(k)) == 1 < width) or prose
         text = alone and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
         return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
