@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 import nareg
 from nareg import io
 from nareg.cli import app
+from nareg.cli.apply_model import remember, remembered
+from nareg.io import Recipe
 
 
 def run(*arguments: object):
@@ -288,9 +290,20 @@ def test_findings_are_dismissed_and_corrected_by_options_and_by_the_recipe(tmp_p
     assert not (tmp_path / "clean" / "corrections.csv").exists()
     last = (tmp_path / "clean" / "flags.csv").read_text().splitlines()[-1]
     assert set(last.split(",")[1:]) <= {"ok", "gap", "not checked"}
-    done = run("apply", tmp_path / "clean" / "model.npz", tmp_path / "readings.csv", *options)
-    assert done.exit_code == 0, done.output
-    assert "added in" in done.output
+    for said in (options, options[:-2]):  # its flags are remembered
+        done = run("apply", tmp_path / "clean" / "model.npz", tmp_path / "readings.csv", *said)
+        assert done.exit_code == 0, done.output
+        assert "added in" in done.output
+
+
+def test_what_is_remembered_of_a_first_run(tmp_path):
+    """Flags other than QARTOD's were refused by apply, unless they were said again."""
+    remember(Recipe(header="time,A", quality={"flags": "binary", "dismiss": ("A",)}), tmp_path / "model.npz")
+    later = remembered(Recipe(quality={"ranges": ("0 to 5",)}), tmp_path / "model.npz")
+    assert (later.header, later.quality) == ("time,A", {"ranges": ("0 to 5",), "flags": "binary"})
+    assert remembered(Recipe(quality={"flags": "qartod"}), tmp_path / "model.npz").quality == {"flags": "qartod"}
+    remember(Recipe(quality={"flags": "qartod"}), tmp_path / "model.npz")
+    assert remembered(Recipe(), tmp_path / "model.npz") == Recipe()
 
 
 def test_fast_names_its_suspects_and_writes_no_empty_line(tmp_path):

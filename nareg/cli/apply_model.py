@@ -31,6 +31,7 @@ LASTING = (
     "zone",
     "dates",
     "step",
+    "header",
     "decimal",
     "flag",
     "bad",
@@ -45,6 +46,8 @@ def remember(recipe: Recipe, model: Path) -> None:
     from nareg.io import Recipe
 
     entries = {name: getattr(recipe, name) for name in LASTING}
+    flags = (recipe.quality or {}).get("flags", "qartod")
+    entries |= {} if flags == "qartod" else {"quality": {"flags": flags}}
     if recipe.value is not None and folder_name(recipe.value) == model.resolve().parent.name:
         del entries["value"]  # one of several: the folder says it, and a later table may have this one alone
     Recipe(**entries).save(model.with_suffix(".toml"))
@@ -62,12 +65,13 @@ def remembered(recipe: Recipe, model: Path) -> Recipe:
     marks = ("bad", "use_flags") if recipe.bad or recipe.use_flags is not None else ()  # they may exclude each other
     unsaid = [name for name in LASTING if getattr(recipe, name) in (None, ()) and name not in marks]
     entries = {name: value for name in unsaid if (value := getattr(before, name)) not in (None, ())}
+    flags = {name: form for name, form in (before.quality or {}).items() if name not in (recipe.quality or {})}
     if recipe.zone is not None and before.zone is None:
         print_notes([f"{path} has no zone: the model's times without an offset count as UTC, the new ones as {recipe.zone}."])
-    if entries:
-        said = "; ".join(f"{name} {', '.join(v) if isinstance(v, tuple) else v}" for name, v in entries.items())
+    if entries or flags:
+        said = "; ".join(f"{name} {', '.join(v) if isinstance(v, tuple) else v}" for name, v in (entries | flags).items())
         print_notes([f"Read as the model's own readings were, as {path} says: {said}."])
-    return replace(recipe, **entries)
+    return replace(recipe, **entries, quality={**(recipe.quality or {}), **flags} or None)
 
 
 @grouped
@@ -98,7 +102,10 @@ def apply(
     from nareg.io import Recipe
 
     files = inputs.in_folders(readings)
-    (recipe,) = judging.added([columns.of_one()])
+    asked = columns.of_one()
+    (recipe,) = judging.added([asked])
+    if judging.flags is None and "flags" not in (asked.quality or {}):  # those of the first run
+        recipe = replace(recipe, quality={name: rule for name, rule in (recipe.quality or {}).items() if name != "flags"})
     folder = model if model.is_dir() else model.parent
     path = folder / "model.npz" if model.is_dir() else model
     several = _of_quantities(folder) if model.is_dir() and not path.exists() else []

@@ -365,6 +365,7 @@ class Columns:
     start: Annotated[
         str | None, typer.Option(help="Time of the first row of a table without times, such as 2012-03-01; with --step.")
     ] = None
+    header: Annotated[str | None, typer.Option(help="Columns of files without a header, such as time,A,B.")] = None
     decimal: Annotated[str | None, typer.Option(help="Decimal mark, a comma or a point; the other separates thousands.")] = None
     flag_column: Annotated[
         str | None, typer.Option(help="Column that marks the quality of readings, where its name does not say so.")
@@ -399,8 +400,9 @@ class Columns:
             "latitude": self.latitude_column, "longitude": self.longitude_column, "altitude": self.altitude_column,
             "covariates": tuple(self.covariate or ()), "series": tuple(map(str, self.series or ())),
             "kind": tuple(self.kind or ()), "missing": tuple(self.missing or ()), "zone": self.zone, "dates": self.dates,
-            "step": self.step, "start": self.start, "decimal": self.decimal, "flag": self.flag_column,
-            "bad": tuple(self.bad or ()), "use_flags": self.use_flags, "query": self.query, "crs": self.crs,
+            "step": self.step, "start": self.start, "header": self.header, "decimal": self.decimal,
+            "flag": self.flag_column, "bad": tuple(self.bad or ()), "use_flags": self.use_flags, "query": self.query,
+            "crs": self.crs,
         }  # fmt: skip
         of_file = Recipe() if self.recipe_file is None else Recipe.load(self.recipe_file)
         given = {name: value for name, value in said.items() if value not in (None, (), "")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 
 from nareg.errors import InputError
 from nareg.io._dates import parse
@@ -23,11 +24,14 @@ SPLIT = re.compile(r"[,;\t|]")
 APART = re.compile(r"[,;|\t]\s*(?=[^,;|\t:=]+[:=])")
 CELL = re.compile(r"^([^,;|\t:=]+)[,;|\t]\s*(?=[^,;|\t:=]+[,;|\t\s]*$)")
 HEMISPHERE = re.compile(r"[(\[](?:.*\b)?([WS])(?:est|outh)?[)\]]\s*$")
+GRADES = re.compile(r"\s*(?:grad(?:os|i)?|deg(?:rees?|\.)?|°)$", re.IGNORECASE)
+FEET = re.compile(r"[(\[_\s](?:ft|feet|foot)\b", re.IGNORECASE)
 HEIGHT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:m|met(?:er|re)s?|m ?a\.?s\.?l\.?)?", re.IGNORECASE)
 #: Lines by which cells between spaces are recognized, and cells that they have at least.
 LINES, CELLS = 6, 4
 SEPARATORS = (",", ";", "\t", "|")
-#: What to do about a table of numbers alone.
+#: What to do about a table of numbers alone, and about one whose first line is one of its rows.
+NAME_COLUMNS = "name its columns by --header (header= of a recipe), such as --header time,A,B"
 WITHOUT_TIMES = "A table without times is read with --step and --start."
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
@@ -55,7 +59,9 @@ def stated_in(comments: list[str]) -> dict[str, str]:
             name, mark, value = (text.strip(" \t\"',;") for text in re.split("([:=])", part + "::", maxsplit=1))
             value = value.removesuffix("::").strip(" \t\"',;")
             role = next((role for role, words in STATED.items() if plain(name) in words), None)
-            if mark and value and role is not None:
+            if role in ("latitude", "longitude"):
+                value = GRADES.sub("", value)
+            if mark and value and role is not None and not (role == "altitude" and FEET.search(name)):
                 west = HEMISPHERE.search(name)
                 stated.setdefault(role, []).append(
                     f"{value} {west[1]}" if west and looks_numeric([value], comma=False) else value
@@ -69,6 +75,47 @@ def stated_in(comments: list[str]) -> dict[str, str]:
         **({"latitude": known["latitude"], "longitude": known["longitude"]} if placed else {}),
         **({"altitude": heights[0]} if placed and len({*heights}) == 1 else {}),
     }
+
+
+def with_header(lines: list[str], start: int, header: str, source: str) -> int:
+    """Insert, in place, the names of columns above the first row, ``start``, unless it is a header; how many lines."""
+    names, first = next(csv.reader([header], skipinitialspace=True)), lines[start].strip(" ")
+    cuts = {mark: next(csv.reader([first], delimiter=mark)) for mark in (";", "\t", "|", ",") if mark in first}
+    if not cuts or ({*cuts} == {","} and looks_numeric(first.split(), comma=True)):  # 2024 05 01 3,5
+        cuts[" "] = first.split()
+    fits = [mark for mark, cells in cuts.items() if len(cells) >= len(names) and not any(cells[len(names) :])]
+    mark = fits[0] if fits else max(cuts, key=lambda one: len(cuts[one]))
+    cells, below = cuts[mark], next((line for line in lines[start + 1 :] if line.strip()), first)
+    other = below.split() if mark == " " else next(csv.reader([below], delimiter=mark))
+    words = [
+        cell.strip().lower() not in MISSING and not looks_numeric([cell], comma=True) and not parse(cell) for cell in cells
+    ]
+    if all(words) or any(word and _is_value(cell) for word, cell in zip(words, other, strict=False)):  # numbers name stations
+        return 0
+    if not fits:
+        raise InputError(
+            f"{source}, line {start + 1}: {len(cells)} cells, but header names {count(len(names), 'column')} "
+            f"({listed(names)}): name each."
+        )
+    if mark == " ":
+        mark = ";" if "," in first else ","
+        lines[start:] = [mark.join(line.split()) for line in lines[start:]]
+    lines.insert(start, mark.join(f'"{name.strip()}"' if mark in name else name.strip() for name in names))
+    return 1
+
+
+def rows_alike(one: str, other: str) -> bool:
+    """Whether two lines have dates, numbers and words in the same cells, two values at least, as rows of one kind have."""
+    mark = next((mark for mark in (";", "\t", "|", ",") if mark in one), " ")
+    rows = [[cell.strip(' "') for cell in line.strip().split(mark)] for line in (one, other)]
+    kinds = [[cell and (parse(cell) is not None or looks_numeric([cell], comma=mark != ",")) for cell in row] for row in rows]
+    pairs = [(a, b) for a, b in zip(*kinds, strict=False) if "" not in (a, b)]
+    return len(rows[0]) == len(rows[1]) and all(a == b for a, b in pairs) and sum(a for a, _ in pairs) > 1
+
+
+def about_header(names: Sequence[str]) -> str:
+    """What to do where the names of columns may be a row of readings; empty where they are none."""
+    return f" If the first line is a row of readings, {NAME_COLUMNS}." if any(map(_is_value, names)) else ""
 
 
 def after_preamble(lines: list[str], start: int, notes: Notes) -> int:
@@ -111,7 +158,10 @@ def _after_titles(lines: list[str], start: int, notes: Notes) -> int:
         return len(two) == 2 and plain(two[0][0]) in TIME and not parse(two[0][1]) and parse(two[1][0]) is not None
 
     near = [i for i in range(start, min(start + TITLES + SAMPLE, len(lines))) if lines[i].strip()]
-    title = [all(len(list(filter(str.strip, lines[i].split(separator)))) <= 2 for separator in SEPARATORS) for i in near]
+    title = [
+        all(len(list(filter(str.strip, next(csv.reader([lines[i]], delimiter=separator))))) <= 2 for separator in SEPARATORS)
+        for i in near
+    ]
     for separator in SEPARATORS:
         cells = [[cell.strip() for cell in row] for row in csv.reader((lines[i] for i in near), delimiter=separator)]
         if len(cells) != len(near):  # a quoted cell goes on over lines
@@ -215,7 +265,11 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
 
     def no_row(k: int) -> bool:
         line = lines[below[k]].strip(' "')
-        text = len(cells(k)) == 1 and bool(SPLIT.search(lines[start])) and TEXT.match(line) and parse(line) is None
+        mark, width = max(SEPARATORS, key=lines[start].count), len(SPLIT.split(lines[start]))
+        few = 2 * len(cells(k)) <= width or sum(map(bool, map(str.strip, line.split(mark)))) == 1
+        prose = few and len(line.split()) > 2 and not any(map(_is_value, cells(k)))
+        alone = (len(cells(k)) == 1 < width) or prose
+        text = alone and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
         return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
 
     below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]
@@ -293,5 +347,5 @@ def refuse_spaces(lines: list[str], start: int, notes: Notes) -> None:
     if len(widths) == 1 and widths.pop() >= CELLS and not any(SPLIT.search(line) for line in sample):
         raise InputError(
             f"{notes.source}: the cells are separated by spaces: write commas between them, below a header with 'time', then "
-            f"one column per station. {WITHOUT_TIMES}"
+            f"one column per station. {WITHOUT_TIMES}{about_header(lines[start].split())}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nareg.io._vocabulary import OFFSETS
@@ -29,10 +30,10 @@ WEEKDAY = (
     r"|(?:maan|dins|woens|donder|vrij|zater|zon)dag|ma|wo|vr|za|zo)\.?,?\s+)?"
 )
 YEAR_FIRST = re.compile(WEEKDAY + r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
-YEAR_LAST = re.compile(WEEKDAY + r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
+YEAR_LAST = re.compile(WEEKDAY + r"(?P<a>\d{1,2})([-/.]|:(?=\d\d:\d{4}))(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
 COMPACT = re.compile(
     r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
-    r"(?:[T ]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
+    r"(?:[T :]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
 )
 DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
@@ -45,11 +46,14 @@ YEAR_AFTER = re.compile(
 )
 #: A span of days, as pandas writes weeks, stands for its first.
 SPAN = re.compile(r"(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})/\d{4}-\d{2}-\d{2}", re.ASCII)
+#: A month of a year of two digits, or a day of a month: Jan-18.
+SHORT_MONTH = re.compile(r"(?P<name>[A-Za-z]{3,9})[-/\s'](?P<y>\d{2})", re.ASCII)
 #: Months and quarters: 07/2024, 2024/07, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
 OF_YEAR = (
     re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
     re.compile(r"(?P<y>(?:1[89]|20)\d{2})[-/](?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<name>[A-Za-z]{3,9})\.?[-/,\s]\s*(?P<y>\d{4})", re.ASCII),
+    SHORT_MONTH,
     re.compile(r"(?P<y>\d{4})[-/\s](?P<name>[A-Za-z]{3,9})\.?", re.ASCII),
     re.compile(r"(?P<y>\d{4})-?M(?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<y>\d{4})[-\s]?Q(?P<quarter>[1-4])", re.ASCII),
@@ -166,6 +170,25 @@ def joined_date(*parts: str) -> str:
     if ":" in hour:
         return f"{year}-{month:0>2}-{day:0>2} {parts[3]}"
     return f"{year}-{month:0>2}-{day:0>2} {hour:0>2}:{minute:0>2}:{second:0>2}"
+
+
+def year_last(labels: Sequence[str]) -> tuple[list[str], bool] | None:
+    """Dates of numbers such as 31012024, as texts, and whether the day is first, as they show; None where they do not.
+
+    Examples
+    --------
+    >>> year_last(["1022024", "13022024"])
+    (['2024-02-01', '2024-02-13'], True)
+    """
+    padded = [label.zfill(8) for label in labels]
+    if not all(re.fullmatch(r"\d{4}(?:19|20)\d\d", label) for label in padded):
+        return None
+    for day, month in ((0, 2), (2, 0)):
+        dates = [f"{label[4:]}-{label[month : month + 2]}-{label[day : day + 2]}" for label in padded]
+        known = [parse(date) for date in dates]
+        if all(date is not None and date.nanoseconds() is not None for date in known) and any(d and d.day > 12 for d in known):
+            return dates, day == 0
+    return None
 
 
 def date_of_day(year: str, day: str) -> str:

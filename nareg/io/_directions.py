@@ -24,7 +24,9 @@ UNITS = frozenset(("°", "deg", "degree", "degrees", "degt", "degtrue", "degrees
 #: What a quantity is: any number, one from 0 on, one from 0 to 100, or a direction.
 KINDS = ("number", "nonnegative", "bounded", "direction")
 #: Words and units of quantities that are never below 0.
-NONNEGATIVE = frozenset(("rain", "wind", "gases", "fine particles", "particles"))
+NONNEGATIVE = frozenset(
+    ("rain", "wind", "ozone", "nitrogen oxides", "sulfur dioxide", "carbon monoxide", "methane", "fine particles", "particles")
+)  # fmt: skip
 NONNEGATIVE_UNITS = frozenset(
     ("mm", "mm/h", "m/s", "ms-1", "km/h", "mph", "kt", "kts", "knots", "µg/m³", "μg/m³", "ug/m3", "ppb", "ppm", "lux")
 )
@@ -108,7 +110,7 @@ def kind_of(values: np.ndarray, unit: str | None, names: Sequence[str]) -> tuple
         around = "name"  # that stay on one side of north are cleaned as numbers, with the same result
     if around is not None:
         return "direction", around
-    own = kinds_in(BRACKETS.sub("", names[0]))
+    own = kinds_in(BRACKETS.sub("", names[0])) - {"snow"}  # which may be a depth, or a cover in per cent
     spelled = re.sub(r"[\s^.]+", "", unit or unit_in(names[0])).casefold()
     low, high = (float(end(values, initial=0.0, where=np.isfinite(values))) for end in (np.min, np.max))
     shares = 1 < high <= 100  # a share of 1 is in another unit

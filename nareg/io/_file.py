@@ -25,6 +25,7 @@ from nareg.io._around import (
     refuse_spaces,
     stated_in,
     with_commas,
+    with_header,
     without_end,
     without_inside,
 )
@@ -41,6 +42,8 @@ LABELED = "are named by the labels of their sensors"
 LABEL = re.compile(r"\(LGR S/N: [^)]*LBL: ([^),]+)\)$")
 #: A first cell in apostrophes, as other files have quotes.
 APOSTROPHES = re.compile(r"\s*'[^']+'\s*[,;\t]")
+#: A cell in apostrophes below other headings.
+WRAPPED = re.compile(r"(^|[,;|\t])'([^',;|\t]*)'(?=[,;|\t]|$)")
 #: Numbers with a decimal mark, and with the other mark between thousands.
 MARKED = {
     ",": re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*)(?:,\d*)?", re.ASCII),
@@ -68,6 +71,8 @@ class FileTable:
         What the file holds, where it was read already.
     decimal : str, optional
         Decimal mark, where it is known; the other mark separates thousands.
+    header : str, optional
+        Names of the columns, where the file has none.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class FileTable:
         *,
         text: str | None = None,
         decimal: str | None = None,
+        header: str | None = None,
     ) -> None:
         self.source, self.notes, self.missing = str(path), notes, MISSING | missing
         self.units: dict[str, str] = {}
@@ -96,6 +102,8 @@ class FileTable:
         start = self._after_comments()
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
+        self._inserted = 0 if header is None else with_header(self._lines, start, header, self.source)
+        self._quotes |= '"' in self._lines[start]
         first, start = start, after_preamble(self._lines, start, notes)
         start = one_header(self._lines, start, notes)
         self.stated |= stated_in(self._lines[first:start])
@@ -105,6 +113,8 @@ class FileTable:
             self.units[""] = stated.pop()
         if not self._quotes and APOSTROPHES.match(self._lines[start]):
             self._lines, self._quotes = [line.replace("'", '"') for line in self._lines], True
+        elif self._apostrophes and any(map(WRAPPED.search, self._lines[start + 1 : start + 2])):
+            self._lines = [WRAPPED.sub(r"\1\2", line) for line in self._lines]
         self._lines = with_commas(self._lines, start, notes)
         declared = None
         if self._lines[0][:4].lower() == "sep=" and len(self._lines[0]) == 5 and len(self._lines) > 1:
@@ -112,8 +122,8 @@ class FileTable:
         self._start = start
         self._separator = self._choose_separator(declared)
         without_inside(self._lines, start, self._separator, notes, quotes=self._quotes)
-        header, *self._sample = self._first(self._separator, checked=True)
-        self.header = self._without_serial_numbers([unshield(name) for name in header])
+        names, *self._sample = self._first(self._separator, checked=True)
+        self.header = self._without_serial_numbers([unshield(name) for name in names])
         if not self._sample:
             raise NoReadings(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
@@ -260,7 +270,9 @@ class FileTable:
     def _rows(self, separator: str, *, checked: bool = True) -> Iterator[tuple[int, list[str]]]:
         """Line number and cells, stripped, of each row with content; the header is the first."""
         width = 0
-        for line, cells in rows(self.source, islice(self._lines, self._start, None), separator, first=self._start + 1):
+        for line, cells in rows(
+            self.source, islice(self._lines, self._start, None), separator, first=self._start + 1 - self._inserted
+        ):
             width = width or len(cells)
             yield line, self._checked(line, cells, width) if checked else cells
 
@@ -284,7 +296,7 @@ class FileTable:
     def _refuse_preamble(self, line: int, width: int) -> None:
         """Refuse a table that begins below other lines: most lines from here on have another number of cells."""
         try:
-            below = rows(self.source, islice(self._lines, line - 1, None), self._separator, first=line)
+            below = rows(self.source, islice(self._lines, line - 1 + self._inserted, None), self._separator, first=line)
             widths = [len(cells) for _, cells in islice(below, SAMPLE)]
         except InputError:
             return
@@ -312,7 +324,7 @@ class FileTable:
         separator, width = self._separator, len(self.header)
         for start in range(self._start + 1, len(self._lines), size):
             lines = self._lines[start : start + size]
-            numbers: Iterable[int] = range(start + 1, start + 1 + len(lines))
+            numbers: Iterable[int] = range(start + 1 - self._inserted, start + 1 - self._inserted + len(lines))
             if set(map(str.count, lines, repeat(separator))) != {width - 1}:
                 cut = [
                     (n, line.split(separator)) for n, line in zip(numbers, lines, strict=True) if line.strip(separator + " \t")

@@ -181,6 +181,34 @@ def _isd_table(text: str, stem: str) -> pd.DataFrame:
     return _isd(base, cells)
 
 
+#: Columns of ISD-Lite behind year, month, day and hour: factor and unit; what the sky is like is a code.
+LITE = {
+    "temperature": (0.1, "°C"), "dew point": (0.1, "°C"), "pressure": (0.1, "hPa"), "wind direction": (1.0, "°"),
+    "wind speed": (0.1, "m/s"), "sky": (1.0, ""), "precipitation of 1 h": (0.1, "mm"), "precipitation of 6 h": (0.1, "mm"),
+}  # fmt: skip
+
+
+def _isd_lite(text: str, stem: str) -> pd.DataFrame:
+    """NOAA's ISD-Lite: a line per hour in UTC, of the station that the file is named after."""
+    import pandas as pd
+
+    table = pd.read_csv(io.StringIO(text), sep=r"\s+", header=None)
+    values = table.iloc[:, 4:].replace(-9999, np.nan).set_axis([*LITE], axis=1)
+    rain, calm = list(LITE)[6:], values["wind direction"] == 0
+    traces = int((values[rain] == -1).to_numpy().sum())
+    values[rain] = values[rain].replace(-1, 0)
+    values["wind direction"] = values["wind direction"].mask(calm)
+    columns = {name: (values[name] * factor).round(1) for name, (factor, _) in LITE.items() if name != "sky"}
+    time = pd.to_datetime(table.iloc[:, :4].set_axis(["year", "month", "day", "hour"], axis=1), utc=True)
+    notes = (
+        "the codes of the sky are left out",
+        f"{count(int(calm.sum()), 'wind direction')} of 0 (calm) taken as missing" if calm.any() else "",
+        f"{count(traces, 'trace')} of precipitation (-1) taken as 0" if traces else "",
+    )
+    units = {name: unit for name, (_, unit) in LITE.items()}
+    return tidy({"station": re.sub(r"-(19|20)\d\d$", "", stem), "time": time, **columns}, units, *notes)
+
+
 #: Variables in the names of ISMN files.
 SOIL = {
     "sm": ("soil moisture", "m³/m³"),
@@ -263,6 +291,7 @@ FORMATS = (
     Format("GHCN-Daily", re.compile(r"[A-Z0-9]{11}\d{6}[A-Z0-9]{4}[ \-\d]{5}.{240}"), _ghcn_daily),
     Format("ISD", re.compile(r"\d{4}[0-9A-Z]{6}\d{5}\d{12}.[+-]\d{5}[+-]\d{6}"), _isd_lines),
     Format("ISD as CSV", re.compile(r'"?STATION"?,"?DATE"?,.*"?WND"?,.*"?TMP"?,'), _isd_table),
+    Format("ISD-Lite", re.compile(r"(19|20)\d\d \d\d \d\d \d\d( +-?\d+){8} *\n"), _isd_lite),
     Format("ISMN", re.compile(rf"{STAMP} {STAMP}\s+\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{3}}"), _soil_moisture),
     Format("ISMN", re.compile(rf"\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{5}}[^\n]*\n{STAMP}\s+\S+\s+\S+"), _soil_moisture),
     Format("SURFRAD", re.compile(r"[^\n]+\n\s*-?\d+\.\d+\s+-?\d+\.\d+\s+\d+ m version \d"), read_surfrad),

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from nareg.errors import InputError
 from nareg.io._dates import parse
 from nareg.io._notes import as_numbers, count, listed, tidy, verb
+from nareg.io._numbers import COMMA, NUMBER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +133,14 @@ def read_records(text: str, stem: str) -> pd.DataFrame:
     frame = pd.json_normalize(records)
     if len(frame.columns) < 2:
         raise InputError("the file is JSON, whose records need a time and a reading: export the readings as a table of commas.")
-    frame.attrs = {"units": {}, "notes": []}
+    notes = []
+    for name in frame.columns:
+        cells = [cell.strip() for cell in frame[name] if isinstance(cell, str)]
+        commas = [cell for cell in cells if COMMA.fullmatch(cell)]
+        if commas and all(COMMA.fullmatch(cell) or NUMBER.fullmatch(cell) or not any(map(str.isdigit, cell)) for cell in cells):
+            frame[name] = frame[name].str.replace(",", ".")
+            notes.append(f"numbers of {name!r} such as {commas[0]!r} are read with a decimal comma")
+    frame.attrs = {"units": {}, "notes": notes}
     return frame
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import MERGED, CellCounts
-from nareg.io._dates import is_of_year
+from nareg.io._dates import is_day, is_of_year
 from nareg.io._directions import merged
 from nareg.io._file import LABELED
 from nareg.io._missing import remove_sentinels
@@ -26,6 +26,8 @@ from nareg.io._times import Times, either_order, order_of_all, understand
 from nareg.io._vocabulary import absent, kinds_in
 
 Source = TypeVar("Source")
+#: So many rows per date, on average, are of its hours.
+HOURLY = 12
 #: Rows of one time are averaged. In a table of one series whose readings differ at more than this share of the times, and at
 #: more than a few times, they are of several stations.
 MOST, FEW, EXTREMES = 0.5, 4, ((np.maximum, -np.inf), (np.minimum, np.inf))
@@ -286,7 +288,9 @@ def _in_time_order(
         high, low = (f.reduceat(np.where(seen, values, end), starts, axis=1) for f, end in EXTREMES)
         differ, of_year = int(((number > 1) & (high > low)).sum()), is_of_year(str(twice))
         few = 0 if of_year else FEW
-        if (len(values) == 1 or of_year) and differ > max(MOST * int((number > 0).sum()), few):
+        # of dates without a time of day, which is in a column that is not known
+        hourly = HOURLY * len(starts) <= len(stamps) and is_day(str(twice)) and ":" not in str(twice)
+        if (len(values) == 1 or of_year or hourly) and differ > max(MOST * int((number > 0).sum()), few):
             raise several_rows(notes.source, twice)
         values, labels, stamps = mean, labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())

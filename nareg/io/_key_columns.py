@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from nareg.errors import InputError
-from nareg.io._around import WITHOUT_TIMES
+from nareg.io._around import NAME_COLUMNS, SAMPLE, WITHOUT_TIMES, about_header
 from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, parse
 from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
@@ -23,6 +23,7 @@ from nareg.io._vocabulary import (
     MISSING,
     NORTH,
     NUMBERED,
+    QUARTER,
     SENSOR,
     STATION,
     TIME,
@@ -35,6 +36,10 @@ from nareg.io._vocabulary import (
 CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp](?:\.?[Mm]\.?)?)?", re.ASCII)
 #: Words of names of columns of seconds since 1970, or parts of them.
 STAMPED, SINCE_1970 = frozenset(("ts", "epoch", "unix", "timestamp")), re.compile(r"1\d{9}(?:\d{3}){0,3}(?:\.\d+)?", re.ASCII)
+#: A quarter, beside a column of years.
+QUARTERS = re.compile(r"Q?[1-4](?:\.0)?", re.ASCII)
+#: Names that say that times are universal.
+OF_UTC = re.compile(r"(?<![A-Za-z])(?:UTC|GMT)(?![A-Za-z])", re.IGNORECASE)
 HOUR = re.compile(r"(?:\d{1,6}(?:\.0)?|" + CLOCK_TIME.pattern + r")(?: ?(?:UTC|GMT))?", re.ASCII)
 #: Hours and minutes with a point between them, which are no halves of hours.
 POINTED = re.compile(r"(?:[01]?\d|2[0-4])\.[0-5]\d", re.ASCII)
@@ -80,11 +85,12 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return _with_clock(table, words, 0, known, notes)
-    dated = next((i for sure in (is_day, parse) for i in others if all(map(sure, table.head(i)))), None)
+    universal = sorted(others, key=lambda i: not OF_UTC.search(table.header[i]))  # before local times beside them
+    dated = next((i for sure in (is_day, parse) for i in universal if all(map(sure, table.head(i)))), None)
     if dated is not None and parse(table.header[dated]) is not None:
         raise InputError(
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
-            "'time', then the names of the columns."
+            f"'time', then the names of the columns, or {NAME_COLUMNS}."
         )
     if dated is None:  # numbers are times where the name of their column says so
         stamps = [i for i in others if STAMPED & {*re.split(r"[\s_\-.]+", table.header[i].casefold())}]
@@ -93,8 +99,13 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
         return _with_clock(table, words, dated, known, notes)
     of_year = [next((i for i in others if words[i] in names), None) for names in CALENDAR[:2]]
+    if of_year[1] is None:
+        quarters = (i for i in others if words[i] in QUARTER and all(map(QUARTERS.fullmatch, table.head(i))))
+        of_year[1] = next(quarters, None)
     if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
         months = [table.header[i] for i in others if words[i] in MONTHS]
+        numbered = [table.header[i] for i in others if re.fullmatch(r"0?[1-9]|1[0-2]", words[i])]
+        months += numbered if len({*map(int, numbered)}) == 12 else []
         if len(months) > 6:
             raise InputError(
                 f"{notes.source} has a column per month ({listed(months)}): write one row per month, with a column 'time' as "
@@ -121,11 +132,11 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if looks_numeric(table.header, comma=table.comma):
         raise InputError(
             f"{notes.source}: there is no column of times, and the header holds numbers ({listed(table.header)}): add a column "
-            f"'time', and above it a header if there is none. {WITHOUT_TIMES}"
+            f"'time', and above it a header if there is none, or {NAME_COLUMNS}. {WITHOUT_TIMES}"
         )
     raise InputError(
         f"{notes.source}: the first column is {table.header[0]!r}, and none has times: call that of the times 'time', or name "
-        "it by --time-column (time= of a recipe)."
+        f"it by --time-column (time= of a recipe).{about_header(table.header)}"
     )
 
 
@@ -198,6 +209,8 @@ def station_column(
         return None
     candidates = [i for word in (*STATION, *SENSOR) for i in others if words[i] == word]
     candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
+    if len(candidates) > 1 and words[candidates[0]] == "id" and _numbers_rows(table, candidates[0]):
+        del candidates[0]
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
         if not candidates or not any(cell in names for cell in table.head(candidates[0])):
@@ -210,7 +223,8 @@ def station_column(
     if candidates:
         _note_other(table, candidates, notes)
         return candidates[0]
-    rest = rest if len(rest) == 2 else others
+    rest = [i for i in (rest if len(rest) == 2 else others) if any(table.head(i)) and not is_flag(table.header[i])]
+    rest = [i for i in rest if not all(map(is_day, table.head(i)))]  # beside marks of quality, further dates and what is empty
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
         texts = [i for i in rest if all(map(word_alone, table.head(i)))]
         numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
@@ -218,6 +232,12 @@ def station_column(
             notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
             return texts[0]
     return None
+
+
+def _numbers_rows(table: Table, index: int) -> bool:
+    """Whether no two rows have the same cell, and more than the first few rows are there."""
+    cells = table.load([index], [])[0][0].tolist()
+    return len(cells) > SAMPLE and len({*cells}) == len(cells)
 
 
 def only_words(table: Table, rest: list[int], notes: Notes) -> int | None:

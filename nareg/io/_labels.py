@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Sequence
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._clock_change import is_of_zone
-from nareg.io._dates import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written
+from nareg.io._dates import HALF, ORDINAL, date_of_day, has_zone, joined_date, offset_of, parse, written, year_last
 from nareg.io._frames import Table
 from nareg.io._layout import Layout
 from nareg.io._notes import Notes, listed
 from nareg.io._recipe import Recipe
-from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, OWN_ZONE, ZONES, plain
+from nareg.io._vocabulary import CALENDAR, DAY_OF_YEAR, OFFSETS, OWN_ZONE, QUARTER, ZONES, plain
 
-#: Years and days of them, which may have a fraction.
+#: Columns of weeks, beside those of years; years and days of them, which may have a fraction.
+WEEK = ("week", "weekno", "weeknumber", "isoweek", "kw", "woche", "semaine", "semana")
 YEAR, DAY = re.compile(r"(?:19|20)\d{2}(?:\.0*)?", re.ASCII), re.compile(r"\d{1,3}(?:\.\d*)?", re.ASCII)
 
 
@@ -44,6 +46,12 @@ def _joined(names: Sequence[str], parts: list[np.ndarray], notes: Notes, recipe:
     if len(parts) == 2 and words[0] in CALENDAR[0] and words[1] in CALENDAR[1]:
         both = zip(*([cell.split(".")[0] for cell in part] for part in parts), strict=True)
         return np.array([f"{year}-{month:0>2}" for year, month in both], dtype=object)
+    if len(parts) == 2 and words[0] in CALENDAR[0] and words[1] in QUARTER:
+        return np.array(
+            [f"{y.split('.')[0]}-Q{q.removeprefix('Q').split('.')[0]}" for y, q in zip(*parts, strict=True)], object
+        )
+    if len(parts) == 2 and words[0] in CALENDAR[0] and words[1] in WEEK:
+        return _weeks(parts, notes)
     days = _days_of_years(words, parts, by_name=bool(recipe.time))
     if days is not None:
         dates, used = days
@@ -54,6 +62,9 @@ def _joined(names: Sequence[str], parts: list[np.ndarray], notes: Notes, recipe:
             parts[1] = np.array(
                 [":".join(one.split(".")[0].zfill(2) for one in own) for own in zip(*rest, strict=True)], dtype=object
             )
+    if len(parts) == 2 and (turned := year_last(parts[0].tolist())) is not None:
+        notes.guess(f"numbers such as {parts[0][0]} are read as dates ({turned[0][0]})", "write dates as 2024-01-31")
+        parts[0] = np.array(turned[0], dtype=object)
     clock = {2: 1, 4: 3}.get(len(parts))
     if clock is not None:
         parts[clock] = _clocks(parts[clock], words[clock])
@@ -64,6 +75,18 @@ def _joined(names: Sequence[str], parts: list[np.ndarray], notes: Notes, recipe:
     join = joined_date if len(parts) > 2 else lambda *own: " ".join(own).strip()
     ends = [""] * len(parts[0]) if half is None else [f" {end}" for end in half]
     return np.array([join(*own) + end for *own, end in zip(*parts, ends, strict=True)], dtype=object)
+
+
+def _weeks(parts: list[np.ndarray], notes: Notes) -> np.ndarray:
+    """The Mondays of weeks of years; both as they are where there is none."""
+    labels = []
+    for year, week in zip(*([cell.split(".")[0] for cell in part] for part in parts), strict=True):
+        try:
+            labels.append(str(datetime.date.fromisocalendar(int(year), int(week), 1)))
+        except ValueError:
+            labels.append(f"{year}-W{week}")
+    notes.guess(f"weeks such as {parts[0][0]}, {parts[1][0]} are those of ISO 8601, and stand for their Mondays", "write dates")
+    return np.array(labels, dtype=object)
 
 
 def _days_of_years(words: list[str], parts: list[np.ndarray], *, by_name: bool) -> tuple[np.ndarray, int] | None:

@@ -23,6 +23,7 @@ from nareg.io._vocabulary import (
     ABOUT,
     BESIDE,
     BRACKETS,
+    CLOCK,
     EVENTS,
     KIND,
     LATITUDE,
@@ -41,12 +42,21 @@ from nareg.io._vocabulary import (
     kinds_in,
     loose,
     plain,
+    unit_in,
 )
 
 #: Columns are quantities where at least this share of their names says so: a station may be called Windy Hill.
 NAMED = 0.25
+#: What is taken of readings, as names of columns end.
+STATISTIC = re.compile(r"(?:(?<=[a-z])M|(?<=[\s_.\-])[Mm])(?:ean|in|ax|inimum|aximum|edian)$")
+#: Rows per station, on average, from which on it shows that a number stays.
+ROWS = 3
+#: Numbers of kinds in the first rows, at most.
+CODES = 6
 #: Columns of the days of a month, and the share of months that have fewer is between these: a dead sensor has no day at all.
 DAYS, SHORTER, LONGER = 31, 0.3, 0.6
+#: Columns of the hours of a day.
+HOURS, OF_HOUR = 24, re.compile(r"(h|hr|he|hour|hora)[\s_]?(\d\d?)|(\d\d?)(?::00|h)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -106,11 +116,14 @@ def _recognized(
         time = time_columns(table, words, stations, notes)
         time += half_of_day(table, time, range(len(words)))
     _refuse_days(table, notes)
+    _refuse_hours(table, notes)
     apart = (*time, recipe.column("flag", table))
     zone = _own_zone(table, words, notes) if recipe.zone is None else None
     apart = apart if zone is None else (*apart, zone)
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
-    rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
+    rest = [
+        i for i in rest if (words[i] and words[i] not in CLOCK) or any(cell.lower() not in MISSING for cell in table.head(i))
+    ]
     others = [i for i, word in enumerate(words) if i and not word and i not in apart and counts_rows(table, i, word)]
     others = [i for i in others if not counts_rows(table, i, NUMBERED[0])]  # those that may be readings
     if others:
@@ -132,7 +145,7 @@ def _recognized(
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
         own = _of_one_station(table, words, rest, stations) if chosen is None else [chosen]
-        if own:
+        if own and not (shared and len(rest) > 1):  # of what is shared each column is a series
             if len(own) > 1 and not several:
                 _refuse_words(table, rest, notes)
                 _refuse_several(table, own, notes)
@@ -146,10 +159,11 @@ def _recognized(
         spare = {flag for flag, _ in flags} | more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags, zone)
     if several and chosen is None and kind is None:
-        columns = _numeric(table, words, [i for i in rest if i != station], notes)
+        columns = _no_numbers(table, _numeric(table, words, [i for i in rest if i != station], notes), station, notes)
+        columns = _of_kinds(words, rest, columns)
         extra = tuple(i for i in rest if i != station and i not in columns)
         return Layout(time, station, tuple(columns), extra, zone=zone)
-    value = _value(table, words, [i for i in rest if i != station], notes) if chosen is None else chosen
+    value = _value(table, words, rest, station, notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
     about = dict(_flags_of(table, [i for i in rest if i != station], None))
     flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
@@ -174,6 +188,23 @@ def _refuse_days(table: Table, notes: Notes) -> None:
                     f"{notes.source} has a column per day of the month ({shown}): write one row per day, with a column 'time' "
                     "as 2024-07-01."
                 )
+
+
+def _refuse_hours(table: Table, notes: Notes) -> None:
+    """No columns of the hours of a day, as ``00:00`` to ``23:00`` or ``H01`` to ``H24``, beside dates."""
+    names = [OF_HOUR.fullmatch(name.strip()) for name in table.header]
+    hours = [int(name[2] or name[3]) for name in names if name]
+    wells = {(name[1] or "").lower() for name in names if name} == {"h"} and not {*map(plain, table.header)} & {
+        *STATION,
+        *SENSOR,
+    }
+    counted = {*hours} in ({*range(HOURS)}, set() if wells else {*range(1, HOURS + 1)})  # H1 to H24 may be those
+    if len(hours) == len({*hours}) == HOURS and counted:
+        shown = listed([own for own, name in zip(table.header, names, strict=True) if name])
+        raise InputError(
+            f"{notes.source} has a column per hour of the day ({shown}): write one row per hour, with a column 'time' as "
+            "2024-07-01 05:00."
+        )
 
 
 def _own_zone(table: Table, words: list[str], notes: Notes) -> int | None:
@@ -216,7 +247,8 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     placed |= len(rest) == 1 and bool(table.stated)
     marked = [i for i in rest if is_flag(table.header[i])]
     placed |= bool(marked) and len([i for i in rest if i not in marked and any(table.head(i))]) == 1  # whose quality is marked
-    if not placed and len(kinds_of([table.header[i] for i in rest])) < 2:
+    units = {table.units.get(table.header[i], "") for i in rest} - {""}  # of a row below the header
+    if not placed and len(kinds_of([table.header[i] for i in rest])) < 2 and len(units) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
     return [i for i in numeric if not all(map(parse, filter(None, table.head(i))))]
@@ -229,6 +261,9 @@ def kinds_of(names: Sequence[str]) -> set[str]:
     units = {unit for unit in stated if re.search(r"[^\W\d]|[%°]", unit)}
     each = [kinds_in(name) for name in names]
     kinds: set[str] = set().union(*each)
+    ends = [STATISTIC.search(name) for name in names]  # tempMean, tempMin
+    if sum(map(bool, ends)) >= NAMED * len(names):
+        kinds |= {end[0].casefold() for end in ends if end}
     return kinds if len(kinds) > 1 and sum(map(bool, each)) >= NAMED * len(names) else units
 
 
@@ -323,7 +358,13 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
             notes.fact(
                 f"{table.column(i)} is left out: it holds {odd[0]!r} among numbers; if that is no reading, pass --missing"
             )
-    return [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
+    return [i for i in numeric if not words[i].endswith(ABOUT) and not _is_code(table, words, i)] or numeric
+
+
+def _is_code(table: Table, words: list[str], index: int) -> bool:
+    """Whether a column names kinds of readings by numbers."""
+    cells = table.head(index)
+    return words[index] in KIND and all(map(str.isdecimal, cells)) and len({*cells}) <= CODES
 
 
 def _first_cells(table: Table, columns: list[int]) -> dict[int, list[str]]:
@@ -343,15 +384,50 @@ def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
     return [i for i in possible if not marks(i)]
 
 
-def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
+def _no_numbers(table: Table, numeric: list[int], station: int, notes: Notes) -> list[int]:
+    """The columns without those that number the stations: one whole number at each, of no unit, another at every other."""
+    first = table.head(station)
+    maybe = [
+        i for i in numeric
+        if all(map(str.isdecimal, table.head(i))) and not kinds_in(table.header[i]) and not unit_in(table.header[i])
+        and len({*zip(first, table.head(i), strict=True)}) == len({*first})
+    ]  # fmt: skip
+    if not maybe or len(maybe) == len(numeric):
+        return numeric
+    names, *columns = table.load([station, *maybe], [])[0]
+    number = len({*names})
+    alike = [{*zip(names, cells, strict=True)} for cells in columns]
+    numbering = [
+        i for i, pairs, cells in zip(maybe, alike, columns, strict=True)
+        if 1 < number == len(pairs) == len({*cells}) and len(names) >= ROWS * number
+    ]  # fmt: skip
+    if numbering:
+        notes.guess(
+            f"{count(len(numbering), 'column')} of one whole number per station, another at each, left out as numbers of the "
+            f"stations: {listed([table.header[i] for i in numbering])}; if it is a reading, name it by --value",
+            "drop such columns",
+        )
+    return [i for i in numeric if i not in numbering]
+
+
+def _of_kinds(words: list[str], rest: list[int], numeric: list[int]) -> list[int]:
+    """The column called a value beside one that names kinds of readings; all columns elsewhere."""
+    named = [i for i in numeric if words[i] in VALUE]
+    return named if len(named) == 1 and any(words[i] in KIND for i in rest) else numeric
+
+
+def _value(table: Table, words: list[str], rest: list[int], station: int, notes: Notes) -> int:
     """The column of readings in a long table."""
+    rest = [i for i in rest if i != station]
     possible = _possible(table, words, rest)
     cells = _first_cells(table, possible)
     numeric = [i for i in possible if looks_read(cells[i], comma=table.comma)]
+    numeric = [i for i in numeric if not _is_code(table, words, i)] or numeric
     filled = [i for i in numeric if any(cells[i])]
     numeric = filled if len(filled) == 1 else numeric  # of several, the empty ones are left out with a note of their own
     if len(numeric) > 1:
         numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
+        numeric = _of_kinds(words, rest, _no_numbers(table, numeric, station, notes))
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])

@@ -29,16 +29,28 @@ UNTESTED = frozenset(("unknown", "not_evaluated", "untested", "not_tested", "unc
 #: QARTOD codes, which those of IODE, SeaDataNet and the World Meteorological Organization share: 4 is bad, 9 missing.
 CODES = {"0": "untested", "1": "good", "2": "untested", "3": "doubtful", "4": "bad", "9": "missing"}
 #: Ends of names of such columns.
-ENDINGS = ("qc", "flag", "flags", "quality", "qualityflag", "qual", "attributes")
+ENDINGS = ("qc", "flag", "flags", "quality", "qualityflag", "qual", "attributes", "品質情報")
 #: A mark that would take away more than this share of the readings means something else.
 MOST = 0.5
 #: Ends of names of columns that say yes or no, and what yes means.
-YES = {"invalid": "bad", "valid": "good", "suspect": "bad", "outlier": "bad", "anomaly": "bad", "anomalous": "bad"}
+YES = {
+    "invalid": "bad",
+    "valid": "good",
+    "suspect": "bad",
+    "outlier": "bad",
+    "anomaly": "bad",
+    "anomalous": "bad",
+    "finalqf": "bad",
+}
 ANSWERS = {"1": True, "true": True, "yes": True, "y": True, "0": False, "false": False, "no": False, "n": False}
 #: Approved and provisional readings of the United States Geological Survey, with remarks such as e, estimated.
 SURVEY = re.compile(r"(?P<status>[apr])(?P<remark>[\s:\[].*)?")
 #: Marks of measurement, quality and source of NOAA's daily summaries: with a letter in the middle, a check has failed.
 ATTRIBUTES = re.compile(r"[^,]*,(?P<failed>[^,]*),[^,]*(,[^,]*)?")
+#: Quality of readings of the Japan Meteorological Agency.
+JAPAN = {"8": "good", "5": "doubtful", "4": "doubtful", "2": "bad", "1": "missing", "0": "missing"}
+#: Validity of readings of the European Environment Agency.
+EUROPE = {"1": "good", "2": "good", "3": "good", "4": "good", "-1": "bad", "-99": "bad"}
 #: What notes say of columns of marks.
 ABOUT_MARKS = re.compile(r"columns? .* marks? |columns? .* mark the quality ")
 
@@ -130,6 +142,10 @@ def _meanings(words: list[str], name: str) -> list[str] | None:
     if yes is not None and all(number in ANSWERS or number in MISSING for number in numbers):
         no = "bad" if yes == "good" else "good"
         return ["untested" if number in MISSING else yes if ANSWERS[number] else no for number in numbers]
+    if title.endswith("品質情報") and all(number in JAPAN or number in MISSING for number in numbers):
+        return [JAPAN.get(number, "untested") for number in numbers]
+    if title == "validity" and all(number in EUROPE or number in MISSING for number in numbers):
+        return [EUROPE.get(number, "untested") for number in numbers]
     if all(number in CODES or word in MISSING for number, word in zip(numbers, words, strict=True)):
         if not {"1", "4"} <= set(numbers):  # without both it may be any other scale
             return None

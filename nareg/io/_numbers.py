@@ -181,7 +181,7 @@ UNDETECTED = frozenset(
 #: What the United States Geological Survey writes where an instrument gave no reading: equipment, ice, backwater, ...
 REMARKS = frozenset(("eqp", "ice", "ssn", "bkw", "mnt", "dis", "rat", "fld", "tst", "pmp", "zfl", "***"))
 #: Too little to measure: below half of the smallest step of a rain gauge.
-TRACE = frozenset(("t", "tr", "tr.", "trace", "traces"))
+TRACE = frozenset(("t", "tr", "tr.", "trace", "traces", "ip"))
 WORDS = {"trace": TRACE, "undetected": UNDETECTED, "remark": REMARKS}
 #: A reading with a mark behind it, such as E for estimated: a letter behind a space, or E behind decimals. Others may be units,
 #: and 1,234* a number with a mark between thousands.

@@ -5,15 +5,18 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nareg._storage.array_files import refuse_expanding
 from nareg.errors import InputError
-from nareg.io._around import SEPARATORS, without_end
+from nareg.io._around import SEPARATORS, rows_alike, without_end
 from nareg.io._database import is_database, read_database
 from nareg.io._dates import parse
 from nareg.io._file import FileTable
@@ -25,7 +28,7 @@ from nareg.io._notes import NoReadings, Notes, count, listed, verb
 from nareg.io._numbers import COMMA, looks_numeric
 from nareg.io._recipe import Recipe
 from nareg.io._text import GZIP, REMEDY, decoded, read_text, rows, starts
-from nareg.io._vocabulary import CALENDAR, TIME, kinds_in, plain
+from nareg.io._vocabulary import CALENDAR, CLOCK, KIND, SENSOR, STATION, TIME, UNNAMED, VALUE, kinds_in, plain, unit_in
 from nareg.io._workbook import WORKBOOKS, SheetText, is_workbook, sheets, side_by_side
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 START = 8192
 #: Lines above two headers, at most.
 ABOVE = 10
+#: What tells series of one site apart before the parameter's code.
+SERIES = re.compile(r"^\d+_(?=\d{5})")
 #: Members of archives that are no tables.
 BESIDE = (".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
 
@@ -55,11 +60,33 @@ def open_tables(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
         return _of_archive(path, notes, recipe)
     if is_database(path):
         return [read_database(path, notes, recipe)]
-    return [_table(str(path), read_text(path, notes), notes, recipe)]
+    text = read_text(path, notes)
+    parts = _of_survey(text)
+    if len(parts) > 1:
+        return _each(path, {f"{path}/{k}": partial(_noted, part) for k, part in enumerate(parts, 1)}, notes, recipe)
+    return [_table(str(path), text, notes, recipe)]
+
+
+def _noted(text: str, own: Notes) -> str:
+    own.fact("the columns are named by their parameters, without the numbers of series, which each table has of its own")
+    return text
+
+
+def _of_survey(text: str) -> list[str]:
+    """The tables of a text of the United States Geological Survey (RDB), one per site, with the numbers of their lines."""
+    lines = text.split("\n") if text.count("\nagency_cd\tsite_no\t") > 1 else []
+    starts_of = [k for k, line in enumerate(lines) if line.startswith("agency_cd\tsite_no\t")]
+    parts = []
+    for k, end in pairwise([*starts_of, len(lines)]):
+        names = lines[k].split("\t")
+        bare = [SERIES.sub("", name) for name in names]
+        rows_of = ["" if line.startswith("#") else line for line in lines[k + 1 : end]]
+        parts.append("\n".join([*[""] * k, "\t".join(bare if len({*bare}) == len(bare) else names), *rows_of]))
+    return parts
 
 
 def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two files are of one kind: of a named format, or with the same first line, below comments too."""
+    """Whether two files are of one kind: of a named format, or with the same first line, or rows alike, below comments too."""
     try:
         heads = [_head(path) for path in (one, other)]
     except OSError:
@@ -70,7 +97,7 @@ def alike(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     lines = [head.partition("\n")[0] for head in heads]
     if all(line.startswith("#") for line in lines) and lines[0] != lines[1]:  # such as the name of each one's station
         lines = [next((line for line in head.split("\n") if line.strip() and line[0] != "#"), "") for head in heads]
-    return lines[0] == lines[1] and bool(lines[0].strip(" ,;"))
+    return rows_alike(*lines) or (lines[0] == lines[1] and bool(lines[0].strip(" ,;")))
 
 
 def _head(path: str | os.PathLike[str]) -> str:
@@ -84,13 +111,14 @@ def _head(path: str | os.PathLike[str]) -> str:
 def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
     form = named_format(text)
     if form is None:
-        numbers = None if recipe.start is None else _only_numbers(text)
+        numbers = None if recipe.start is None or recipe.header is not None else _only_numbers(text)
         if numbers is not None:
             return FrameTable(numbers, notes, recipe.words)
-        grouped = _two_headers(source, text, notes) if recipe.decimal is None else None
+        grouped = _two_headers(source, text, notes) if (recipe.decimal, recipe.header) == (None, None) else None
         if grouped is not None:
             return FrameTable(grouped, notes, recipe.words)
-        return FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal)
+        table = FileTable(source, notes, recipe.words, text=text, decimal=recipe.decimal, header=recipe.header)
+        return _with_kinds_in_rows(table, notes, recipe) or _with_quantities_in_names(table, notes, recipe) or table
     try:
         frame = form.read(text, Path(source).stem)
     except InputError as error:
@@ -106,6 +134,77 @@ def _table(source: str, text: str, notes: Notes, recipe: Recipe) -> Table:
     if frame.empty:
         raise NoReadings(f"{source}: the {form.name} file has no readings: leave it out.")
     return FrameTable(frame, notes, recipe.words)
+
+
+def _with_kinds_in_rows(table: FileTable, notes: Notes, recipe: Recipe) -> FrameTable | None:
+    """A long table of one with a column per station, and one that names the quantity of each row; None of others."""
+    import pandas as pd
+
+    words = [plain(name) for name in table.header]
+    kind = next((k for k, word in enumerate(words) if word in (*KIND, "type")), None)
+    if kind is None or {*words} & {*STATION, *SENSOR, *VALUE} or len(kinds_of(table.head(kind))) < 2:
+        return None
+    times = [k for k, word in enumerate(words) if word in (*TIME, *CLOCK, *sum(CALENDAR, ()))]
+    columns = [k for k in range(len(words)) if k not in (*times, kind)]
+    names = [table.header[k] for k in columns]
+    if (
+        len(columns) < 2
+        or not times
+        or len(kinds_of(names)) > 1
+        or not looks_numeric([cell for k in columns for cell in table.head(k)], comma=True)
+    ):
+        return None
+    notes.guess(
+        f"{table.column(kind)} is read as quantities ({listed(list(dict.fromkeys(table.head(kind))))}), and the columns beside "
+        f"it as stations ({listed(names)})",
+        "write the columns time, station and one per quantity",
+    )
+    texts, values = table.load([*times, kind], columns)
+    keys = {
+        name: cells.repeat(len(columns))
+        for name, cells in zip([*(table.header[k] for k in times), KIND[0]], texts, strict=True)
+    }
+    return FrameTable(pd.DataFrame(keys | {"station": names * len(values), "value": values.ravel()}), notes, recipe.words)
+
+
+def _with_quantities_in_names(table: FileTable, notes: Notes, recipe: Recipe) -> FrameTable | None:
+    """A long table of one with a column per station and quantity, such as ``Weir_temp``; None of others."""
+    import pandas as pd
+
+    of_times = {*TIME, *CLOCK, *UNNAMED}.union(*CALENDAR)
+    times = [k for k, name in enumerate(table.header) if plain(name) in of_times]
+    columns = [k for k in range(len(table.header)) if k not in times]
+    names = [table.header[k] for k in columns]
+    long = {*map(plain, names)} & {*STATION, *SENSOR, *VALUE}
+    apart = long or len(kinds_of(names)) > 1  # of several kinds each column is read by itself
+    split = _split(names) if times and names and not apart else None
+    if split is None or not looks_numeric([cell for k in columns for cell in table.head(k)], comma=True):
+        return None
+    stations, quantities, place = split
+    notes.guess(
+        f"columns such as {names[0]!r} are read as stations ({listed(stations)}) and quantities ({listed(quantities)})",
+        "write the columns time, station and one per quantity",
+    )
+    texts, values = table.load(times, columns)
+    keys = {table.header[k]: cells.repeat(len(stations)) for k, cells in zip(times, texts, strict=True)}
+    readings = {one: values[:, [names.index(place[station, one]) for station in stations]].ravel() for one in quantities}
+    return FrameTable(pd.DataFrame(keys | {"station": stations * len(values)} | readings), notes, recipe.words)
+
+
+def _split(names: list[str]) -> tuple[list[str], list[str], dict[tuple[str, str], str]] | None:
+    """Stations and quantities that every name is put together of, and the name by both; None where they are not."""
+    for mark in re.finditer(r"[\s_.:/|\-]+", names[0] if len({*names}) == len(names) else ""):
+        ends = [name[mark.end() :] for name in names if name.startswith(names[0][: mark.end()])]
+        starts_of = [name.removesuffix(mark[0] + ends[0]) for name in names if name.endswith(mark[0] + ends[0])]
+        place = {(one, other): one + mark[0] + other for one in starts_of for other in ends}
+        if min(len(starts_of), len(ends)) < 2 or sorted(place.values()) != sorted(names):
+            continue
+        kinds = [any(kinds_in(name) or unit_in(name) for name in part) for part in (starts_of, ends)]
+        if kinds == [False, True]:
+            return starts_of, ends, place
+        if kinds == [True, False]:
+            return ends, starts_of, {pair[::-1]: name for pair, name in place.items()}
+    return None
 
 
 def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
@@ -128,25 +227,28 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     groups: list[str] = []
     for top in above[apart:]:
         groups.append(top or (groups[-1] if groups else ""))  # of joined cells the first has the text
-    pairs = list(zip(groups, below[apart:], strict=True))
+    pairs, further, last = list(zip(groups, below[apart:], strict=True)), 0, [""] * len(groups)
+    while len({*pairs}) < len(pairs):  # headers below tell them apart
+        more = [cell.strip() for cell in lines.pop(2).split(separator)] if len(lines) > 3 else [""]
+        if len(more) != len(below) or any(more[:apart]):
+            return None
+        further, last = further + 1, more[apart:]
+        below[apart:] = [f"{name} {word}".strip() for name, word in zip(below[apart:], last, strict=True)]
+        pairs = list(zip(groups, below[apart:], strict=True))
     tops, names = list(dict.fromkeys(groups)), list(dict.fromkeys(below[apart:]))
     timed = plain(below[0]) in (*TIME, *CALENDAR[0]) or parse(lines[2].split(separator)[0].strip()) is not None
     known = apart and timed and "" not in names
-    if (
-        not known
-        or (len(tops) < 2 and "" in above[apart:])
-        or len({*pairs}) < len(pairs)
-        or len(pairs) != len(tops) * len(names)
-    ):
+    if not known or (len(tops) < 2 and "" in above[apart:]) or len(pairs) != len(tops) * len(names):
         return None
     alone = len(pairs) > len(tops) == 1 and bool(kinds_in(*tops))  # one quantity, above each station
     marked = any(map(is_flag, names))  # each station has its readings and their status
     if (len(kinds_of(tops)) > 1 or alone) == (len(kinds_of(names)) > 1 or marked):
         return None
+    beside = {name: word for (_, name), word in zip(pairs, last, strict=True) if word and not is_flag(word)}
     stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 or alone else (tops, names)
     place = {pair if stations is tops else pair[::-1]: apart + k for k, pair in enumerate(pairs)}
     without_end(lines, 1, notes)
-    body = [cells for _, cells in rows(source, lines[2:], separator, first=3 + skipped)]
+    body = [cells for _, cells in rows(source, lines[2:], separator, first=3 + skipped + further)]
     if any(len(cells) != len(below) for cells in body):
         return None  # which is refused with its line
     comma = next((cell for cells in body for cell in cells[apart:] if COMMA.fullmatch(cell.strip())), None)
@@ -155,8 +257,12 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
         body = [[*cells[:apart], *(cell.replace(",", ".") for cell in cells[apart:])] for cells in body]
     if skipped:
         notes.guess(f"{count(skipped, 'line')} above the headers {verb(skipped)} left out", "delete these lines")
+    if beside:
+        notes.fact(f"columns that the last header calls {listed(list(dict.fromkeys(beside.values())))} are left out")
+    quantities = [one for one in quantities if one not in beside]
     notes.guess(
-        f"two lines of headers are read as quantities ({listed(quantities)}) and stations ({listed(stations)})",
+        f"{('two', 'three', 'four')[min(further, 2)]} lines of headers are read as quantities ({listed(quantities)}) and "
+        f"stations ({listed(stations)})",
         "write the columns time, station and one per quantity",
     )
     units: dict[str, str] = {}
@@ -194,12 +300,11 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
         texts_of, books = (
             [one for one in inside if (Path(one.filename).suffix.lower() in WORKBOOKS) == book] for book in (0, 1)
         )
-        chosen = [one for one in texts_of if Path(one.filename).suffix.lower() not in BESIDE] or books
-        if len(chosen) < len(inside):
-            left = [one.filename for one in inside if one not in chosen]
-            notes.fact(f"{count(len(left), 'member')} of the archive that {verb(len(left))} no table left out: {listed(left)}")
+        chosen = [one for one in texts_of if Path(one.filename).suffix.lower() not in BESIDE]
         texts: dict[str, Callable[[Notes], str]] = {}
-        for one in chosen:
+        for one in [*chosen, *books]:
+            if one in books[:1] and _are_timed(texts, recipe):  # not beside a readme or a table of stations alone
+                break
             source = f"{path}/{one.filename}"
             try:
                 data = archive.read(one)
@@ -207,7 +312,24 @@ def _of_archive(path: str | os.PathLike[str], notes: Notes, recipe: Recipe) -> l
                 raise InputError(f"{source} cannot be read from the archive ({error}): unzip it.") from None
             book = is_workbook(io.BytesIO(data))
             texts |= _of_workbook(source, io.BytesIO(data), recipe) if book else {source: partial(decoded, source, data)}
+            chosen += [one] if one in books else []
+        if len(chosen) < len(inside):
+            left = [one.filename for one in inside if one not in chosen]
+            notes.fact(f"{count(len(left), 'member')} of the archive that {verb(len(left))} no table left out: {listed(left)}")
     return _each(path, texts, notes, recipe)
+
+
+def _are_timed(texts: Mapping[str, Callable[[Notes], str]], recipe: Recipe) -> bool:
+    """Whether a text that is no workbook's has a column of times."""
+    for source, text in texts.items():
+        own = Notes(source, strict=False)
+        with suppress(InputError):
+            table = _table(source, text(own), own, recipe)
+            for k, name in enumerate(table.header):
+                cells = list(filter(None, table.head(k)))
+                if plain(name) in (*TIME, *CALENDAR[0]) or (cells and all(map(parse, cells))):
+                    return True
+    return False
 
 
 def _of_workbook(source: str, file: str | os.PathLike[str] | io.BytesIO, recipe: Recipe) -> dict[str, Callable[[Notes], str]]:

@@ -75,6 +75,8 @@ class Recipe:
     start : str, optional
         Time of the first row of a table without times, such as ``"2012-03-01"``; ``step`` is the time to the next. The table
         needs no header: its columns are then numbered from 1.
+    header : str, optional
+        Names of the columns of files without a header, such as ``"time,A,B"``. A file keeps a header of its own.
     decimal : str, optional
         Decimal mark, ``","`` or ``"."``: the other one separates thousands. Default: whatever all numbers can be.
     flag : str, optional
@@ -117,6 +119,7 @@ class Recipe:
     dates: str | None = None
     step: str | None = None
     start: str | None = None
+    header: str | None = None
     decimal: str | None = None
     flag: str | None = None
     bad: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._around import FEET
 from nareg.io._binary import SUFFIXES, read_table
 from nareg.io._dates import parse
 from nareg.io._frames import FrameTable, Table, refuse_frame, stations_frame
@@ -24,6 +25,7 @@ from nareg.io._tables import Stations
 from nareg.io._text import stem
 from nareg.io._vocabulary import (
     ALTITUDE,
+    CALENDAR,
     EAST,
     LATITUDE,
     LONGITUDE,
@@ -44,6 +46,8 @@ Source = TypeVar("Source")
 NAMING = ("id", "code", "name", "number", "nummer", "serial")
 #: Degrees from 0, 0 within which another station makes it a place.
 FAR = 10.0
+#: A foot, in meters.
+FOOT = 0.3048
 #: A station whose positions differ by more has several: about a kilometer in degrees.
 MOVED = 0.01
 
@@ -174,9 +178,12 @@ def _as_stated(table: Table, recipe: Recipe) -> FrameTable | None:
     words = {plain(name) for name in table.header}
     if "latitude" not in table.stated or words & {*LATITUDE, *LONGITUDE} or recipe.latitude is not None:
         return None
-    if not recognize(table, None, Notes(table.source, strict=False), recipe, several=True).single:
+    layout, names = recognize(table, None, Notes(table.source, strict=False), recipe, several=True), set()
+    if layout.station is not None:
+        names = {*table.load([layout.station], [])[0][0].tolist()}
+    if not layout.single and len(names) != 1:
         return None
-    row = {"station": stem(table.source)} | table.stated
+    row = {"station": stem(table.source)} | table.stated | ({"station": names.pop()} if names else {})
     table.notes.fact("the place of the station is read from comments above the header")
     return FrameTable(pd.DataFrame({name: [cell] for name, cell in row.items()}), table.notes)
 
@@ -193,7 +200,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
         name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
         name = 0 if _names(table, 0) else _named_by_words(table, notes) or 0
-    timed = any(word in TIME for word in words)
+    timed = any(word in TIME for word in words) or all(not {*names}.isdisjoint(words) for names in CALENDAR[:2])
     if name is None and not timed:  # a column of dates, of whatever name
         timed = any(cells and all(map(parse, cells)) for cells in map(table.head, range(len(words))))
     placed = any({*words} & {*one} and {*words} & {*other} for one, other in ((LATITUDE, LONGITUDE), (EAST, NORTH)))
@@ -271,6 +278,9 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
             f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: {refusal(*values[row, :2])}."
         )
     values = values[~lost]
+    if altitude is not None and FEET.search(table.header[altitude]):
+        values[:, 2] *= FOOT
+        notes.fact(f"altitudes in column {table.header[altitude]!r} are in feet, and are converted to meters")
     if recipe.crs is not None:
         if degrees:
             raise InputError(f"crs is {recipe.crs!r}, but {notes.source} has latitudes and longitudes: omit it.")

@@ -6,13 +6,14 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._clock_change import in_standard_time, in_utc
-from nareg.io._dates import Date, parse, written
+from nareg.io._dates import SHORT_MONTH, Date, parse, written, year_last
 from nareg.io._notes import Notes, count, verb
 from nareg.io._recipe import DATES, Recipe
 from nareg.io._vocabulary import OFFSETS
@@ -90,6 +91,11 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
         row, model = int(np.flatnonzero(~like)[0]), labels[np.flatnonzero(like)[0]]
         what = f"{labels[row]!r} is not a time like {model!r}" if labels[row] else "the row has no time"
         raise InputError(f"{notes.source}, {line(row)}, {column}: {what}; correct it or drop the row.")
+    if all(map(SHORT_MONTH.fullmatch, labels)):
+        names = [str(label)[:3] for k, label in enumerate(labels) if k == 0 or label != labels[k - 1]]
+        if 2 * sum(one == other for one, other in pairwise(names)) >= max(len(names) - 1, 1):
+            raise InputError(f"{notes.source}, {column}: {labels[0]!r} may be a day or a month of a year: {ISO_REMEDY}.")
+        notes.guess(f"times in {column} such as {labels[0]!r} are read as months of years", ISO_REMEDY)
     return _dated(labels, [date for date in dates if date is not None], column, line, notes, recipe)
 
 
@@ -133,6 +139,9 @@ def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes)
             if None not in stamps:
                 notes.guess(f"numbers in {column} such as {labels[0]} are read as dates{how}", ISO_REMEDY)
                 return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"))
+    if (turned := year_last(labels.tolist())) is not None:
+        notes.guess(f"numbers in {column} such as {labels[0]} are read as dates ({turned[0][0]})", ISO_REMEDY)
+        return Times(np.array(turned[0], dtype="datetime64[ns]"), order=DATES[not turned[1]])
     for low, high, per_second, unit in EPOCHS:
         if numbers.min() >= low and numbers.max() <= high:
             notes.guess(f"numbers in {column} such as {labels[0]} are read as {unit} since 1970, UTC", ISO_REMEDY)

@@ -17,7 +17,8 @@ SENSOR = (
     "messstelle", "standort", "stazione", "stasjon", "estación", "estacion", "siteno", "sitenumber", "sitecode",
     "stationcode", "stationno", "stationnumber", "stationsid", "gauge", "gaugeid", "gaugeno", "wmo", "wmoid", "stid",
     "numersta", "numposte", "poste", "stn", "sitenum", "codestation", "airqualitystationeoicode", "climateid",
-    "bureauofmeteorologystationnumber",
+    "bureauofmeteorologystationnumber", "지점명", "stnid", "stnname", "samplingpoint", "sourceid", "indicativo", "idsensore",
+    "codiestacio", "codigoestacion", "meetpuntidentificatie", "locationid", "staid", "souid",
 )  # fmt: skip
 LATITUDE = (
     "latitude", "lat", "latitud", "breite", "breitengrad", "declatva", "gaugelat", "latdd", "geobreite",
@@ -35,7 +36,8 @@ ALTITUDE = (
 )  # fmt: skip
 #: What comments above a header say of the one station of a table.
 STATED = {
-    "station": ("station", "stationname", "stationid", "stationcode", "stationnumber", "messstelle", "estación", "estacion"),
+    "station": ("station", "stationname", "stationid", "stationcode", "stationnumber", "messstelle", "messstellenname",
+                "estación", "estacion"),
     "site": ("site", "sitename", "siteid", "sitecode", "sitenumber", "gauge", "gaugeid", "standort", "poste"),
     "latitude": LATITUDE, "longitude": LONGITUDE, "altitude": (*ALTITUDE, "height"),
 }  # fmt: skip
@@ -51,6 +53,7 @@ CLOCK = (
     "time",
     "timeofday",
     "hour",
+    "hourending",
     "hh",
     "uhrzeit",
     "zeit",
@@ -61,6 +64,7 @@ CLOCK = (
     "uur",
     "tijd",
     "hhmm",
+    "hh:mm",
     "hrmn",
     "hhmmss",
     "timehhmm",
@@ -76,6 +80,7 @@ CALENDAR = (
     ("minute", "min", "mn", "mi", "mm"),  # buoys have MM for the month and mm for the minute
     ("second", "sec", "ss"),
 )
+QUARTER = ("quarter", "qtr", "quartal", "trimestre", "trimester", "kwartaal")
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
 VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "resultmeasure")
@@ -92,7 +97,7 @@ SYMBOLS = frozenset((
 FLAG = (
     "quality", "flag", "flags", "qc", "qcflag", "qcflags", "qualityflag", "qualitycode", "qualitycontrol", "flagprimary",
     "qflag", "qa", "qaqc", "validity", "qualifier", "qualifiers", "status", "qualität", "qualitaet", "qualité", "calidad",
-    "kvalitet", "kwaliteit", "qualità", "verification", *(f"qn{level}" for level in range(1, 10)),
+    "kvalitet", "kwaliteit", "qualità", "stato", "prüfstatus", "verification", *(f"qn{level}" for level in range(1, 10)),
 )  # fmt: skip
 #: Zones of the times, by name: those of the United States are unambiguous in the column that its agencies call tz_cd.
 ZONE = ("tzcd",)
@@ -135,13 +140,17 @@ OF_HEIGHT = re.compile(
 OF_MINUTES = re.compile(r"(?:site|station)?(?:lat|lon|long|lng)(?:itude)?(?:m|min|minutes?)")
 #: Words in names of columns that say what is read, by kind: columns of two kinds or more are of one station.
 QUANTITIES = {
-    "temperature": "temp temperature temperatur temperatuur tair ta airt airtc atmp wtmp dewp dew tmp modtemp pnt temperatura",
-    "humidity": "rh hum humidity humedad umidità relhum humidite humidité vochtigheid feuchte luftfeuchte relh",
-    "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp bar barometer",
-    "wind": "wind ws wspd gst spd windspeed windspd vent viento windsnelheid",
+    "temperature": "temp temperature temperatur temperatuur temperatura tair ta t2m airt airtc atmp wtmp dewp dew tmp modtemp "
+                   "pnt",
+    "humidity": "rh hum humidity humedad umidità relhum humidite humidité vochtigheid feuchte luftfeuchte relh rh2m",
+    "pressure": "pressure pa pres press baro barompres pression luchtdruk luftdruck mslp slp bar barometer ps",
+    "wind": "wind ws wspd gst spd windspeed windspd vent viento windsnelheid ws2m ws10m",
     "direction": "dir wd wdir winddir direction richting",
-    "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia",
-    "gases": "no no2 nox o3 so2 co ch4", "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
+    "snow": "snow swe",
+    "rain": "rain rainfall precip prcp precipitation neerslag niederschlag pluie lluvia pioggia prectotcorr",
+    "ozone": "o3 ozone ozon", "nitrogen oxides": "no no2 nox",
+    "sulfur dioxide": "so2", "carbon monoxide": "co", "methane": "ch4",
+    "fine particles": "pm2.5 pm25", "particles": "pm10 pm10.0",
     "carbon dioxide": "co2 fc nee", "radiation": "netrad ghi dni dhi ppfd swin global direct diffuse solar",
     "water": "cond ph turb do odo turbidity conductivity", "level": "stage discharge streamflow level",
     "electricity": "batt vdc idc vac wac battery",
@@ -149,7 +158,8 @@ QUANTITIES = {
 #: Columns that name the kind of each reading of a long table.
 KIND = (
     "parameter", "variable", "quantity", "element", "datatype", "measurand", "pollutant", "observedproperty", "parametername",
-    "resultcharacteristic", "characteristicname", "airpollutant", "phenomenon",
+    "resultcharacteristic", "characteristicname", "airpollutant", "phenomenon", "codivariable", "elementid",
+    "grootheidomschrijving",
 )  # fmt: skip
 #: Ends of names of numbers about readings, not readings: codes, counts of observations, indices of air quality.
 ABOUT = ("code", "entryid", "recordid", "poc", "obscount", "percentcomplete", "aqivalue", "epoch", "cd")
@@ -160,17 +170,17 @@ BESIDE = (*POSITION, *UNIT, *FLAG, *ZONE, "z", "depth")
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "#na", "n.a.", "nan", "-nan", "null", "#null!", "none", "nil", "-", "--", "---", "missing",
      "mq", "m", "mm", "vrb", "nodata", "no data", "#value!", "#div/0!", "#num!",
-     "<na>", "nat", "unavailable", "unknown",
-     "n.v.", "n.v.t.", "k.a.", "fehlt", "s/d", "sin dato")  # German, Dutch, Spanish; "n.d." may be below detection
+     "<na>", "nat", "--:--", "unavailable", "unknown",
+     "n.v.", "n.v.t.", "k.a.", "fehlt", "s/d", "sin dato", "nulo")  # German, Dutch, Spanish; "n.d." may be below detection
 )  # fmt: skip
 
 #: Numbers that by convention mean that there is no reading.
 SENTINELS = (
     -99.0, -99.9, -99.99, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0, -32768.0,
-    999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 32767.0, 9.969209968386869e36, 1e20, -1e20,
+    999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 32767.0, 999999999.0, 9.969209968386869e36, 1e20, -1e20,
 )  # fmt: skip
 #: Those of them that mean it even where they occur once.
-UNMISTAKABLE = (-999.0, -9999.0, -99999.0)
+UNMISTAKABLE = (-999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0, 999999999.0)
 
 
 def plain(name: str) -> str:
@@ -327,5 +337,5 @@ def loose(name: str) -> str:
 def unit_in(name: str) -> str:
     """The unit in brackets at the end of a name; empty where what they hold is none, as ``(raw)``."""
     brackets = BRACKETS.search(name)
-    text = DEGREES.sub(r"°\1", brackets.group().strip(" ()[]").translate(ONE_SIGN)) if brackets else ""
+    text = DEGREES.sub(r"°\1", brackets.group().strip(" ()[]").removeprefix("in ").translate(ONE_SIGN)) if brackets else ""
     return text if UNIT_SIGN.search(text) or text.casefold() in SYMBOLS else ""

@@ -171,3 +171,15 @@ def test_the_names_of_stations_above_their_readings_and_status(tmp_path):
     assert read.names == ("Bloomsbury", "Marylebone Road")
     np.testing.assert_array_equal(read.values, [np.arange(10, 20), np.arange(30, 40)])
     assert any("3 lines above the headers are left out" in note for note in read.notes)
+
+
+def test_last_rows_with_few_readings_are_no_prose(tmp_path):
+    """Of a station with rain alone most cells are empty, and all may be quoted."""
+    head = '"STATION","NAME","LATITUDE","LONGITUDE","DATE","PRCP","SNOW","TMAX","TMIN","TOBS"\n'
+    rows = "".join(f'"US1","SAINT PAUL 3.8 WSW, MN US","44.93","-93.15","2024-05-{d}","0.{d}",,,,\n' for d in range(11, 30))
+    read = io.read_readings(write(tmp_path, "r.csv", head + rows), recipe=Recipe(value="PRCP"))
+    assert read.values.size == 19
+    row = "Weir in the north;;;;;\n"  # that lacks its date is not left out unless it is the only cell
+    text = "station;time;A;B;C;D\n" + "".join(f"Weir in the north;2024-05-{d};1;2;3;4\n" for d in range(11, 30))
+    with pytest.raises(InputError):
+        io.read_readings(write(tmp_path, "r.csv", text + row.replace(";;", ";;5")), recipe=Recipe(value="A"))

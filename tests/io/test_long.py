@@ -185,3 +185,23 @@ def test_rows_that_mix_stations_without_a_name_are_refused(tmp_path):
         io.read_readings(path, recipe=io.Recipe(value="Temperatuur"))
     readings = io.read_readings(path, recipe=io.Recipe(value="Temperatuur", station="nr"))
     assert readings.values[1, 3] == 73.0
+
+
+def test_a_number_of_each_station_is_no_quantity(tmp_path):
+    """It was offered as one beside a name in another language; a setpoint that two stations share, or of a unit, stays."""
+    for column, cells, left_out in (
+        ("지점", (108, 112, 119), True), ("setting", (20, 21, 20), False), ("setting", (20.5, 21, 22), False),
+        ("setting (°C)", (20, 21, 22), False), ("humidity", (80, 81, 82), False),
+    ):  # fmt: skip
+        rows = [f"{cells[s]},{'abc'[s]},2024-05-01 {h:02}:00,{h}.5" for s in range(3) for h in range(9)]
+        path = tmp_path / "r.csv"
+        path.write_text("\n".join([f"{column},지점명,일시,기온(°C)", *rows]))
+        seen = io.inspect(path)
+        assert (column not in seen.quantities.index) == left_out
+        assert any(f"left out as numbers of the stations: {column!r}" in note for note in seen.notes) == left_out
+        if left_out:
+            assert io.read_readings(path).quantity == "기온(°C)"
+        else:
+            with pytest.raises(InputError, match="name the one to read"):
+                io.read_readings(path)
+        assert io.read_readings(path, recipe=io.Recipe(value=column)).values[1, 0] == cells[1]

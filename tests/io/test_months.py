@@ -52,7 +52,7 @@ def test_months_are_no_times_beside_a_column_of_days(tmp_path, name):
 @pytest.mark.parametrize("of_year", ["year", "year,month"])
 def test_years_and_months_with_the_rest_of_the_time_in_a_column_are_not_averaged(tmp_path, rest, of_year):
     keys = [f"{year},{month}" if "," in of_year else str(year) for year in (2020, 2021) for month in range(1, 3)]
-    rows = [f"{key},{number},{number},{-number}" for key in keys for number in range(1, 5)]
+    rows = [f"{key},{number},{number},{-number}" for key in keys for number in range(1, 6)]  # 5 is no quarter
     (tmp_path / "r.csv").write_text("\n".join([f"{of_year},{rest},A,B", *rows]))
     with pytest.raises(InputError, match="if a column has the rest of the time, by --time-column"):
         io.read_readings(tmp_path / "r.csv")
@@ -105,3 +105,35 @@ def test_a_dead_station_31_makes_no_month_of_a_network(tmp_path, first, last):
     rows = [";".join([f"2024-01-{day:02}", *("" if i == 31 else "7" for i in stations)]) for day in range(1, 30)]
     (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
     assert len(io.read_readings(tmp_path / "r.csv").names) == len(stations)
+
+
+def test_months_of_years_of_two_digits(tmp_path):
+    """Jan-18 was taken as evenly spaced, without a year; Jan-01 to Jan-31 are days."""
+    months = [f"{name}{mark}{year}" for year, mark in (("98", "-"), ("99", " ")) for name in ("Jan", "Feb", "Mar", "Apr")]
+    for header in ("time,A", "Month,A"):
+        path = tmp_path / "r.csv"
+        path.write_text("\n".join([header, *(f"{month},{k}" for k, month in enumerate(months))]))
+        stamps = io.read_readings(path).timestamps.astype("datetime64[M]").astype(str).tolist()
+        assert stamps == [f"{year}-0{month}" for year in (1998, 1999) for month in (1, 2, 3, 4)]
+    with pytest.raises(InputError, match="'Jan-01' may be a day or a month of a year"):
+        read(tmp_path, [f"{name}-{day:02}" for name in ("Jan", "Feb") for day in range(1, 29)])
+
+
+@pytest.mark.parametrize("form", ["{}", "Q{}"])
+def test_quarters_beside_years(tmp_path, form):
+    """They were refused, or taken as stations; by --time-column 2004, 1 was a year and a day of it."""
+    rows = [f"{year},{form.format(q)},{s},{year + q}" for year in (2004, 2005) for q in (1, 2, 3, 4) for s in "AB"]
+    (tmp_path / "r.csv").write_text("\n".join(["year,quarter,station,temp", *rows]))
+    for recipe in (None, io.Recipe(time=("year", "quarter"))):
+        table = io.read_readings(tmp_path / "r.csv", recipe=recipe)
+        months = table.timestamps.astype("datetime64[M]").astype(str).tolist()
+        assert months == [f"{year}-{month:02}" for year in (2004, 2005) for month in (1, 4, 7, 10)]
+        np.testing.assert_array_equal(table.values, [[y + q for y in (2004, 2005) for q in (1, 2, 3, 4)]] * 2)
+
+
+def test_weeks_beside_years_are_no_days_of_them(tmp_path):
+    (tmp_path / "r.csv").write_text("year,week,A\n2020,52,1\n2020,53,2\n2021,1,3\n2021,2,4\n")
+    table = io.read_readings(tmp_path / "r.csv", recipe=io.Recipe(time=("year", "week")))
+    days = table.timestamps.astype("datetime64[D]").astype(str).tolist()
+    assert days == ["2020-12-21", "2020-12-28", "2021-01-04", "2021-01-11"]
+    assert any("ISO 8601" in note for note in table.notes)

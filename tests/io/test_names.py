@@ -317,3 +317,20 @@ def test_a_column_of_stations_that_is_named_is_that_of_the_table_of_stations(tmp
     path = write(tmp_path, "r.csv", "time,Dach 01 [kW],Dach 02 [kW]\n2024-01-01,1,2\n2024-01-02,3,4\n")
     read = io.read_readings(path, ("Dach 01", "Dach 02"), recipe=io.Recipe(station="Anlage"))
     np.testing.assert_array_equal(read.values, [[1, 3], [2, 4]])
+
+
+@pytest.mark.parametrize("form", ["{0}_{1}", "{1} - {0}"])
+def test_a_column_per_station_and_quantity(tmp_path, form):
+    """Degrees and per cents were stations of one quantity, without a word."""
+    names = [form.format(station, quantity) for station in ("North Weir", "Lock 2") for quantity in ("T", "RH")]
+    rows = "".join(f"2024-01-01 {h:02}:00,{h},{h + 50},{h + 1},{h + 60}\n" for h in range(9))
+    path = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n" + rows)
+    assert list(io.inspect(path).quantities.index) == ["T", "RH"]
+    for name, shifts in (("T", (0, 1)), ("RH", (50, 60))):
+        table = io.read_readings(path, recipe=io.Recipe(value=name))
+        assert table.names == ("North Weir", "Lock 2")
+        np.testing.assert_array_equal(table.values, [[h + shift for h in range(9)] for shift in shifts])
+    assert any("are read as stations ('North Weir', 'Lock 2') and quantities ('T', 'RH')" in note for note in table.notes)
+    plainly = ["North 1", "North 2", "South 1", "South 2"]  # names of stations
+    path = write(tmp_path, "r.csv", ",".join(["time", *plainly]) + "\n" + rows)
+    assert io.read_readings(path).names == (*plainly,)

@@ -76,6 +76,22 @@ def test_a_station_per_sheet_or_workbook(tmp_path, zipped):
     is_whole(io.read_readings(path, recipe=Recipe(value="T")))
 
 
+@pytest.mark.parametrize("beside", ["readme.txt", "stations.csv", "readings.csv"])
+def test_a_workbook_in_an_archive_beside_a_text(tmp_path, beside):
+    """It was left out, or the archive refused; one that a text of its name repeats still is."""
+    texts = {
+        "readme.txt": "The readings of two stations.\nThey are as they were read.\n",
+        "stations.csv": "station,lat,lon\nA,48,11\nB,48.1,11\n",
+        "readings.csv": "\n".join(["time,A,B", *(",".join(map(str, row)) for row in ROWS)]),
+    }
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr(beside, texts[beside])
+        archive.write(book(tmp_path, {"Sheet1": [["time", "A", "B"], *ROWS]}), "readings.xlsx")
+    read = io.read_readings(tmp_path / "all.zip")
+    is_whole(read)
+    assert any("left out" in note and (beside if beside != "readings.csv" else "readings.xlsx") in note for note in read.notes)
+
+
 def test_workbooks_of_other_programs(tmp_path):
     rows = "".join(
         f'<table:table-row><table:table-cell office:value-type="date" office:date-value="2024-01-{d:02d}T06:00:00"/>'

@@ -72,6 +72,8 @@ def test_cycle_of_a_silent_station_and_of_a_new_place_is_the_neighbors():
         (3 * _cycles.DAY, 600.0, False, ()),
         (400 * _cycles.DAY, _cycles.DAY, True, ("year",)),
         (400 * _cycles.DAY, HOUR, True, ("day", "year")),
+        (5 * _cycles.YEAR, 92 * _cycles.DAY, True, ("year",)),  # quarters
+        (5 * _cycles.YEAR, 122 * _cycles.DAY, True, ()),
     ],
 )
 def test_a_cycle_is_looked_for_where_the_readings_can_show_it(span, step, dated, names):

@@ -50,9 +50,9 @@ RANK = 1e-10
 TIDAL, TIDAL_STATIONS = 0.2, 12
 #: A station shows whether it has a tide by at least so many readings per function of time: few of them follow anything.
 PLENTY = 5
-#: A cycle is looked for when the readings span at least so many periods and have so many steps per period.
+#: A cycle is looked for when the readings span at least so many periods and have so many steps per period, the year quarters.
 FEWEST_PERIODS = {"day": 1.9, "year": 0.9, TIDE: 4.8, WEEK: 3.9}
-FEWEST_STEPS = 6
+FEWEST_STEPS, QUARTERS = 6, 3.9
 #: A record of this share of a year shows the yearly cycle whole.
 WHOLE = 0.95
 #: Least distance between such a wave and a cycle's harmonic, in periods per record: closer ones the record cannot tell apart.
@@ -246,8 +246,8 @@ def find(
     span = float(seconds[-1] - seconds[0]) + step
     names, harmonics = [], []
     for name in PERIODS if wanted == "auto" else wanted:
-        steps = CYCLES[name] / step
-        if span >= FEWEST_PERIODS[name] * CYCLES[name] and steps >= FEWEST_STEPS:
+        steps, fewest = CYCLES[name] / step, QUARTERS if name == "year" else FEWEST_STEPS
+        if span >= FEWEST_PERIODS[name] * CYCLES[name] and steps >= fewest:
             names.append(name)
             if name == TIDE:
                 most = len(TIDES) - (span < ALL_TIDES)
@@ -259,7 +259,7 @@ def find(
         elif wanted != "auto":
             raise InputError(
                 f"cycles names {name!r} but the times span {span / CYCLES[name]:.2g} of them with {steps:.2g} steps each: "
-                f"pass at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} steps each, or omit it."
+                f"pass at least {FEWEST_PERIODS[name]:g} with {fewest:.0f} steps each, or omit it."
             )
     return tuple(names), tuple(harmonics)
 
