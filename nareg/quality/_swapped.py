@@ -43,6 +43,8 @@ LOSES, RIVAL = 0.1, 0.5
 #: What an exchange gains is at least this share of what a mean and cycles of the stations' own in the span do, and more than
 #: these by so much, nine for three standard deviations, as each of their functions has to gain the logarithm of the readings.
 OWN, CLEARLY = 0.8, 9.0
+#: And this share of the squares: no model is right to a hundredth, which in a long record is many standard deviations.
+MISFIT = 0.01
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,8 @@ class _Pairs:
         after = max(float(part[both, best].mean()) for part in squares)
         shares = np.array([part[:, 0] - part[:, best] for part in squares])
         total = float(shares.sum())
+        if total < MISFIT * len(squares) * inside[both, best].sum():
+            return a, b, 0, 0, 0.0
         now, exchanged = _uneven(squares, inside[:, best], [0, best])
         if after > FITS or (shares.sum(axis=1).min() < -LOSES * total and not exchanged < SAME * now):
             return a, b, 0, 0, 0.0
