@@ -94,8 +94,9 @@ def check(
     Sensors beside a ``reference`` of the rules are compared with it, by a regression that each tenth of the record has to
     confirm, and with nothing else.
 
-    An exchange is found where it fits better by nine standard deviations, more in networks of fewer than 16 stations. It shows
-    in how the two places vary, not in their means, which come from the readings. Neighbors that vary alike hide an exchange.
+    An exchange is found where it fits better by nine standard deviations, more in networks of fewer than 16 stations, and by a
+    hundredth of the squares. It shows in how the two places vary, not in their means, which come from the readings. Neighbors
+    that vary alike hide an exchange.
 
     Examples
     --------
