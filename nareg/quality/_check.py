@@ -95,7 +95,7 @@ def check(
     confirm, and with nothing else.
 
     An exchange is found where it fits better by nine standard deviations, more in networks of fewer than 16 stations, and by a
-    hundredth of the squares. It shows in how the two places vary, not in their means, which come from the readings. Neighbors
+    fiftieth of the squares. It shows in how the two places vary, not in their means, which come from the readings. Neighbors
     that vary alike hide an exchange.
 
     Examples
