@@ -149,6 +149,21 @@ def test_a_limit_of_detection_is_no_stuck_sensor(rng):
     assert stuck(y)[200:260, 3].all()
 
 
+@pytest.mark.parametrize("mean", [2.7, 2.9])
+def test_a_limit_that_few_readings_reach_is_no_stuck_sensor(rng, mean):
+    """Fine dust after rain is 3 for hours, at one station or another; each value from 8 on is read more often."""
+
+    def weather(columns: int) -> np.ndarray:
+        return lfilter([np.sqrt(1 - 0.985**2)], [1, -0.985], rng.standard_normal((6000, columns)), axis=0)
+
+    logs = mean + 0.5 * (weather(1) + weather(8)) + 0.1 * rng.standard_normal((6000, 8))
+    y = np.maximum(np.round(np.exp(logs)), 3.0)
+    assert detectable(y).low == -np.inf
+    assert not stuck(y).any()
+    y[1000:1100, 3] = 4.0
+    assert stuck(y)[1001:1100, 3].all()
+
+
 def test_the_values_of_a_stuck_sensor_are_no_limit(rng):
     y = np.round(10 * field(rng)) / 10
     y[100:200, 2] = y.min() + 0.1

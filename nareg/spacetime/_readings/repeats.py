@@ -41,7 +41,7 @@ EDGE, APART, STEPS_APART = 0.05, 2.0, 4.0
 BEYOND = 3.0
 #: A quantity with more than this share of its readings at a bound is intermittent.
 RESTING = 0.25
-#: Runs in which a single station returns to its smallest or largest value: a limit of its own, no accident.
+#: Runs in which a single station returns to its smallest or largest value, or some to a low one: a limit, no accident.
 RETURNS = 3
 #: Classes of alike times, by how many of the others repeat then, or how far they are from the bound; up to so many spreads.
 CLASSES, TINY, FARTHEST = 6, 1e-3, 5.0
@@ -234,7 +234,24 @@ def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
                 evidence /= _inflation(beside or [other for other in same_kind if other is not run], tailed=kind or not beside)
                 if evidence > limit and _others_moved(y, run, resolution) and not _at_rest(y, run, same_kind, resolution):
                     result.append(replace(run, evidence=evidence))
-    return sorted(result, key=lambda run: (run.station, run.rows[0]))
+    return sorted(_but_at_limits(y, odds, result), key=lambda run: (run.station, run.rows[0]))
+
+
+def _but_at_limits(y: np.ndarray, odds: _Odds, runs: list[RepeatedValue]) -> list[RepeatedValue]:
+    """The runs but those that come without a leap to a low value at which other stations rest so at other times.
+
+    It is a limit of detection that holds for a part of the record or for some of the instruments.
+    """
+    low = np.quantile(y[np.isfinite(y)], RESTING)
+    gentle: dict[float, list[RepeatedValue]] = {}
+    for run in runs:
+        if run.value <= low and not odds.leaps_to(run):
+            gentle.setdefault(run.value, []).append(run)
+    at_limits = [
+        run for some in gentle.values() for run in some
+        if len({run.station for run in some}) > 1 and len({run.rows[0] for run in some}) >= RETURNS
+    ]  # fmt: skip
+    return [run for run in runs if not any(run is other for other in at_limits)]
 
 
 def _stood_together(odds: _Odds, runs: list[RepeatedValue], resolution: np.ndarray, limit: float) -> list[RepeatedValue]:
@@ -359,15 +376,20 @@ class _Odds:
 
         It comes there by way of these, where a sensor that fails leaps; and such a sensor returns to the value itself.
         """
-        y, repeats = self.y[:, run.station], self.repeats[:, run.station]
-        series = y[np.isfinite(y)]
-        before = y[: run.rows[0]][np.isfinite(y[: run.rows[0]])][-1:]
-        if (np.abs(before - run.value) > np.quantile(np.abs(np.diff(series)), LEAP)).any():
+        if self.leaps_to(run):
             return np.inf
+        y, repeats = self.y[:, run.station], self.repeats[:, run.station]
         distance = np.abs(y - run.value)
         others = np.sort(distance[distance > 0])[:FEWEST_BESIDE]
         near = distance <= max(STEPS_BESIDE * step, float(others.max(initial=0.0)))
         return -float(np.log(_own_share(repeats, y == run.value, near))) * (run.rows.size - 1)
+
+    def leaps_to(self, run: RepeatedValue) -> bool:
+        """Whether a run begins with one of the station's largest changes."""
+        series = self.y[np.isfinite(self.y[:, run.station]), run.station]
+        before = self.y[: run.rows[0], run.station]
+        before = before[np.isfinite(before)][-1:]
+        return bool((np.abs(before - run.value) > np.quantile(np.abs(np.diff(series)), LEAP)).any())
 
     def caught_up(self, run: RepeatedValue, step: float, stations: Sequence[int] = ()) -> float:
         """The evidence of a leap after a run by about what the others moved meanwhile, and not at once; 0 if there is none.
