@@ -289,12 +289,18 @@ def _in_time_order(
         differ, of_year = int(((number > 1) & (high > low)).sum()), is_of_year(str(twice))
         few = 0 if of_year else FEW
         # of dates without a time of day, which is in a column that is not known
-        hourly = HOURLY * len(starts) <= len(stamps) and is_day(str(twice)) and ":" not in str(twice)
+        hourly = HOURLY * len(starts) <= len(stamps) and is_day(str(twice)) and _have_clock(values, repeats)
         if (len(values) == 1 or of_year or hourly) and differ > max(MOST * int((number > 0).sum()), few):
             raise several_rows(notes.source, twice)
         values, labels, stamps = mean, labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())
     return labels, values, stamps
+
+
+def _have_clock(values: np.ndarray, repeats: np.ndarray) -> bool:
+    """Whether a series is of hours, whole numbers that increase at each date."""
+    hours = (values >= 0) & (values <= 2400) & (values % 1 == 0)
+    return bool((hours.all(axis=1) & (np.diff(values)[:, repeats] > 0).all(axis=1)).any())
 
 
 def in_order(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nareg.errors import InputError
 from nareg.io._around import NAME_COLUMNS, SAMPLE, WITHOUT_TIMES, about_header
-from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, parse
+from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, months_of_short_years, parse
 from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed
@@ -85,13 +85,17 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return _with_clock(table, words, 0, known, notes)
-    universal = sorted(others, key=lambda i: not OF_UTC.search(table.header[i]))  # before local times beside them
-    dated = next((i for sure in (is_day, parse) for i in universal if all(map(sure, table.head(i)))), None)
+    dated = next((i for sure in (is_day, parse) for i in others if all(map(sure, table.head(i)))), None)
+    if dated is not None:  # start_utc is taken before start_local, not before the day or the end
+        same = [i for i in others if plain(OF_UTC.sub("", table.header[i])) in words[dated] and all(map(is_day, table.head(i)))]
+        dated = next((i for i in same if OF_UTC.search(table.header[i])), dated)
     if dated is not None and parse(table.header[dated]) is not None:
         raise InputError(
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
             f"'time', then the names of the columns, or {NAME_COLUMNS}."
         )
+    if dated is None:
+        dated = next((i for i in others if words[i] in CALENDAR[1] and months_of_short_years(table.head(i))), None)
     if dated is None:  # numbers are times where the name of their column says so
         stamps = [i for i in others if STAMPED & {*re.split(r"[\s_\-.]+", table.header[i].casefold())}]
         dated = next((i for i in stamps if all(map(SINCE_1970.fullmatch, table.head(i)))), None)
@@ -104,8 +108,8 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         of_year[1] = next(quarters, None)
     if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
         months = [table.header[i] for i in others if words[i] in MONTHS]
-        numbered = [table.header[i] for i in others if re.fullmatch(r"0?[1-9]|1[0-2]", words[i])]
-        months += numbered if len({*map(int, numbered)}) == 12 else []
+        numbered = [table.header[i] for i in others if words[i].isdecimal()] if of_year[1] is None else []
+        months += numbered if [*map(int, numbered)] == [*range(1, 13)] else []
         if len(months) > 6:
             raise InputError(
                 f"{notes.source} has a column per month ({listed(months)}): write one row per month, with a column 'time' as "
@@ -209,7 +213,7 @@ def station_column(
         return None
     candidates = [i for word in (*STATION, *SENSOR) for i in others if words[i] == word]
     candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
-    if len(candidates) > 1 and words[candidates[0]] == "id" and _numbers_rows(table, candidates[0]):
+    if len(candidates) > 1 and words[candidates[0]] == "id" and _numbers_rows(table, candidates[0], rest):
         del candidates[0]
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
@@ -234,10 +238,10 @@ def station_column(
     return None
 
 
-def _numbers_rows(table: Table, index: int) -> bool:
-    """Whether no two rows have the same cell, and more than the first few rows are there."""
-    cells = table.load([index], [])[0][0].tolist()
-    return len(cells) > SAMPLE and len({*cells}) == len(cells)
+def _numbers_rows(table: Table, index: int, rest: list[int]) -> bool:
+    """Whether no two rows have the same cell, and more than the first few rows are there, of several times."""
+    cells, *times = (part.tolist() for part in table.load([index, *({*range(len(table.header))} - {*rest})], [])[0])
+    return len(cells) > SAMPLE and len({*cells}) == len(cells) and any(len({*part}) > 1 for part in times)
 
 
 def only_words(table: Table, rest: list[int], notes: Notes) -> int | None:
