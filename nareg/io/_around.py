@@ -265,17 +265,21 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
 
     def no_row(k: int) -> bool:
         line = lines[below[k]].strip(' "')
-        mark, width = max(SEPARATORS, key=lines[start].count), len(SPLIT.split(lines[start]))
+        width = len(SPLIT.split(lines[start]))
         few = 2 * len(cells(k)) <= width or sum(map(bool, map(str.strip, line.split(mark)))) == 1
-        prose = few and len(line.split()) > 2 and not any(map(_is_value, cells(k)))
+        prose = few and not worded and len(line.split()) > 2 and not any(map(_is_value, cells(k)))
         alone = (len(cells(k)) == 1 < width) or prose
         text = alone and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
         return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
 
+    mark = max(SEPARATORS, key=lines[start].count)
     below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]
+    # as names and dates may be
+    worded = any(len(lines[i].split(mark)[0].split()) > 2 and any(map(_is_value, lines[i].split(mark))) for i in below)
     first = len(below)
     while first and no_row(first - 1):
         first -= 1
+    first = first or len(below)  # names alone
     # a station may be called Max: below rows that begin with words, a sum is one that lacks the date
     above = cells(first - 1) if first else [""]
     date = next((k for k, cell in enumerate(above) if parse(cell)), None)

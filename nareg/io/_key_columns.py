@@ -66,7 +66,9 @@ def half_of_day(table: Table, time: tuple[int, ...], rest: Sequence[int]) -> tup
     return (halves[0],) if all(hour is not None and 1 <= int(hour[1]) <= 12 for hour in hours) else ()
 
 
-def time_columns(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
+def time_columns(
+    table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes, *, universal: bool = True
+) -> tuple[int, ...]:
     known = {s.strip() for s in stations} if stations is not None else set()
     named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
     parts = _calendar(table, words)
@@ -86,7 +88,7 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return _with_clock(table, words, 0, known, notes)
     dated = next((i for sure in (is_day, parse) for i in others if all(map(sure, table.head(i)))), None)
-    if dated is not None:  # start_utc is taken before start_local, not before the day or the end
+    if dated is not None and universal:  # start_utc is taken before start_local, not before the day or the end
         same = [i for i in others if plain(OF_UTC.sub("", table.header[i])) in words[dated] and all(map(is_day, table.head(i)))]
         dated = next((i for i in same if OF_UTC.search(table.header[i])), dated)
     if dated is not None and parse(table.header[dated]) is not None:

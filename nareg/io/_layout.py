@@ -114,7 +114,7 @@ def _recognized(
                 f"start is {recipe.start!r}, but {notes.source} has times ({listed(dated or recipe.time)}): omit start."
             )
     elif not time:
-        time = time_columns(table, words, stations, notes)
+        time = time_columns(table, words, stations, notes, universal=recipe.zone is None)
         time += half_of_day(table, time, range(len(words)))
     if not {*map(loose, stations or ())} & {*map(loose, table.header)}:
         _refuse_days(table, time, notes)
@@ -124,7 +124,11 @@ def _recognized(
     apart = apart if zone is None else (*apart, zone)
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [
-        i for i in rest if (words[i] and words[i] not in CLOCK) or any(cell.lower() not in MISSING for cell in table.head(i))
+        i
+        for i in rest
+        if (words[i] and words[i] not in CLOCK)
+        or any(cell.lower() not in MISSING for cell in table.head(i))
+        or not {*map(str.lower, table.load([i], [])[0][0])} <= MISSING
     ]
     others = [i for i, word in enumerate(words) if i and not word and i not in apart and counts_rows(table, i, word)]
     others = [i for i in others if not counts_rows(table, i, NUMBERED[0])]  # those that may be readings
