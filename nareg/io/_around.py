@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from nareg.errors import InputError
 from nareg.io._dates import parse
@@ -77,25 +77,29 @@ def stated_in(comments: list[str]) -> dict[str, str]:
     }
 
 
-def with_header(lines: list[str], start: int, header: str, source: str) -> int:
+def with_header(lines: list[str], start: int, header: str, source: str, missing: Collection[str]) -> int:
     """Insert, in place, the names of columns above the first row, ``start``, unless it is a header; how many lines."""
     names, first = next(csv.reader([header], skipinitialspace=True)), lines[start].strip(" ")
     cuts = {mark: next(csv.reader([first], delimiter=mark)) for mark in (";", "\t", "|", ",") if mark in first}
-    if not cuts or ({*cuts} == {","} and looks_numeric(first.split(), comma=True)):  # 2024 05 01 3,5
+    if not cuts or (
+        {*cuts} == {","} and all("," not in c or looks_numeric([c], comma=True) for c in first.split())
+    ):  # 2024 05 01 3,5
         cuts[" "] = first.split()
     fits = [mark for mark, cells in cuts.items() if len(cells) >= len(names) and not any(cells[len(names) :])]
     mark = fits[0] if fits else max(cuts, key=lambda one: len(cuts[one]))
     cells, below = cuts[mark], next((line for line in lines[start + 1 :] if line.strip()), first)
     other = below.split() if mark == " " else next(csv.reader([below], delimiter=mark))
     words = [
-        cell.strip().lower() not in MISSING and not looks_numeric([cell], comma=True) and not parse(cell) for cell in cells
+        cell.strip().lower() not in missing and not looks_numeric([cell], comma=True) and not parse(cell) for cell in cells
     ]
-    if all(words) or any(word and _is_value(cell) for word, cell in zip(words, other, strict=False)):  # numbers name stations
+    dated = any(parse(one) and parse(cell) for one, cell in zip(cells, other, strict=False))
+    # numbers name stations; below a date are dates
+    if all(words) or (not dated and any(word and _is_value(cell) for word, cell in zip(words, other, strict=False))):
         return 0
     if not fits:
         raise InputError(
             f"{source}, line {start + 1}: {len(cells)} cells, but header names {count(len(names), 'column')} "
-            f"({listed(names)}): name each."
+            f"({listed(names)}): name each, with commas between."
         )
     if mark == " ":
         mark = ";" if "," in first else ","

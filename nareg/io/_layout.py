@@ -266,7 +266,7 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
         unit_in(f"({unit.strip('()[]')})").casefold().removeprefix("deg").lstrip("° ")
         for i in rest
         if (unit := table.units.get(table.header[i]))
-    }
+    } - {""}
     if not placed and len(kinds_of([table.header[i] for i in rest])) < 2 and len(units) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
