@@ -90,7 +90,7 @@ def time_columns(
     dated = next((i for sure in (is_day, parse) for i in others if all(map(sure, table.head(i)))), None)
     if dated is not None and universal:  # start_utc is taken before start_local, not before the day or the end
         same = [i for i in others if plain(OF_UTC.sub("", table.header[i])) in words[dated] and all(map(is_day, table.head(i)))]
-        dated = next((i for i in same if OF_UTC.search(table.header[i])), dated)
+        dated = next((i for i in same if OF_UTC.search(table.header[i]) and all(table.load([i], [])[0][0])), dated)
     if dated is not None and parse(table.header[dated]) is not None:
         raise InputError(
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "

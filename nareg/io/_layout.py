@@ -381,9 +381,9 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
 
 
 def _is_code(table: Table, words: list[str], index: int) -> bool:
-    """Whether a column names kinds of readings by numbers."""
+    """Whether a column names kinds of readings by numbers, beside a column called a value."""
     cells = table.head(index)
-    return words[index] in KIND and all(map(str.isdecimal, cells)) and len({*cells}) <= CODES
+    return words[index] in KIND and not {*VALUE}.isdisjoint(words) and all(map(str.isdecimal, cells)) and len({*cells}) <= CODES
 
 
 def _first_cells(table: Table, columns: list[int]) -> dict[int, list[str]]:

@@ -78,7 +78,7 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
     numeric = np.isfinite(numbers)
     if numeric.all():
         return _numeric(labels, numbers, column, notes)
-    months = months_of_short_years(labels)
+    months = months_of_short_years(labels.tolist())
     dates = [parse(label) for label in labels] if months is None else [*months]
     dated = np.array([date is not None for date in dates])
     like = dated if dated.sum() >= numeric.sum() else numeric

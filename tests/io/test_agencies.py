@@ -448,6 +448,8 @@ def test_universal_times_of_something_else_are_left_alone(tmp_path, names):
     )
     table = io.read_readings(path, recipe=Recipe(zone="+02:00"))  # which was refused
     assert str(table.timestamps[0])[:16] == "2024-05-12T23:00"
+    path.write_text(path.read_text() + "2024-05-13 23:00,,23\n")  # which refused the row
+    assert str(io.read_readings(path).timestamps[-1])[:16] == "2024-05-13T23:00"
 
 
 def test_hours_of_dates_without_a_clock_are_averaged(tmp_path):
@@ -484,3 +486,13 @@ def test_years_and_months_of_stations_are_no_times(tmp_path):
     path.write_text("name,lat,lon,year,month\nA,48,11,2010,1\nB,48.1,11,2011,2\nA,48,11,2015,3\n")
     with pytest.raises(InputError, match="'A' appears twice"):
         io.read_stations(path)
+
+
+def test_what_every_column_has_in_the_last_header_is_read(tmp_path):
+    """All columns were left out for it, and the table refused with an option that it does not take."""
+    path = tmp_path / "f.csv"
+    rows = "".join(f"2024-05-13 {h:02}:00,{h},{h + 9},{h + 1},{h + 8}\n" for h in HOURS)
+    path.write_text(",A,A,B,B\ntime,temp,temp,temp,temp\n,mean,max,mean,max\n" + rows)
+    table = io.read_readings(path, recipe=Recipe(value="temp max"))
+    assert table.names == ("A", "B")
+    np.testing.assert_array_equal(table.values, [[h + 9 for h in HOURS], [h + 8 for h in HOURS]])

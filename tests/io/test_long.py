@@ -229,3 +229,11 @@ def test_what_stands_beside_a_kind_is_no_station(tmp_path, beside):
     rows = [f"2024-05-01 {h:02}:00,{kind},{h},1,2" for h in range(20) for kind in ("rain", "snow")]
     (tmp_path / "r.csv").write_text("\n".join([f"time,type,{beside}", *rows]))
     assert not any("beside it as stations" in note for note in io.inspect(tmp_path / "r.csv").notes)
+
+
+@pytest.mark.parametrize("name", ["quantity", "variable", "element"])
+def test_a_few_whole_numbers_are_no_kinds_without_a_value_beside_them(tmp_path, name):
+    """Readings of such a name were kinds, and the rows of each a quantity of its own."""
+    rows = [f"2024-05-01 {h:02}:00,{s},{h % 5},{h}.5" for h in range(20) for s in "AB"]
+    (tmp_path / "r.csv").write_text("\n".join([f"time,station,{name},price", *rows]))
+    assert [*io.inspect(tmp_path / "r.csv").quantities.index] == [name, "price"]
