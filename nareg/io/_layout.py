@@ -198,7 +198,7 @@ def _refuse_days(table: Table, time: tuple[int, ...], notes: Notes) -> None:
 
 def _are_months(times: Sequence[np.ndarray]) -> bool:
     """Whether all dates have the same day and the same time of day."""
-    dates = [date for part in times for cell in {*part} if (date := parse(cell)) is not None]
+    dates = [date for part in times for cell in {*part[: SAMPLE**2]} if (date := parse(cell)) is not None]
     return any(len({(date.day or day(date), date.clock) for date in dates}) < 2 for day in map(attrgetter, ("first", "second")))
 
 
