@@ -271,15 +271,15 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
         line = lines[below[k]].strip(' "')
         width = len(SPLIT.split(lines[start]))
         few = 2 * len(cells(k)) <= width or sum(map(bool, map(str.strip, line.split(mark)))) == 1
-        prose = few and not worded and len(line.split()) > 2 and not any(map(_is_value, cells(k)))
+        prose = few and len(line.split()) > max(2, worded) and not any(map(_is_value, cells(k)))
         alone = (len(cells(k)) == 1 < width) or prose
         text = alone and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
         return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
 
     mark = max(SEPARATORS, key=lines[start].count)
     below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]
-    # as names and dates may be
-    worded = any(len(lines[i].split(mark)[0].split()) > 2 and any(map(_is_value, lines[i].split(mark))) for i in below)
+    rows = [lines[i].split(mark) for i in below]  # names and dates may have several words, too
+    worded = max((len(row[0].split()) for row in rows if any(map(_is_value, row))), default=0)
     first = len(below)
     while first and no_row(first - 1):
         first -= 1

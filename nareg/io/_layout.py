@@ -204,7 +204,7 @@ def _are_months(times: Sequence[np.ndarray]) -> bool:
 
 def _refuse_hours(table: Table, time: tuple[int, ...], notes: Notes) -> None:
     """No columns of the hours of a day, as ``00:00`` to ``23:00`` or ``H01`` to ``H24``, beside dates without a time of day."""
-    if any(":" in cell for i in time for cell in table.head(i)):
+    if any(date.clock if (date := parse(cell)) else ":" in cell for i in time for cell in table.head(i)):
         return
     names = [OF_HOUR.fullmatch(name.strip()) for name in table.header]
     hours = [int(name[2] or name[3]) for name in names if name]

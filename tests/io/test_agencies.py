@@ -174,7 +174,7 @@ MISREAD = {
         lambda n, s, h, y: f"{n},20240501:{h:02}00,{y}", "",
     ),
     "a word without a separator below (Norway)": (
-        None, "Navn;Stasjon;Tid(UTC);Lufttemperatur\n", lambda n, s, h, y: f"Oslo;{n};01.05.2024 {h:02}:00;{y},0",
+        None, "Navn;Stasjon;Tid(UTC);Lufttemperatur\n", lambda n, s, h, y: f"Oslo - By;{n};01.05.2024 {h:02}:00;{y},0",
         "Data er gyldig per 01.02.2024 (CC BY 4.0), Meteorologisk institutt (MET);;;\n",
     ),
     "the middle of the year in front": ("v", "date,hour,station,v\n", lambda n, s, h, y: f"01052024,{h},{n},{y}", ""),
@@ -375,10 +375,11 @@ def test_the_hours_of_dates_are_not_averaged(tmp_path, clock):
 
 @pytest.mark.parametrize("names", [[f"{h:02}:00" for h in range(24)], [f"H{h}" for h in range(1, 25)]])
 @pytest.mark.parametrize("station", ["", "A,"])
-def test_a_column_per_hour_is_refused(tmp_path, names, station):
+@pytest.mark.parametrize("clock", ["", " 00:00:00"])
+def test_a_column_per_hour_is_refused(tmp_path, names, station, clock):
     """They were 24 stations, or quantities. H1 to H24 may be wells."""
     path = tmp_path / "f.csv"
-    rows = [f"{station}2024-05-{d},{','.join(map(str, range(24)))}" for d in range(11, 31)]
+    rows = [f"{station}2024-05-{d}{clock},{','.join(map(str, range(24)))}" for d in range(11, 31)]
     path.write_text("\n".join([f"{'station,' if station else ''}Date,{','.join(names)}", *rows]))
     if "H1" in names and not station:
         assert io.read_readings(path).names == (*names,)
