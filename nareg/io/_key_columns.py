@@ -18,6 +18,7 @@ from nareg.io._vocabulary import (
     COUNTERS,
     DAY_OF_YEAR,
     EAST,
+    KIND,
     LATITUDE,
     LONGITUDE,
     MISSING,
@@ -229,10 +230,11 @@ def station_column(
     if candidates:
         _note_other(table, candidates, notes)
         return candidates[0]
+    kinds = [i for i in others if words[i] in KIND] if len(rest) > 2 else []  # of readings whose quality is marked
     rest = [i for i in (rest if len(rest) == 2 else others) if any(table.head(i)) and not is_flag(table.header[i])]
     rest = [i for i in rest if not all(map(is_day, table.head(i)))]  # beside marks of quality, further dates and what is empty
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
-        texts = [i for i in rest if all(map(word_alone, table.head(i)))]
+        texts = [i for i in rest if all(map(word_alone, table.head(i))) and i not in kinds]
         numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
         if len(texts) == len(numbers) == 1:
             notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")

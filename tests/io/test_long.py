@@ -237,3 +237,11 @@ def test_a_few_whole_numbers_are_no_kinds_without_a_value_beside_them(tmp_path, 
     rows = [f"2024-05-01 {h:02}:00,{s},{h % 5},{h}.5" for h in range(20) for s in "AB"]
     (tmp_path / "r.csv").write_text("\n".join([f"time,station,{name},price", *rows]))
     assert [*io.inspect(tmp_path / "r.csv").quantities.index] == [name, "price"]
+
+
+def test_kinds_whose_quality_is_marked_are_no_stations(tmp_path):
+    """Degrees and per cents were readings of two stations, 'temp' and 'rh'."""
+    rows = [f"2024-05-01 {h:02}:00,{kind},{h},1" for h in range(20) for kind in ("temp", "rh")]
+    (tmp_path / "r.csv").write_text("\n".join(["time,parameter,result,qc", *rows]))
+    with pytest.raises(InputError, match="column 'parameter' holds words"):
+        io.read_readings(tmp_path / "r.csv")
