@@ -112,7 +112,7 @@ def time_columns(
     if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
         months = [table.header[i] for i in others if words[i] in MONTHS]
         numbered = [table.header[i] for i in others if words[i].isdecimal()] if of_year[1] is None else []
-        months += numbered if [*map(int, numbered)] == [*range(1, 13)] else []
+        months += numbered if sorted(map(int, numbered)) == [*range(1, 13)] else []
         if len(months) > 6:
             raise InputError(
                 f"{notes.source} has a column per month ({listed(months)}): write one row per month, with a column 'time' as "

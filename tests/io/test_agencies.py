@@ -391,9 +391,11 @@ def test_a_column_per_hour_is_refused(tmp_path, names, station, clock):
 
 def test_a_column_per_month_by_its_number_is_refused(tmp_path):
     path = tmp_path / "f.csv"
-    path.write_text("\n".join(["Year," + ",".join(map(str, range(1, 13))), *(f"{y}{',5' * 12}" for y in range(1990, 2000))]))
-    with pytest.raises(InputError, match="has a column per month"):
-        io.read_readings(path)
+    for months in ([*range(1, 13)], [11, 12, *range(1, 11)]):  # of hydrological years, too
+        header = "Year," + ",".join(map(str, months))
+        path.write_text("\n".join([header, *(f"{y}{',5' * 12}" for y in range(1990, 2000))]))
+        with pytest.raises(InputError, match="has a column per month"):
+            io.read_readings(path)
 
 
 def test_universal_times_go_before_local_ones_and_dates_with_colons(tmp_path):
