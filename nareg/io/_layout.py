@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 
@@ -54,8 +53,8 @@ STATISTIC = re.compile(r"(?:(?<=[a-z])M|(?<=[\s_.\-])[Mm])(?:ean|in|ax|inimum|ax
 ROWS = 3
 #: Numbers of kinds in the first rows, at most.
 CODES = 6
-#: Columns of the days of a month, and the share of months that have fewer is between these: a dead sensor has no day at all.
-DAYS, SHORTER, LONGER = 31, 0.3, 0.6
+#: Columns of the days of a month; the share of months that have fewer is between these, and which they are.
+DAYS, SHORTER, LONGER, SHORT = 31, 0.3, 0.6, (2, 4, 6, 9, 11)
 #: Columns of the hours of a day.
 HOURS, OF_HOUR = 24, re.compile(r"(h|hr|he|hour|hora)[\s_]?(\d\d?)|(\d\d?)(?::00|h)", re.IGNORECASE)
 
@@ -188,7 +187,7 @@ def _refuse_days(table: Table, time: tuple[int, ...], notes: Notes) -> None:
         if {*days} == {*range(1, DAYS + 1)}:
             cells, _ = table.load([days[28], days[DAYS], *time], [])
             before, last = (np.array([str(cell).strip().lower() in MISSING for cell in part]) for part in cells[:2])
-            if SHORTER < (last & ~before).mean() < LONGER and _are_months(cells[2:]):
+            if SHORTER < (last & ~before).mean() < LONGER and _are_months(cells[2:], ~last):
                 shown = listed([table.header[days[day]] for day in sorted(days)])
                 raise InputError(
                     f"{notes.source} has a column per day of the month ({shown}): write one row per day, with a column 'time' "
@@ -196,10 +195,15 @@ def _refuse_days(table: Table, time: tuple[int, ...], notes: Notes) -> None:
                 )
 
 
-def _are_months(times: Sequence[np.ndarray]) -> bool:
-    """Whether all dates have the same day and the same time of day."""
-    dates = [date for part in times for cell in {*part[: SAMPLE**2]} if (date := parse(cell)) is not None]
-    return any(len({(date.day or day(date), date.clock) for date in dates}) < 2 for day in map(attrgetter, ("first", "second")))
+def _are_months(times: Sequence[np.ndarray], filled: np.ndarray) -> bool:
+    """Whether all dates have the same day and time of day, and those ``filled`` are of months with 31 days."""
+    cells = [cell for part in times for cell in {*zip(part[: SAMPLE**2], filled[: SAMPLE**2].tolist(), strict=True)}]
+    rows = [(date, full) for cell, full in cells if (date := parse(cell)) is not None]
+    return any(
+        len({(date.day or getattr(date, day), date.clock) for date, _ in rows}) < 2
+        and not any(full and (date.month or getattr(date, month)) in SHORT for date, full in rows)
+        for day, month in (("first", "second"), ("second", "first"))
+    )
 
 
 def _refuse_hours(table: Table, time: tuple[int, ...], notes: Notes) -> None:

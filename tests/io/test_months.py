@@ -160,6 +160,11 @@ def test_a_sensor_31_that_is_often_dead_makes_no_month_of_days(tmp_path, dates):
     ]  # fmt: skip
     (tmp_path / "r.csv").write_text("\n".join([",".join(["date", *names]), *rows]))
     assert io.read_readings(tmp_path / "r.csv").names == (*names,)
+    rows = [
+        ",".join([dates.format(month, 1), *("" if k == 30 and month > 6 else "7" for k in range(31))]) for month in range(1, 13)
+    ]
+    (tmp_path / "r.csv").write_text("\n".join([",".join(["date", *names]), *rows]))  # one that is read on the 31st of April
+    assert io.read_readings(tmp_path / "r.csv").names == (*names,)
 
 
 @pytest.mark.parametrize(("keys", "number"), [("year", 20), ("year,month", 12)])
