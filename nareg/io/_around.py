@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from nareg.errors import InputError
 from nareg.io._dates import parse
@@ -77,25 +77,29 @@ def stated_in(comments: list[str]) -> dict[str, str]:
     }
 
 
-def with_header(lines: list[str], start: int, header: str, source: str) -> int:
+def with_header(lines: list[str], start: int, header: str, source: str, missing: Collection[str]) -> int:
     """Insert, in place, the names of columns above the first row, ``start``, unless it is a header; how many lines."""
     names, first = next(csv.reader([header], skipinitialspace=True)), lines[start].strip(" ")
     cuts = {mark: next(csv.reader([first], delimiter=mark)) for mark in (";", "\t", "|", ",") if mark in first}
-    if not cuts or ({*cuts} == {","} and looks_numeric(first.split(), comma=True)):  # 2024 05 01 3,5
+    if not cuts or (
+        {*cuts} == {","} and all("," not in c or looks_numeric([c], comma=True) for c in first.split())
+    ):  # 2024 05 01 3,5
         cuts[" "] = first.split()
     fits = [mark for mark, cells in cuts.items() if len(cells) >= len(names) and not any(cells[len(names) :])]
     mark = fits[0] if fits else max(cuts, key=lambda one: len(cuts[one]))
     cells, below = cuts[mark], next((line for line in lines[start + 1 :] if line.strip()), first)
     other = below.split() if mark == " " else next(csv.reader([below], delimiter=mark))
     words = [
-        cell.strip().lower() not in MISSING and not looks_numeric([cell], comma=True) and not parse(cell) for cell in cells
+        cell.strip().lower() not in missing and not looks_numeric([cell], comma=True) and not parse(cell) for cell in cells
     ]
-    if all(words) or any(word and _is_value(cell) for word, cell in zip(words, other, strict=False)):  # numbers name stations
+    dated = any(parse(one) and parse(cell) for one, cell in zip(cells, other, strict=False))
+    # numbers name stations; below a date are dates
+    if all(words) or (not dated and any(word and _is_value(cell) for word, cell in zip(words, other, strict=False))):
         return 0
     if not fits:
         raise InputError(
             f"{source}, line {start + 1}: {len(cells)} cells, but header names {count(len(names), 'column')} "
-            f"({listed(names)}): name each."
+            f"({listed(names)}): name each, with commas between."
         )
     if mark == " ":
         mark = ";" if "," in first else ","
@@ -265,17 +269,21 @@ def without_end(lines: list[str], start: int, notes: Notes) -> None:
 
     def no_row(k: int) -> bool:
         line = lines[below[k]].strip(' "')
-        mark, width = max(SEPARATORS, key=lines[start].count), len(SPLIT.split(lines[start]))
+        width = len(SPLIT.split(lines[start]))
         few = 2 * len(cells(k)) <= width or sum(map(bool, map(str.strip, line.split(mark)))) == 1
-        prose = few and len(line.split()) > 2 and not any(map(_is_value, cells(k)))
+        prose = few and len(line.split()) > max(2, worded) and not any(map(_is_value, cells(k)))
         alone = (len(cells(k)) == 1 < width) or prose
         text = alone and TEXT.match(line) and parse(line.strip(",;|\t ")) is None
         return lines[below[k]].count('"') % 2 == 0 and bool(line.startswith("#") or text or sums(k))
 
+    mark = max(SEPARATORS, key=lines[start].count)
     below = [i for i in range(max(start + 1, len(lines) - 4 * TITLES), len(lines)) if lines[i].strip()]
+    rows = [lines[i].split(mark) for i in below]  # names and dates may have several words, too
+    worded = max((len(row[0].split()) for row in rows if any(map(_is_value, row))), default=0)
     first = len(below)
     while first and no_row(first - 1):
         first -= 1
+    first = first or len(below)  # names alone
     # a station may be called Max: below rows that begin with words, a sum is one that lacks the date
     above = cells(first - 1) if first else [""]
     date = next((k for k, cell in enumerate(above) if parse(cell)), None)

@@ -46,14 +46,13 @@ YEAR_AFTER = re.compile(
 )
 #: A span of days, as pandas writes weeks, stands for its first.
 SPAN = re.compile(r"(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})/\d{4}-\d{2}-\d{2}", re.ASCII)
-#: A month of a year of two digits, or a day of a month: Jan-18.
+#: A month of a year of two digits, or a day of a month: Jan-18. It is a date in a column of times alone.
 SHORT_MONTH = re.compile(r"(?P<name>[A-Za-z]{3,9})[-/\s'](?P<y>\d{2})", re.ASCII)
 #: Months and quarters: 07/2024, 2024/07, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
 OF_YEAR = (
     re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
     re.compile(r"(?P<y>(?:1[89]|20)\d{2})[-/](?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<name>[A-Za-z]{3,9})\.?[-/,\s]\s*(?P<y>\d{4})", re.ASCII),
-    SHORT_MONTH,
     re.compile(r"(?P<y>\d{4})[-/\s](?P<name>[A-Za-z]{3,9})\.?", re.ASCII),
     re.compile(r"(?P<y>\d{4})-?M(?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<y>\d{4})[-\s]?Q(?P<quarter>[1-4])", re.ASCII),
@@ -126,6 +125,21 @@ def parse(text: str) -> Date | None:
     return None
 
 
+def months_of_short_years(labels: Sequence[str]) -> list[Date] | None:
+    """The months that texts such as ``Jan-18`` are, where all are; as names of stations they are no dates elsewhere.
+
+    Examples
+    --------
+    >>> [date.year for date in months_of_short_years(["Jan-18", "Feb-99"])]
+    [2018, 1999]
+    """
+    if not all(map(SHORT_MONTH.fullmatch, labels)):
+        return None
+    dates = [_date(match.groupdict()) for match in map(SHORT_MONTH.fullmatch, labels) if match]
+    known = [date for date in dates if date is not None]
+    return known if len(known) == len(dates) else None
+
+
 def is_day(text: str) -> bool:
     """Whether a text is a date with a day; months and quarters, which may be names of stations, are none.
 
@@ -139,7 +153,7 @@ def is_day(text: str) -> bool:
 
 def is_of_year(text: str) -> bool:
     """Whether a text is a year, a quarter or a month, with the rest of the time elsewhere if it is there often."""
-    return bool(YEAR.fullmatch(text)) or (parse(text) is not None and not is_day(text))
+    return bool(YEAR.fullmatch(text)) or bool(months_of_short_years([text])) or (parse(text) is not None and not is_day(text))
 
 
 def _date(parts: dict[str, str | None]) -> Date | None:

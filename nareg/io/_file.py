@@ -102,8 +102,9 @@ class FileTable:
         start = self._after_comments()
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
-        self._inserted = 0 if header is None else with_header(self._lines, start, header, self.source)
-        self._quotes |= '"' in self._lines[start]
+        named = start + (self._lines[start][:4].lower() == "sep=" and start + 1 < len(self._lines))
+        self._inserted = 0 if header is None else with_header(self._lines, named, header, self.source, self.missing)
+        self._quotes |= '"' in self._lines[named]
         first, start = start, after_preamble(self._lines, start, notes)
         start = one_header(self._lines, start, notes)
         self.stated |= stated_in(self._lines[first:start])

@@ -291,7 +291,7 @@ FORMATS = (
     Format("GHCN-Daily", re.compile(r"[A-Z0-9]{11}\d{6}[A-Z0-9]{4}[ \-\d]{5}.{240}"), _ghcn_daily),
     Format("ISD", re.compile(r"\d{4}[0-9A-Z]{6}\d{5}\d{12}.[+-]\d{5}[+-]\d{6}"), _isd_lines),
     Format("ISD as CSV", re.compile(r'"?STATION"?,"?DATE"?,.*"?WND"?,.*"?TMP"?,'), _isd_table),
-    Format("ISD-Lite", re.compile(r"(19|20)\d\d \d\d \d\d \d\d( +-?\d+){8} *\n"), _isd_lite),
+    Format("ISD-Lite", re.compile(r"(19|20)\d\d \d\d \d\d \d\d(?=.{48} *\n)( +-?\d+){8} *\n"), _isd_lite),
     Format("ISMN", re.compile(rf"{STAMP} {STAMP}\s+\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{3}}"), _soil_moisture),
     Format("ISMN", re.compile(rf"\S+\s+\S+\s+\S+(\s+-?\d+\.\d+){{5}}[^\n]*\n{STAMP}\s+\S+\s+\S+"), _soil_moisture),
     Format("SURFRAD", re.compile(r"[^\n]+\n\s*-?\d+\.\d+\s+-?\d+\.\d+\s+\d+ m version \d"), read_surfrad),

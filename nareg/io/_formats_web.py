@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Milliseconds since 1970, as pandas writes times; or seconds, microseconds or nanoseconds of this century.
 SINCE = re.compile(r"-?\d{11,13}|1\d{9}(?:\d{6}|\d{9})?")
+#: A comma that may stand between thousands.
+GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)
 
 
 def read_water_services(text: str, stem: str) -> pd.DataFrame:
@@ -137,7 +139,14 @@ def read_records(text: str, stem: str) -> pd.DataFrame:
     for name in frame.columns:
         cells = [cell.strip() for cell in frame[name] if isinstance(cell, str)]
         commas = [cell for cell in cells if COMMA.fullmatch(cell)]
-        if commas and all(COMMA.fullmatch(cell) or NUMBER.fullmatch(cell) or not any(map(str.isdigit, cell)) for cell in cells):
+        if (
+            commas
+            and all(
+                COMMA.fullmatch(cell) or (NUMBER.fullmatch(cell) and "." not in cell) or not any(map(str.isdigit, cell))
+                for cell in cells
+            )
+            and not all(map(GROUPED.fullmatch, commas))
+        ):
             frame[name] = frame[name].str.replace(",", ".")
             notes.append(f"numbers of {name!r} such as {commas[0]!r} are read with a decimal comma")
     frame.attrs = {"units": {}, "notes": notes}

@@ -14,7 +14,7 @@ import numpy as np
 from nareg._core import checks
 from nareg.errors import InputError
 from nareg.io._counts import MERGED, CellCounts
-from nareg.io._dates import is_day, is_of_year
+from nareg.io._dates import is_of_year
 from nareg.io._directions import merged
 from nareg.io._file import LABELED
 from nareg.io._missing import remove_sentinels
@@ -289,12 +289,19 @@ def _in_time_order(
         differ, of_year = int(((number > 1) & (high > low)).sum()), is_of_year(str(twice))
         few = 0 if of_year else FEW
         # of dates without a time of day, which is in a column that is not known
-        hourly = HOURLY * len(starts) <= len(stamps) and is_day(str(twice)) and ":" not in str(twice)
+        days = stamps.dtype.kind == "M" and bool((stamps == stamps.astype("datetime64[D]")).all())
+        hourly = days and HOURLY * len(starts) <= len(stamps) and _have_clock(values, repeats)
         if (len(values) == 1 or of_year or hourly) and differ > max(MOST * int((number > 0).sum()), few):
             raise several_rows(notes.source, twice)
         values, labels, stamps = mean, labels[starts], stamps[starts]
         notes.beside[MERGED] += int((number - 1).clip(0).sum())
     return labels, values, stamps
+
+
+def _have_clock(values: np.ndarray, repeats: np.ndarray) -> bool:
+    """Whether a series is of hours, whole numbers that increase at each date."""
+    hours = (values >= 0) & (values <= 2400) & (values % 1 == 0)
+    return bool((hours.all(axis=1) & (np.diff(values)[:, repeats] > 0).all(axis=1)).any())
 
 
 def in_order(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nareg.errors import InputError
 from nareg.io._around import NAME_COLUMNS, SAMPLE, WITHOUT_TIMES, about_header
-from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, parse
+from nareg.io._dates import HALF, MONTHS, ORDINAL, YEAR, is_day, months_of_short_years, parse
 from nareg.io._frames import UNTIMED, FrameTable, Table
 from nareg.io._marks import is_flag
 from nareg.io._notes import NoReadings, Notes, count, listed
@@ -18,6 +18,7 @@ from nareg.io._vocabulary import (
     COUNTERS,
     DAY_OF_YEAR,
     EAST,
+    KIND,
     LATITUDE,
     LONGITUDE,
     MISSING,
@@ -66,7 +67,9 @@ def half_of_day(table: Table, time: tuple[int, ...], rest: Sequence[int]) -> tup
     return (halves[0],) if all(hour is not None and 1 <= int(hour[1]) <= 12 for hour in hours) else ()
 
 
-def time_columns(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
+def time_columns(
+    table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes, *, universal: bool = True
+) -> tuple[int, ...]:
     known = {s.strip() for s in stations} if stations is not None else set()
     named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
     parts = _calendar(table, words)
@@ -85,13 +88,17 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         return _with_clock(table, words, dates[0] if numbers and dates else named[0][1], known, notes)
     if words[0] in UNNAMED and not counts_rows(table, 0, words[0]):
         return _with_clock(table, words, 0, known, notes)
-    universal = sorted(others, key=lambda i: not OF_UTC.search(table.header[i]))  # before local times beside them
-    dated = next((i for sure in (is_day, parse) for i in universal if all(map(sure, table.head(i)))), None)
+    dated = next((i for sure in (is_day, parse) for i in others if all(map(sure, table.head(i)))), None)
+    if dated is not None and universal:  # start_utc is taken before start_local, not before the day or the end
+        same = [i for i in others if plain(OF_UTC.sub("", table.header[i])) in words[dated] and all(map(is_day, table.head(i)))]
+        dated = next((i for i in same if OF_UTC.search(table.header[i]) and all(table.load([i], [])[0][0])), dated)
     if dated is not None and parse(table.header[dated]) is not None:
         raise InputError(
             f"{notes.source}: the first line is a row of readings ({listed(table.header)}): write a header above it, with "
             f"'time', then the names of the columns, or {NAME_COLUMNS}."
         )
+    if dated is None:
+        dated = next((i for i in others if words[i] in CALENDAR[1] and months_of_short_years(table.head(i))), None)
     if dated is None:  # numbers are times where the name of their column says so
         stamps = [i for i in others if STAMPED & {*re.split(r"[\s_\-.]+", table.header[i].casefold())}]
         dated = next((i for i in stamps if all(map(SINCE_1970.fullmatch, table.head(i)))), None)
@@ -104,8 +111,8 @@ def time_columns(table: Table, words: list[str], stations: Sequence[str] | None,
         of_year[1] = next(quarters, None)
     if of_year[0] is not None and all(map(YEAR.fullmatch, table.head(of_year[0]))):  # months of years, or years alone
         months = [table.header[i] for i in others if words[i] in MONTHS]
-        numbered = [table.header[i] for i in others if re.fullmatch(r"0?[1-9]|1[0-2]", words[i])]
-        months += numbered if len({*map(int, numbered)}) == 12 else []
+        numbered = [table.header[i] for i in others if words[i].isdecimal()] if of_year[1] is None else []
+        months += numbered if sorted(map(int, numbered)) == [*range(1, 13)] else []
         if len(months) > 6:
             raise InputError(
                 f"{notes.source} has a column per month ({listed(months)}): write one row per month, with a column 'time' as "
@@ -209,7 +216,7 @@ def station_column(
         return None
     candidates = [i for word in (*STATION, *SENSOR) for i in others if words[i] == word]
     candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
-    if len(candidates) > 1 and words[candidates[0]] == "id" and _numbers_rows(table, candidates[0]):
+    if len(candidates) > 1 and words[candidates[0]] == "id" and _numbers_rows(table, candidates[0], rest):
         del candidates[0]
     if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
@@ -223,10 +230,11 @@ def station_column(
     if candidates:
         _note_other(table, candidates, notes)
         return candidates[0]
+    kinds = [i for i in others if words[i] in KIND] if len(rest) > 2 else []  # of readings whose quality is marked
     rest = [i for i in (rest if len(rest) == 2 else others) if any(table.head(i)) and not is_flag(table.header[i])]
     rest = [i for i in rest if not all(map(is_day, table.head(i)))]  # beside marks of quality, further dates and what is empty
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
-        texts = [i for i in rest if all(map(word_alone, table.head(i)))]
+        texts = [i for i in rest if all(map(word_alone, table.head(i))) and i not in kinds]
         numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
         if len(texts) == len(numbers) == 1:
             notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
@@ -234,10 +242,10 @@ def station_column(
     return None
 
 
-def _numbers_rows(table: Table, index: int) -> bool:
-    """Whether no two rows have the same cell, and more than the first few rows are there."""
-    cells = table.load([index], [])[0][0].tolist()
-    return len(cells) > SAMPLE and len({*cells}) == len(cells)
+def _numbers_rows(table: Table, index: int, rest: list[int]) -> bool:
+    """Whether no two rows have the same cell, and more than the first few rows are there, of several times."""
+    cells, *times = (part.tolist() for part in table.load([index, *({*range(len(table.header))} - {*rest})], [])[0])
+    return len(cells) > SAMPLE and len({*cells}) == len(cells) and any(len({*part}) > 1 for part in times)
 
 
 def only_words(table: Table, rest: list[int], notes: Notes) -> int | None:

@@ -53,8 +53,8 @@ STATISTIC = re.compile(r"(?:(?<=[a-z])M|(?<=[\s_.\-])[Mm])(?:ean|in|ax|inimum|ax
 ROWS = 3
 #: Numbers of kinds in the first rows, at most.
 CODES = 6
-#: Columns of the days of a month, and the share of months that have fewer is between these: a dead sensor has no day at all.
-DAYS, SHORTER, LONGER = 31, 0.3, 0.6
+#: Columns of the days of a month; the share of months that have fewer is between these, and which they are.
+DAYS, SHORTER, LONGER, SHORT = 31, 0.3, 0.6, (2, 4, 6, 9, 11)
 #: Columns of the hours of a day.
 HOURS, OF_HOUR = 24, re.compile(r"(h|hr|he|hour|hora)[\s_]?(\d\d?)|(\d\d?)(?::00|h)", re.IGNORECASE)
 
@@ -113,16 +113,21 @@ def _recognized(
                 f"start is {recipe.start!r}, but {notes.source} has times ({listed(dated or recipe.time)}): omit start."
             )
     elif not time:
-        time = time_columns(table, words, stations, notes)
+        time = time_columns(table, words, stations, notes, universal=recipe.zone is None)
         time += half_of_day(table, time, range(len(words)))
-    _refuse_days(table, notes)
-    _refuse_hours(table, notes)
+    if not {*map(loose, stations or ())} & {*map(loose, table.header)}:
+        _refuse_days(table, time, notes)
+        _refuse_hours(table, time, notes)
     apart = (*time, recipe.column("flag", table))
     zone = _own_zone(table, words, notes) if recipe.zone is None else None
     apart = apart if zone is None else (*apart, zone)
     rest = [i for i in range(len(words)) if i not in apart and words[i] not in EVENTS and not counts_rows(table, i, words[i])]
     rest = [
-        i for i in rest if (words[i] and words[i] not in CLOCK) or any(cell.lower() not in MISSING for cell in table.head(i))
+        i
+        for i in rest
+        if (words[i] and words[i] not in CLOCK)
+        or any(cell.lower() not in MISSING for cell in table.head(i))
+        or not {*map(str.lower, table.load([i], [])[0][0])} <= MISSING
     ]
     others = [i for i, word in enumerate(words) if i and not word and i not in apart and counts_rows(table, i, word)]
     others = [i for i in others if not counts_rows(table, i, NUMBERED[0])]  # those that may be readings
@@ -159,11 +164,11 @@ def _recognized(
         spare = {flag for flag, _ in flags} | more_times(table, rest, stations, notes)
         return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags, zone)
     if several and chosen is None and kind is None:
-        columns = _no_numbers(table, _numeric(table, words, [i for i in rest if i != station], notes), station, notes)
+        columns = _no_numbers(table, _numeric(table, words, [i for i in rest if i != station], notes), station, time, notes)
         columns = _of_kinds(words, rest, columns)
         extra = tuple(i for i in rest if i != station and i not in columns)
         return Layout(time, station, tuple(columns), extra, zone=zone)
-    value = _value(table, words, rest, station, notes) if chosen is None else chosen
+    value = _value(table, words, rest, station, time, notes) if chosen is None else chosen
     extra = tuple(i for i in rest if i not in (station, value))
     about = dict(_flags_of(table, [i for i in rest if i != station], None))
     flags = tuple((i, value) for i in extra if about.get(i, value) == value and is_flag(table.header[i], table.header[value]))
@@ -171,7 +176,7 @@ def _recognized(
     return Layout(time, station, (value,), extra, flags, zone, kind=kind)
 
 
-def _refuse_days(table: Table, notes: Notes) -> None:
+def _refuse_days(table: Table, time: tuple[int, ...], notes: Notes) -> None:
     """No columns of the days of a month, as ``Flow01`` to ``Flow31``: the last is empty in months of fewer days."""
     names = [re.fullmatch(r"(.*?)(\d+)", name) for name in table.header]
     of_kind: dict[str, dict[int, int]] = {}
@@ -180,9 +185,9 @@ def _refuse_days(table: Table, notes: Notes) -> None:
             of_kind.setdefault(name[1], {})[int(name[2])] = i
     for days in of_kind.values():
         if {*days} == {*range(1, DAYS + 1)}:
-            cells, _ = table.load([days[28], days[DAYS]], [])
-            before, last = (np.array([str(cell).strip().lower() in MISSING for cell in part]) for part in cells)
-            if SHORTER < (last & ~before).mean() < LONGER:
+            cells, _ = table.load([days[28], days[DAYS], *time], [])
+            before, last = (np.array([str(cell).strip().lower() in MISSING for cell in part]) for part in cells[:2])
+            if SHORTER < (last & ~before).mean() < LONGER and _are_months(cells[2:], ~last):
                 shown = listed([table.header[days[day]] for day in sorted(days)])
                 raise InputError(
                     f"{notes.source} has a column per day of the month ({shown}): write one row per day, with a column 'time' "
@@ -190,8 +195,21 @@ def _refuse_days(table: Table, notes: Notes) -> None:
                 )
 
 
-def _refuse_hours(table: Table, notes: Notes) -> None:
-    """No columns of the hours of a day, as ``00:00`` to ``23:00`` or ``H01`` to ``H24``, beside dates."""
+def _are_months(times: Sequence[np.ndarray], filled: np.ndarray) -> bool:
+    """Whether all dates have the same day and time of day, and those ``filled`` are of months with 31 days."""
+    cells = [cell for part in times for cell in {*zip(part[: SAMPLE**2], filled[: SAMPLE**2].tolist(), strict=True)}]
+    rows = [(date, full) for cell, full in cells if (date := parse(cell)) is not None]
+    return any(
+        len({(date.day or getattr(date, day), date.clock) for date, _ in rows}) < 2
+        and not any(full and (date.month or getattr(date, month)) in SHORT for date, full in rows)
+        for day, month in (("first", "second"), ("second", "first"))
+    )
+
+
+def _refuse_hours(table: Table, time: tuple[int, ...], notes: Notes) -> None:
+    """No columns of the hours of a day, as ``00:00`` to ``23:00`` or ``H01`` to ``H24``, beside dates without a time of day."""
+    if any(date.clock if (date := parse(cell)) else ":" in cell for i in time for cell in table.head(i)):
+        return
     names = [OF_HOUR.fullmatch(name.strip()) for name in table.header]
     hours = [int(name[2] or name[3]) for name in names if name]
     wells = {(name[1] or "").lower() for name in names if name} == {"h"} and not {*map(plain, table.header)} & {
@@ -247,7 +265,12 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     placed |= len(rest) == 1 and bool(table.stated)
     marked = [i for i in rest if is_flag(table.header[i])]
     placed |= bool(marked) and len([i for i in rest if i not in marked and any(table.head(i))]) == 1  # whose quality is marked
-    units = {table.units.get(table.header[i], "") for i in rest} - {""}  # of a row below the header
+    # of a row below the header, which may hold other words
+    units = {
+        unit_in(f"({unit.strip('()[]')})").casefold().removeprefix("deg").lstrip("° ")
+        for i in rest
+        if (unit := table.units.get(table.header[i]))
+    } - {""}
     if not placed and len(kinds_of([table.header[i] for i in rest])) < 2 and len(units) < 2:
         return []
     numeric = [i for i in _numeric(table, words, rest) if words[i] not in TIME]
@@ -362,9 +385,9 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
 
 
 def _is_code(table: Table, words: list[str], index: int) -> bool:
-    """Whether a column names kinds of readings by numbers."""
+    """Whether a column names kinds of readings by numbers, beside a column called a value."""
     cells = table.head(index)
-    return words[index] in KIND and all(map(str.isdecimal, cells)) and len({*cells}) <= CODES
+    return words[index] in KIND and not {*VALUE}.isdisjoint(words) and all(map(str.isdecimal, cells)) and len({*cells}) <= CODES
 
 
 def _first_cells(table: Table, columns: list[int]) -> dict[int, list[str]]:
@@ -384,12 +407,16 @@ def _possible(table: Table, words: list[str], rest: list[int]) -> list[int]:
     return [i for i in possible if not marks(i)]
 
 
-def _no_numbers(table: Table, numeric: list[int], station: int, notes: Notes) -> list[int]:
-    """The columns without those that number the stations: one whole number at each, of no unit, another at every other."""
+def _no_numbers(table: Table, numeric: list[int], station: int, time: tuple[int, ...], notes: Notes) -> list[int]:
+    """The columns without those that number the stations: one whole number at each, of no unit, another at every other.
+
+    They stand before the stations or the times; behind both are readings, such as setpoints.
+    """
     first = table.head(station)
     maybe = [
         i for i in numeric
-        if all(map(str.isdecimal, table.head(i))) and not kinds_in(table.header[i]) and not unit_in(table.header[i])
+        if i < max((station, *time))
+        and all(map(str.isdecimal, table.head(i))) and not kinds_in(table.header[i]) and not unit_in(table.header[i])
         and len({*zip(first, table.head(i), strict=True)}) == len({*first})
     ]  # fmt: skip
     if not maybe or len(maybe) == len(numeric):
@@ -416,7 +443,7 @@ def _of_kinds(words: list[str], rest: list[int], numeric: list[int]) -> list[int
     return named if len(named) == 1 and any(words[i] in KIND for i in rest) else numeric
 
 
-def _value(table: Table, words: list[str], rest: list[int], station: int, notes: Notes) -> int:
+def _value(table: Table, words: list[str], rest: list[int], station: int, time: tuple[int, ...], notes: Notes) -> int:
     """The column of readings in a long table."""
     rest = [i for i in rest if i != station]
     possible = _possible(table, words, rest)
@@ -427,7 +454,7 @@ def _value(table: Table, words: list[str], rest: list[int], station: int, notes:
     numeric = filled if len(filled) == 1 else numeric  # of several, the empty ones are left out with a note of their own
     if len(numeric) > 1:
         numeric = [i for i in numeric if not words[i].endswith(ABOUT)] or numeric
-        numeric = _of_kinds(words, rest, _no_numbers(table, numeric, station, notes))
+        numeric = _of_kinds(words, rest, _no_numbers(table, numeric, station, time, notes))
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])

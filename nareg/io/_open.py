@@ -150,6 +150,7 @@ def _with_kinds_in_rows(table: FileTable, notes: Notes, recipe: Recipe) -> Frame
     if (
         len(columns) < 2
         or not times
+        or not all(re.search(r"\d", name) for name in names)  # as stations have; others are results, depths and marks
         or len(kinds_of(names)) > 1
         or not looks_numeric([cell for k in columns for cell in table.head(k)], comma=True)
     ):
@@ -196,15 +197,27 @@ def _split(names: list[str]) -> tuple[list[str], list[str], dict[tuple[str, str]
     for mark in re.finditer(r"[\s_.:/|\-]+", names[0] if len({*names}) == len(names) else ""):
         ends = [name[mark.end() :] for name in names if name.startswith(names[0][: mark.end()])]
         starts_of = [name.removesuffix(mark[0] + ends[0]) for name in names if name.endswith(mark[0] + ends[0])]
-        place = {(one, other): one + mark[0] + other for one in starts_of for other in ends}
-        if min(len(starts_of), len(ends)) < 2 or sorted(place.values()) != sorted(names):
+        if min(len(starts_of), len(ends)) < 2 or len(starts_of) * len(ends) != len(names):
             continue
-        kinds = [any(kinds_in(name) or unit_in(name) for name in part) for part in (starts_of, ends)]
+        place = {(one, other): one + mark[0] + other for one in starts_of for other in ends}
+        if {*place.values()} != {*names}:
+            continue
+        kinds = [_are_quantities(part) for part in (starts_of, ends)]
         if kinds == [False, True]:
             return starts_of, ends, place
         if kinds == [True, False]:
             return ends, starts_of, {pair[::-1]: name for pair, name in place.items()}
     return None
+
+
+def _are_quantities(names: list[str]) -> bool:
+    """Whether words are of several quantities, with letters such as T among them: CO may be Colorado beside NM."""
+    said = [kinds_in(name) or {unit_in(name)} - {""} for name in names]
+    return (
+        any(said)
+        and all(kinds or len(name) == 1 for name, kinds in zip(names, said, strict=True))
+        and len({*map(frozenset, said)}) > 1
+    )
 
 
 def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
@@ -245,6 +258,7 @@ def _two_headers(source: str, text: str, notes: Notes) -> pd.DataFrame | None:
     if (len(kinds_of(tops)) > 1 or alone) == (len(kinds_of(names)) > 1 or marked):
         return None
     beside = {name: word for (_, name), word in zip(pairs, last, strict=True) if word and not is_flag(word)}
+    beside = {} if len(beside) == len(names) else beside  # what is read is named there
     stations, quantities = (names, tops) if len(kinds_of(tops)) > 1 or alone else (tops, names)
     place = {pair if stations is tops else pair[::-1]: apart + k for k, pair in enumerate(pairs)}
     without_end(lines, 1, notes)

@@ -200,7 +200,7 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
         name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
         name = 0 if _names(table, 0) else _named_by_words(table, notes) or 0
-    timed = any(word in TIME for word in words) or all(not {*names}.isdisjoint(words) for names in CALENDAR[:2])
+    timed = any(word in TIME for word in words) or all(not {*names}.isdisjoint(words) for names in CALENDAR[:3])
     if name is None and not timed:  # a column of dates, of whatever name
         timed = any(cells and all(map(parse, cells)) for cells in map(table.head, range(len(words))))
     placed = any({*words} & {*one} and {*words} & {*other} for one, other in ((LATITUDE, LONGITUDE), (EAST, NORTH)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._clock_change import in_standard_time, in_utc
-from nareg.io._dates import SHORT_MONTH, Date, parse, written, year_last
+from nareg.io._dates import Date, months_of_short_years, parse, written, year_last
 from nareg.io._notes import Notes, count, verb
 from nareg.io._recipe import DATES, Recipe
 from nareg.io._vocabulary import OFFSETS
@@ -78,7 +78,8 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
     numeric = np.isfinite(numbers)
     if numeric.all():
         return _numeric(labels, numbers, column, notes)
-    dates = [parse(label) for label in labels]
+    months = months_of_short_years(labels.tolist())
+    dates = [parse(label) for label in labels] if months is None else [*months]
     dated = np.array([date is not None for date in dates])
     like = dated if dated.sum() >= numeric.sum() else numeric
     if 2 * like.sum() <= len(labels):
@@ -91,9 +92,11 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
         row, model = int(np.flatnonzero(~like)[0]), labels[np.flatnonzero(like)[0]]
         what = f"{labels[row]!r} is not a time like {model!r}" if labels[row] else "the row has no time"
         raise InputError(f"{notes.source}, {line(row)}, {column}: {what}; correct it or drop the row.")
-    if all(map(SHORT_MONTH.fullmatch, labels)):
+    if months is not None:
         names = [str(label)[:3] for k, label in enumerate(labels) if k == 0 or label != labels[k - 1]]
-        if 2 * sum(one == other for one, other in pairwise(names)) >= max(len(names) - 1, 1):
+        order = [12 * date.year + date.month for date in dict.fromkeys(months)]  # of days it is another one
+        ordered = order in (sorted(order), sorted(order, reverse=True))
+        if not ordered or 2 * sum(one == other for one, other in pairwise(names)) >= max(len(names) - 1, 1):
             raise InputError(f"{notes.source}, {column}: {labels[0]!r} may be a day or a month of a year: {ISO_REMEDY}.")
         notes.guess(f"times in {column} such as {labels[0]!r} are read as months of years", ISO_REMEDY)
     return _dated(labels, [date for date in dates if date is not None], column, line, notes, recipe)

@@ -83,7 +83,7 @@ CALENDAR = (
 QUARTER = ("quarter", "qtr", "quartal", "trimestre", "trimester", "kwartaal")
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
-VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "resultmeasure")
+VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "resultmeasure", "valorlectura")
 UNIT = ("unit", "units", "einheit")
 #: What only units have, and units without any. A letter alone may be a channel, or the first of a word.
 UNIT_SIGN = re.compile(r"[%°℃℉²³µμ]|[a-z] ?\^?-[1-4]\b|/(s|min|h|hr|d|day|l|m|cm|km|ha|ft)\^?[23]?\b", re.IGNORECASE)

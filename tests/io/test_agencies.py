@@ -174,7 +174,7 @@ MISREAD = {
         lambda n, s, h, y: f"{n},20240501:{h:02}00,{y}", "",
     ),
     "a word without a separator below (Norway)": (
-        None, "Navn;Stasjon;Tid(UTC);Lufttemperatur\n", lambda n, s, h, y: f"Oslo;{n};01.05.2024 {h:02}:00;{y},0",
+        None, "Navn;Stasjon;Tid(UTC);Lufttemperatur\n", lambda n, s, h, y: f"Oslo - By;{n};01.05.2024 {h:02}:00;{y},0",
         "Data er gyldig per 01.02.2024 (CC BY 4.0), Meteorologisk institutt (MET);;;\n",
     ),
     "the middle of the year in front": ("v", "date,hour,station,v\n", lambda n, s, h, y: f"01052024,{h},{n},{y}", ""),
@@ -375,10 +375,11 @@ def test_the_hours_of_dates_are_not_averaged(tmp_path, clock):
 
 @pytest.mark.parametrize("names", [[f"{h:02}:00" for h in range(24)], [f"H{h}" for h in range(1, 25)]])
 @pytest.mark.parametrize("station", ["", "A,"])
-def test_a_column_per_hour_is_refused(tmp_path, names, station):
+@pytest.mark.parametrize("clock", ["", " 00:00:00"])
+def test_a_column_per_hour_is_refused(tmp_path, names, station, clock):
     """They were 24 stations, or quantities. H1 to H24 may be wells."""
     path = tmp_path / "f.csv"
-    rows = [f"{station}2024-05-{d},{','.join(map(str, range(24)))}" for d in range(11, 31)]
+    rows = [f"{station}2024-05-{d}{clock},{','.join(map(str, range(24)))}" for d in range(11, 31)]
     path.write_text("\n".join([f"{'station,' if station else ''}Date,{','.join(names)}", *rows]))
     if "H1" in names and not station:
         assert io.read_readings(path).names == (*names,)
@@ -390,9 +391,11 @@ def test_a_column_per_hour_is_refused(tmp_path, names, station):
 
 def test_a_column_per_month_by_its_number_is_refused(tmp_path):
     path = tmp_path / "f.csv"
-    path.write_text("\n".join(["Year," + ",".join(map(str, range(1, 13))), *(f"{y}{',5' * 12}" for y in range(1990, 2000))]))
-    with pytest.raises(InputError, match="has a column per month"):
-        io.read_readings(path)
+    for months in ([*range(1, 13)], [11, 12, *range(1, 11)]):  # of hydrological years, too
+        header = "Year," + ",".join(map(str, months))
+        path.write_text("\n".join([header, *(f"{y}{',5' * 12}" for y in range(1990, 2000))]))
+        with pytest.raises(InputError, match="has a column per month"):
+            io.read_readings(path)
 
 
 def test_universal_times_go_before_local_ones_and_dates_with_colons(tmp_path):
@@ -413,3 +416,86 @@ def test_stations_numbered_to_24_are_no_hours(tmp_path):
     numbers = [*map(str, range(1, 25))]
     path.write_text("\n".join(["Date," + ",".join(numbers), *(f"2024-05-{d}{',5' * 24}" for d in range(11, 31))]))
     assert io.read_readings(path).names == (*numbers,)
+
+
+@pytest.mark.parametrize(
+    ("first", "header", "value"),
+    [
+        ("2024-05-01 00:00,ERR,1\n", "time,A,B", np.nan),
+        ("2024-05-01 00:00,<0.5,1\n", "time,A,B", 0.5),
+        ("1714521600,ERR,1\n", "time,A,B", np.nan),
+        ("sep=;\n2024-05-01 00:00;0.25;1\n", "time,A,B", 0.25),
+        ("2024-05-01 00:00 0,25 1,0\n", "date,time,A,B", 0.25),
+    ],
+)
+def test_first_rows_that_looked_like_headers(tmp_path, first, header, value):
+    """They were taken as one, and refused with --header as the remedy."""
+    mark = ";" if "sep" in first else " " if "0,25" in first else ","
+    time = "171452{}".format if first[0] == "1" else "2024-05-01 {:02}:00".format
+    rows = [mark.join([str(time(1600 + 600 * h if first[0] == "1" else h)), str(h), str(h)]) for h in range(1, 10)]
+    path = tmp_path / "f.csv"
+    path.write_text(first + "\n".join(rows))
+    table = io.read_readings(path, recipe=Recipe(header=header, missing=("ERR",)))
+    assert table.names == ("A", "B")
+    np.testing.assert_array_equal(table.values, [[value, *range(1, 10)], [1, *range(1, 10)]])
+
+
+@pytest.mark.parametrize("names", ["begin,end (UTC)", "measured,received UTC", "day,installed_gmt"])
+def test_universal_times_of_something_else_are_left_alone(tmp_path, names):
+    """The end was read, when it was received, or all rows were averaged at one date."""
+    path = tmp_path / "f.csv"
+    path.write_text(f"{names},A,B\n" + "".join(f"2024-05-{d} 00:00,2020-01-01 00:0{d % 3},{d},{d}\n" for d in range(11, 30)))
+    assert str(io.read_readings(path).timestamps[0])[:10] == "2024-05-11"
+    path.write_text(
+        "start_local,start_utc,A\n" + "".join(f"2024-05-13 {h:02}:00,2024-05-13 {h - 1:02}:00,{h}\n" for h in HOURS)
+    )
+    table = io.read_readings(path, recipe=Recipe(zone="+02:00"))  # which was refused
+    assert str(table.timestamps[0])[:16] == "2024-05-12T23:00"
+    path.write_text(path.read_text() + "2024-05-13 23:00,,23\n")  # which refused the row
+    assert str(io.read_readings(path).timestamps[-1])[:16] == "2024-05-13T23:00"
+
+
+def test_hours_of_dates_without_a_clock_are_averaged(tmp_path):
+    """Readings without the hour were refused for a column that is not there; those of 31012024 with one were averaged."""
+    path = tmp_path / "f.csv"
+    path.write_text("date,A,B\n" + "".join(f"2024-05-{d},{d + h * 7 % 24},{h % 5}.5\n" for d in (13, 14) for h in range(24)))
+    np.testing.assert_array_equal(io.read_readings(path).values[0], [24.5, 25.5])
+    path.write_text("date,hour,A,B\n" + "".join(f"{d}012024,{h},{h % 7},2\n" for d in range(11, 31) for h in range(24)))
+    with pytest.raises(InputError, match="if a column has the rest of the time, by --time-column"):
+        io.read_readings(path)
+    assert io.read_readings(path, recipe=Recipe(time=("date", "hour"))).values.shape == (2, 480)
+
+
+def test_commas_between_thousands_are_no_decimal_ones_in_records(tmp_path):
+    """1,250 beside 980.5 was read as 1.25."""
+    path = tmp_path / "f.json"
+    for cells in (("1,250", "980.5"), ("1,250", "1,125")):
+        rows = [f'{{"time": "2024-05-{d}", "station": "A", "v": "{cells[d % 2]}", "w": {d}}}' for d in range(11, 30)]
+        path.write_text(f"[{', '.join(rows)}]")
+        assert [*io.inspect(path).quantities.index] == ["w"]
+
+
+def test_spaces_between_numbers_make_no_isd_lite(tmp_path):
+    """Twelve numbers of any file were read as its tenths of degrees."""
+    path = tmp_path / "f.txt"
+    path.write_text("".join(f"2024 05 01 {h:02} 1 2 3 4 5 6 7 8\n" for h in HOURS))
+    with pytest.raises(InputError, match="separated by spaces"):
+        io.read_readings(path)
+
+
+def test_years_and_months_of_stations_are_no_times(tmp_path):
+    """A station that is there twice was taken where the year and month of its begin stand beside it."""
+    path = tmp_path / "s.csv"
+    path.write_text("name,lat,lon,year,month\nA,48,11,2010,1\nB,48.1,11,2011,2\nA,48,11,2015,3\n")
+    with pytest.raises(InputError, match="'A' appears twice"):
+        io.read_stations(path)
+
+
+def test_what_every_column_has_in_the_last_header_is_read(tmp_path):
+    """All columns were left out for it, and the table refused with an option that it does not take."""
+    path = tmp_path / "f.csv"
+    rows = "".join(f"2024-05-13 {h:02}:00,{h},{h + 9},{h + 1},{h + 8}\n" for h in HOURS)
+    path.write_text(",A,A,B,B\ntime,temp,temp,temp,temp\n,mean,max,mean,max\n" + rows)
+    table = io.read_readings(path, recipe=Recipe(value="temp max"))
+    assert table.names == ("A", "B")
+    np.testing.assert_array_equal(table.values, [[h + 9 for h in HOURS], [h + 8 for h in HOURS]])

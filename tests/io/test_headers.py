@@ -183,3 +183,14 @@ def test_last_rows_with_few_readings_are_no_prose(tmp_path):
     text = "station;time;A;B;C;D\n" + "".join(f"Weir in the north;2024-05-{d};1;2;3;4\n" for d in range(11, 30))
     with pytest.raises(InputError):
         io.read_readings(write(tmp_path, "r.csv", text + row.replace(";;", ";;5")), recipe=Recipe(value="A"))
+
+
+def test_last_rows_that_begin_as_others_do_are_rows(tmp_path):
+    """Names and dates of several words were left out as prose where the last rows have few cells."""
+    stations = [f"Weir number {name}, lower gate" for name in "ABCD"]
+    head = "name;lat;lon;owner\n"
+    rows = [f"{name};4{k};1{k};\n" for k, name in enumerate(stations)]
+    path = write(tmp_path, "s.csv", head + "".join(rows[:3]) + f"{stations[3]};;;\n")
+    assert any("1 station has no coordinates" in note for note in io.read_stations(path).notes)
+    text = "time;A;B;C\n" + "".join(f"day no. {d};{d};{d};{d}\n" for d in range(1, 29)) + "day no. 29;;;\n"
+    assert io.read_readings(write(tmp_path, "r.csv", text)).values.shape == (3, 29)

@@ -205,3 +205,43 @@ def test_a_number_of_each_station_is_no_quantity(tmp_path):
             with pytest.raises(InputError, match="name the one to read"):
                 io.read_readings(path)
         assert io.read_readings(path, recipe=io.Recipe(value=column)).values[1, 0] == cells[1]
+
+
+@pytest.mark.parametrize("header", ["station,time,count,level", "time,station,count,level"])
+def test_whole_numbers_behind_stations_and_times_are_readings(tmp_path, header):
+    """A setpoint or count of each station was left out as its number."""
+    form = "{1},{0},{2},{3}.5" if header[0] == "s" else "{0},{1},{2},{3}.5"
+    rows = [form.format(f"2024-05-01 {h:02}:00", "abc"[s], 20 + s, h) for s in range(3) for h in range(9)]
+    (tmp_path / "r.csv").write_text("\n".join([header, *rows]))
+    assert [*io.inspect(tmp_path / "r.csv").quantities.index] == ["count", "level"]
+
+
+def test_ids_of_one_moment_are_stations(tmp_path):
+    """60 wells read on one day were averaged by their place, as ids that differ in all rows number the rows."""
+    rows = [f"{i},{'North' if i % 2 else 'South'},2024-05-01,{i}" for i in range(60)]
+    (tmp_path / "r.csv").write_text("\n".join(["id,location,time,v", *rows]))
+    assert len(io.read_readings(tmp_path / "r.csv").names) == 60
+
+
+@pytest.mark.parametrize("beside", ["result,qc,v", "result,duration,v", "latitude,longitude,v"])
+def test_what_stands_beside_a_kind_is_no_station(tmp_path, beside):
+    """Results, their marks and places beside a column of kinds were stations."""
+    rows = [f"2024-05-01 {h:02}:00,{kind},{h},1,2" for h in range(20) for kind in ("rain", "snow")]
+    (tmp_path / "r.csv").write_text("\n".join([f"time,type,{beside}", *rows]))
+    assert not any("beside it as stations" in note for note in io.inspect(tmp_path / "r.csv").notes)
+
+
+@pytest.mark.parametrize("name", ["quantity", "variable", "element"])
+def test_a_few_whole_numbers_are_no_kinds_without_a_value_beside_them(tmp_path, name):
+    """Readings of such a name were kinds, and the rows of each a quantity of its own."""
+    rows = [f"2024-05-01 {h:02}:00,{s},{h % 5},{h}.5" for h in range(20) for s in "AB"]
+    (tmp_path / "r.csv").write_text("\n".join([f"time,station,{name},price", *rows]))
+    assert [*io.inspect(tmp_path / "r.csv").quantities.index] == [name, "price"]
+
+
+def test_kinds_whose_quality_is_marked_are_no_stations(tmp_path):
+    """Degrees and per cents were readings of two stations, 'temp' and 'rh'."""
+    rows = [f"2024-05-01 {h:02}:00,{kind},{h},1" for h in range(20) for kind in ("temp", "rh")]
+    (tmp_path / "r.csv").write_text("\n".join(["time,parameter,result,qc", *rows]))
+    with pytest.raises(InputError, match="column 'parameter' holds words"):
+        io.read_readings(tmp_path / "r.csv")

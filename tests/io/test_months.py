@@ -137,3 +137,39 @@ def test_weeks_beside_years_are_no_days_of_them(tmp_path):
     days = table.timestamps.astype("datetime64[D]").astype(str).tolist()
     assert days == ["2020-12-21", "2020-12-28", "2021-01-04", "2021-01-11"]
     assert any("ISO 8601" in note for note in table.notes)
+
+
+def test_names_such_as_oct_12_are_no_dates(tmp_path):
+    """Such wells were refused as no numbers, and the row of Jan 9 was taken as a header above that of Jan 10."""
+    rows = [f"{well},2024-05-01 {h:02}:00,{h}.5" for h in range(20) for well in ("Oct-12", "Mar 07")]
+    (tmp_path / "r.csv").write_text("\n".join(["borehole,when,level", *rows]))
+    assert io.read_readings(tmp_path / "r.csv").names == ("Oct-12", "Mar 07")
+    rows = [f"Jan {day}, 2024 10:00 AM;{day};2" for day in range(1, 30)]
+    (tmp_path / "r.csv").write_text("\n".join(["time;A;B", *rows]))
+    np.testing.assert_array_equal(io.read_readings(tmp_path / "r.csv").values[0], range(1, 30))
+    with pytest.raises(InputError, match="'Jan 05' may be a day or a month of a year"):  # whose years would go back
+        read(tmp_path, ["Jan 05", "Feb 09", "Mar 14", "Apr 02"])
+
+
+@pytest.mark.parametrize("dates", ["2024-{0:02}-{1:02}", "{1:02}/{0:02}/2024"])
+def test_a_sensor_31_that_is_often_dead_makes_no_month_of_days(tmp_path, dates):
+    names = [f"S{i:02}" for i in range(1, 32)]
+    rows = [
+        ",".join([dates.format(month, day), *("" if name == "S31" and day % 2 else "7" for name in names)])
+        for month in (1, 2, 3) for day in range(1, 29)
+    ]  # fmt: skip
+    (tmp_path / "r.csv").write_text("\n".join([",".join(["date", *names]), *rows]))
+    assert io.read_readings(tmp_path / "r.csv").names == (*names,)
+    rows = [
+        ",".join([dates.format(month, 1), *("" if k == 30 and month > 6 else "7" for k in range(31))]) for month in range(1, 13)
+    ]
+    (tmp_path / "r.csv").write_text("\n".join([",".join(["date", *names]), *rows]))  # one that is read on the 31st of April
+    assert io.read_readings(tmp_path / "r.csv").names == (*names,)
+
+
+@pytest.mark.parametrize(("keys", "number"), [("year", 20), ("year,month", 12)])
+def test_stations_with_numbers_are_no_months(tmp_path, keys, number):
+    dates = [f"{year},1" if "," in keys else str(year) for year in range(1990, 2000)]
+    rows = [date + ",5" * number for date in dates]
+    (tmp_path / "r.csv").write_text("\n".join([",".join([keys, *map(str, range(1, number + 1))]), *rows]))
+    assert len(io.read_readings(tmp_path / "r.csv").names) == number

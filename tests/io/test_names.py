@@ -334,3 +334,43 @@ def test_a_column_per_station_and_quantity(tmp_path, form):
     plainly = ["North 1", "North 2", "South 1", "South 2"]  # names of stations
     path = write(tmp_path, "r.csv", ",".join(["time", *plainly]) + "\n" + rows)
     assert io.read_readings(path).names == (*plainly,)
+
+
+@pytest.mark.parametrize(
+    ("names", "below"),
+    [
+        (["Denver_CO", "Boulder_CO", "Denver_NM", "Boulder_NM"], ""),  # CO is a state beside NM
+        (["A_temp_10cm", "A_temp_20cm", "B_temp_10cm", "B_temp_20cm"], ""),
+        ([f"H{i}" for i in range(24)], ""),
+        ([f"HE{i}" for i in range(1, 25)], ""),
+        (["North", "South"], ",degC,C\n"),
+        (["North", "South"], ",SN-1A,SN-2B\n"),
+    ],
+)
+def test_stations_that_could_be_quantities_or_hours(tmp_path, names, below):
+    """They were split into stations and quantities, refused as hours of the day, or quantities of one station."""
+    rows = [f"2024-05-01 {h:02}:00," + ",".join(str(h + k) for k in range(len(names))) for h in range(20)]
+    path = write(tmp_path, "r.csv", ",".join(["time", *names]) + "\n" + below + "\n".join(rows))
+    read = io.read_readings(path)
+    assert read.names == (*names,)
+    np.testing.assert_array_equal(read.values[:, 0], range(len(names)))
+
+
+def test_columns_of_known_stations_are_no_hours(tmp_path):
+    names = tuple(f"H{i}" for i in range(24))
+    path = write(
+        tmp_path, "r.csv", "\n".join([",".join(["date", *names]), *(f"2024-05-{d}" + ",5" * 24 for d in range(11, 31))])
+    )
+    assert io.read_readings(path, names).names == names
+
+
+@pytest.mark.parametrize("name", ["", "Ora"])
+def test_a_column_that_begins_late_is_not_left_out_for_its_name(tmp_path, name):
+    """It was, without a word: nothing in the first rows, and a name that counts rows or is an hour."""
+    rows = [f"2024-05-{d:02} {h:02}:00,{h},{'NaN' if d == 1 else h / 4}" for d in (1, 2) for h in range(24)]
+    path = write(tmp_path, "r.csv", "\n".join([f"time,Bolzano,{name}", *rows]))
+    if name:
+        assert np.isfinite(io.read_readings(path).values[1]).sum() == 24
+    else:
+        with pytest.raises(InputError, match="a column of readings has no name"):
+            io.read_readings(path)
