@@ -16,7 +16,7 @@ from nareg.io._frames import Table
 from nareg.io._key_columns import counts_rows, half_of_day, more_times, only_words, station_column, time_columns, word_alone
 from nareg.io._marks import is_flag
 from nareg.io._notes import Notes, SeveralQuantities, count, listed, verb
-from nareg.io._numbers import MARK, looks_numeric, looks_read
+from nareg.io._numbers import MARK, looks_numeric, looks_read, with_unit
 from nareg.io._recipe import Recipe
 from nareg.io._text import stem
 from nareg.io._vocabulary import (
@@ -375,6 +375,8 @@ def _numeric(table: Table, words: list[str], rest: list[int], notes: Notes | Non
     possible = _possible(table, words, rest)
     cells = _first_cells(table, possible)
     numeric = [i for i in possible if any(cells[i]) and looks_read(cells[i], comma=table.comma)]
+    measured = [i for i in possible if any(map(with_unit, cells[i])) and looks_read([*cells[i], "0"], comma=table.comma)]
+    numeric = numeric or measured  # beside numbers, depths such as 5 cm are names
     for i in (i for i in possible if i not in numeric):
         odd = [cell for cell in cells[i] if cell and not looks_read([cell, "0"], comma=table.comma)]
         if notes is not None and odd and 2 * len(odd) <= len(list(filter(None, cells[i]))):

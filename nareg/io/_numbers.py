@@ -203,6 +203,7 @@ def looks_read(cells: list[str], *, comma: bool) -> bool:
     others = [
         cell for cell in map(str.strip, cells)
         if cell.lower() not in words and not _LIMIT.fullmatch(cell) and not MARKED.fullmatch(cell) and not with_unit(cell)
+        and not _lacks_number(cell)
     ]  # fmt: skip
     return looks_numeric(others, comma=comma) and (not cells or len(others) > 0 or any(map(_LIMIT.fullmatch, cells)))
 
@@ -212,6 +213,12 @@ def with_unit(cell: str) -> tuple[str, str] | None:
     parts = UNIT.fullmatch(cell)
     unit = "" if parts is None else unit_in(f"({parts['unit'].strip()})")
     return (parts["number"], unit) if parts is not None and unit and unit not in LETTERS else None
+
+
+def _lacks_number(cell: str) -> bool:
+    """Whether a cell has a unit behind a word for missing, such as ``--- %``."""
+    word, _, unit = cell.rpartition(" ")
+    return word != "" and word.strip().lower() in MISSING and with_unit(f"1 {unit}") is not None
 
 
 class LimitCells:
@@ -232,6 +239,7 @@ class LimitCells:
     def read(self, cell: str, row: int, column: int) -> float | None:
         """The limit, 0 for a trace, NaN for a remark or for a limit without a number (until :meth:`finish`); else None."""
         kind = next((kind for kind, words in WORDS.items() if cell.lower() in words), None)
+        kind = "remark" if kind is None and _lacks_number(cell) else kind
         if kind is not None:
             self._seen.setdefault(kind, []).append((cell, row, column))
             return 0.0 if kind == "trace" else float("nan")

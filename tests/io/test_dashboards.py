@@ -72,6 +72,15 @@ def test_units_in_the_cells(tmp_path):
             io.read_readings(write(tmp_path, "h.csv", other))
 
 
+def test_units_in_the_cells_of_a_long_table(tmp_path):
+    """Without a number the cell was refused, and to inspect no column held readings."""
+    rows = "".join(f"2024-05-01 {h:02}:00;{name};{'---' if h == 3 else 60 + h} %\n" for h in range(24) for name in "AB")
+    path = write(tmp_path, "g.csv", "time;station;rel. Feuchte\n" + rows)
+    expected = np.where(np.arange(24) == 3, np.nan, 60.0 + np.arange(24))
+    np.testing.assert_array_equal(io.read_readings(path).values, [expected] * 2)
+    assert list(io.inspect(path).quantities.index) == ["rel. Feuchte"]
+
+
 def test_tables_of_influxdb(tmp_path):
     above = "#group,false,true\n#datatype,string,long\n#default,_result,\n,result,table,_start,_time,_value,_field,host\n"
 
