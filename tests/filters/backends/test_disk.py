@@ -317,12 +317,15 @@ def test_arrays_take_no_more_than_the_memory_that_is_allowed(rng, tmp_path, monk
         else:
             denoise(paths[0], 2.0, *paths[1:], tol=1e-6, memory=allowed)
 
+    def traced():
+        tracemalloc.start()
+        try:
+            call()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
     call()  # compiled
-    tracemalloc.start()
-    try:
-        call()
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    peak = min(traced() for _ in range(3))  # what other threads of the process take meanwhile is counted too
     assert peak < 1.1 * allowed
     assert peak < 0.6 * (columns * 4 * n + sum(path.stat().st_size for path in (tmp_path / "g.graph").iterdir()))
