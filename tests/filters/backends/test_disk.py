@@ -326,6 +326,6 @@ def test_arrays_take_no_more_than_the_memory_that_is_allowed(rng, tmp_path, monk
             tracemalloc.stop()
 
     call()  # compiled
-    peak = min(traced() for _ in range(3))  # what other threads of the process take meanwhile is counted too
-    assert peak < 1.1 * allowed
-    assert peak < 0.6 * (columns * 4 * n + sum(path.stat().st_size for path in (tmp_path / "g.graph").iterdir()))
+    data = columns * 4 * n + sum(path.stat().st_size for path in (tmp_path / "g.graph").iterdir())
+    # what other threads of the process take meanwhile is counted too
+    assert any(traced() < min(1.1 * allowed, 0.6 * data) for _ in range(3))
