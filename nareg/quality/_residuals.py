@@ -20,8 +20,10 @@ from nareg.spacetime import (
     edges,
     heavy_tailed_pass,
     intermittent,
+    large,
     leaps,
     limit_of,
+    local_pass,
     on_grid,
     robust_spread,
     scores_without,
@@ -153,11 +155,16 @@ def compute_residuals(
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
     scale = None
-    for _ in range(ROUNDS):
-        done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, given.noise, model.df, scale=scale)
-        scale = done.scale if model.df else None
-        scores = scores_without(bad, rows, done.x, done.var, given.noise)
-        scores = _unless_holiday(scores, rows, model, grid, bad, done)
+    local = model.df is None and large(model.dynamics)  # all rounds but the last
+    for k in range(1, ROUNDS + 1):
+        usable = np.where(bad, np.nan, rows)
+        if local:
+            x, var = local_pass(usable, model.dynamics, given.noise)
+        else:
+            done = heavy_tailed_pass(usable, model.dynamics, given.noise, model.df, scale=scale)
+            x, var, scale = done.x, done.var, done.scale if model.df else None
+        scores = scores_without(bad, rows, x, var, given.noise)
+        scores = _unless_holiday(scores, rows, model, grid, bad, var)
         scores = _unless_edge(scores, level)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
@@ -165,9 +172,10 @@ def compute_residuals(
         judged = np.where(frozen | extreme, np.nan, scores)
         limit = np.inf if resting else limit_of(judged)
         flagged = spikes(judged, limit) | frozen | extreme
-        if (flagged == bad).all():
+        same, bad = (flagged == bad).all(), flagged
+        if same and not local:
             break
-        bad = flagged
+        local = local and not same and k < ROUNDS - 1
     # what all others expect as well, such as a thaw, is no fault, however it leaps
     extreme &= ~_on_grid(_expected(given.values.T, still, scores[grid.rows]) & ~outside.T, grid)
     return Residuals(
@@ -176,14 +184,14 @@ def compute_residuals(
 
 
 def _unless_holiday(
-    scores: np.ndarray, rows: np.ndarray, model: SpaceTimeModel, grid: TimeGrid, bad: np.ndarray, done: Pass
+    scores: np.ndarray, rows: np.ndarray, model: SpaceTimeModel, grid: TimeGrid, bad: np.ndarray, var: np.ndarray
 ) -> np.ndarray:
     """Scores (rows, N), where those beyond :data:`USUAL` are smaller that another day of the week explains."""
     ends = model.cycles.other_days(grid.seconds)
     if not any(end.any() for end in ends):
         return scores
     noise = model.noise_at(grid)
-    std = np.sqrt(np.where(bad, done.var + noise, noise / (1 - np.clip(done.var / noise, 0.0, 1 - 1e-6))))
+    std = np.sqrt(np.where(bad, var + noise, noise / (1 - np.clip(var / noise, 0.0, 1 - 1e-6))))
     half = round(cycles.DAY / 2 / grid.step)
     less, more = (np.where(_others_follow(rows, end, std, half), end / std, 0.0) for end in ends)
     explained = np.clip(np.abs(scores - np.clip(scores, less, more)), USUAL, None)

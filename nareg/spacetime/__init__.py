@@ -12,9 +12,12 @@ from nareg.spacetime._dense.parametric import HARDLY_KNOWN as HARDLY_KNOWN
 from nareg.spacetime._dense.smoother import SPARE as SPARE
 from nareg.spacetime._dense.smoother import Pass as Pass
 from nareg.spacetime._dense.smoother import heavy_tailed_pass as heavy_tailed_pass
+from nareg.spacetime._dense.smoother import large as large
+from nareg.spacetime._dense.smoother import local_pass as local_pass
 from nareg.spacetime._dense.smoother import run as run
 from nareg.spacetime._model.base import on_grid as on_grid
 from nareg.spacetime._model.dense import SpaceTimeModel
+from nareg.spacetime._model.fit import LARGEST as LARGEST
 from nareg.spacetime._model.fit import checked_cycles as checked_cycles
 from nareg.spacetime._model.fit import fit
 from nareg.spacetime._model.loading import DirectionModels as DirectionModels

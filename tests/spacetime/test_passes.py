@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nareg
 from nareg.errors import SolverError
 from nareg.spacetime._dense import smoother as _smoother
 from nareg.spacetime._dense.filter import Dynamics
@@ -16,6 +17,8 @@ from nareg.spacetime._dense.smoother import (
     SPARE,
     filter_each,
     heavy_tailed_pass,
+    large,
+    local_pass,
     moments_each,
     robust_pass,
     run,
@@ -24,8 +27,9 @@ from nareg.spacetime._dense.smoother import (
     step_variances,
     tail_variances,
 )
+from nareg.spacetime._readings.space import Space
 from tests.helpers import examples
-from tests.spacetime.reference import KINDS, random_dynamics
+from tests.spacetime.reference import KINDS, parameters, random_dynamics
 from tests.spacetime.reference_passes import reference
 
 
@@ -212,8 +216,12 @@ def test_passes_take_over_the_memory_of_those_before_them_while_that_is_wanted()
         compare(run(y, dynamics, r, moments=True), once, 0.0)
         assert SPARE.stored[0] is spare
         compare(run(y[:20], dynamics, r), other, 0.0)
+        smaller = SPARE.stored[1]
+        run(y[:30], dynamics, r)
+        assert SPARE.stored[0] is spare
+        assert SPARE.stored[1] is not smaller
+        run(np.concatenate([y, y]), dynamics, r)
         assert len(SPARE.stored) == 1
-        assert SPARE.stored[0] is not spare
     assert not SPARE.stored
 
 
@@ -268,3 +276,32 @@ def test_long_records_with_gaps_let_no_rounding_grow(kind, p):
     dynamics, y = random_dynamics(rng, 5, p, kind), rng.standard_normal((1500, 5))
     y[rng.random(y.shape) < 0.3] = np.nan
     compare(run(y, dynamics, np.full(5, 0.01), moments=True), reference(y, dynamics, np.full(5, 0.01), moments=True), 1e-8)
+
+
+@pytest.mark.parametrize(("family", "phi"), [("exponential", (0.9,)), ("matern", (0.9, -0.5)), ("graph", (0.95,))])
+def test_the_stations_around_each_tell_nearly_all(family, phi, rng):
+    space = Space.of(nareg.graphs.sensor(90, rng=rng))
+    model = parameters(90, family=family, phi=phi, reach=3.0 if family == "graph" else 0.3)
+    dynamics, noise = model.dynamics(space), 0.2 + rng.random(90)
+    y = dynamics.draw(40, rng) + np.sqrt(noise) * rng.standard_normal((40, 90))
+    y[rng.random(y.shape) < 0.2] = np.nan
+    exact, (x, var) = run(y, dynamics, noise), local_pass(y, dynamics, noise)
+    assert large(dynamics)
+    assert (var >= exact.var * (1 - 1e-9)).all()  # fewer readings tell less
+    assert var.mean() < 1.05 * exact.var.mean()
+    # what other readings change has the variance that they take away
+    assert np.mean((x - exact.x) ** 2) == pytest.approx(np.mean(var - exact.var), rel=0.3)
+
+
+def test_a_pass_over_groups_is_one_over_all_where_these_are_few_or_steps_depend_on_others(rng):
+    space = Space.of(nareg.graphs.sensor(70, rng=rng))
+    all_stations = parameters(70, reach=0.3).dynamics(space)
+    turned = Dynamics((0.9 * np.eye(70),), all_stations.Q, all_stations.P0)
+    few = parameters(9, reach=0.3).dynamics(space.subset(np.arange(9)))
+    for dynamics in (turned, few):
+        y = rng.standard_normal((12, dynamics.n))
+        assert not large(dynamics)
+        x, var = local_pass(y, dynamics, np.full(dynamics.n, 0.5))
+        expected = run(y, dynamics, np.full(dynamics.n, 0.5))
+        assert np.array_equal(x, expected.x)
+        assert np.array_equal(var, expected.var)

@@ -38,6 +38,7 @@ from nareg.spacetime._dense.smoother import (
     Pass,
     filter_each,
     heavy_tailed_pass,
+    local_pass,
     moments_each,
     normal_equations,
     run,
@@ -407,8 +408,7 @@ def weighted(kind: str, steps: int, df: float | None = None) -> Refinement:
 
 def _first_outliers(y: np.ndarray, space: Space, parameters: Parameters, fixed: bool) -> tuple[np.ndarray, Parameters]:
     """Gross outliers, and noise without what they made of it: unless it is given, a few iterations would not undo that."""
-    done = run(y, parameters.dynamics(space), parameters.noise)
-    scores = deletion_scores(y, done.x, done.var, parameters.noise)
+    scores = deletion_scores(y, *local_pass(y, parameters.dynamics(space), parameters.noise), parameters.noise)
     excluded = gross(scores)
     if fixed:
         return excluded, parameters
@@ -420,5 +420,5 @@ def _first_outliers(y: np.ndarray, space: Space, parameters: Parameters, fixed: 
 
 def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.ndarray) -> np.ndarray:
     usable = np.where(excluded, np.nan, y)
-    done = run(usable, parameters.dynamics(space), parameters.noise)
-    return gross(deletion_scores(y, done.x, done.var, np.where(excluded, np.inf, parameters.noise)))
+    estimate = local_pass(usable, parameters.dynamics(space), parameters.noise)
+    return gross(deletion_scores(y, *estimate, np.where(excluded, np.inf, parameters.noise)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, prod, sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 from weakref import finalize
@@ -32,6 +32,8 @@ Result = TypeVar("Result")
 KEPT, LARGER, FREE = 2**30, 6, 0.25
 #: Multiplications, in products of matrices, between two ticks: about a tenth of a second.
 BETWEEN_TICKS = 2**25
+#: Stations that are passed over together where those around each tell nearly all, and how many of these they bring along.
+GROUP, AROUND = 32, 8
 #: Windows that are passed over at once.
 THREADS = min(4, os.cpu_count() or 1)
 
@@ -94,6 +96,43 @@ def run(
         record = Record(y, dynamics, r, scale, errors, smooth)
         record.filter(tick)
         return record.result(moments, df, W)
+
+
+def local_pass(y: np.ndarray, dynamics: Dynamics, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Smoothed mean and variance (T, N) by the stations around each: with one autoregression, some follow the law that all do.
+
+    A :func:`large` network is passed over in groups, whose few states cost far less. What is far adds little to what is near.
+    """
+    if not large(dynamics):
+        done = run(y, dynamics, r)
+        return done.x, done.var
+    n, p = dynamics.n, dynamics.order
+    x, var = np.empty(y.shape), np.empty(y.shape)
+    for inside, group in _groups(dynamics.Q):
+        stacked = (np.arange(p)[:, None] * n + group).ravel()
+        part = Dynamics(dynamics.blocks, dynamics.Q[np.ix_(group, group)], dynamics.P0[np.ix_(stacked, stacked)])
+        done = run(y[:, group], part, np.broadcast_to(r, y.shape)[:, group])
+        at = np.searchsorted(group, inside)
+        x[:, inside], var[:, inside] = done.x[:, at], done.var[:, at]
+    return x, var
+
+
+def large(dynamics: Dynamics) -> bool:
+    """Whether a :func:`local_pass` is another than that over all stations."""
+    return dynamics.n > 2 * GROUP and not any(block.ndim for block in dynamics.blocks)
+
+
+def _groups(covariance: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Stations in groups, those least like the rest first; and each group with the stations most like one of its own."""
+    spread = np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
+    like = covariance / np.outer(spread, spread)
+    near = np.argsort(-like, axis=1, kind="stable")[:, :AROUND]
+    left = np.arange(len(like))
+    while left.size:
+        first = left[np.argmin(like[np.ix_(left, left)].sum(axis=1))]
+        inside = left[np.argsort(-like[first, left], kind="stable")[:GROUP]]
+        left = np.setdiff1d(left, inside)
+        yield inside, np.union1d(near[inside], inside)
 
 
 def filter_each(
@@ -209,11 +248,13 @@ class _Spare:
                     self.stored.clear()
 
     def take(self, shapes: tuple[tuple[int, ...], ...]) -> SegmentCovariances | None:
-        """Arrays of these shapes, if there are; others are given back to the system."""
+        """Arrays of these shapes, if there are; else all are given back to the system but the largest, if these are smaller."""
         with self.lock:
-            if self.stored and tuple(part.shape for part in self.stored[-1]) == shapes:
-                return self.stored.pop()
-            self.stored.clear()
+            for k, stored in enumerate(self.stored):
+                if tuple(part.shape for part in stored) == shapes:
+                    return self.stored.pop(k)
+            most = max((stored.covariances.size for stored in self.stored), default=0)
+            self.stored = [stored for stored in self.stored if stored.covariances.size == most > prod(shapes[1])]
             return None
 
     def give(self, stored: SegmentCovariances) -> None:
