@@ -293,6 +293,14 @@ def test_the_stations_around_each_tell_nearly_all(family, phi, rng):
     assert np.mean((x - exact.x) ** 2) == pytest.approx(np.mean(var - exact.var), rel=0.3)
 
 
+def test_groups_of_a_regular_grid_do_not_depend_on_the_order_of_stations(rng):
+    graph, order = nareg.graphs.grid((9, 9)), rng.permutation(81)
+    model, y = parameters(81, family="graph", reach=2.0), rng.standard_normal((20, 81))
+    x, var = local_pass(y, model.dynamics(Space.of(graph)), model.noise)
+    other = local_pass(y[:, order], model.dynamics(Space.of(graph.subgraph(order))), model.noise)
+    np.testing.assert_allclose(other, (x[:, order], var[:, order]), atol=1e-12)
+
+
 def test_a_pass_over_groups_is_one_over_all_where_these_are_few_or_steps_depend_on_others(rng):
     space = Space.of(nareg.graphs.sensor(70, rng=rng))
     all_stations = parameters(70, reach=0.3).dynamics(space)

@@ -20,6 +20,7 @@ import numpy as np
 from nareg._core.memory import room
 from nareg._solvers.threads import ONE_THREAD, few_threads
 from nareg.spacetime._dense.filter import Dynamics, factor, indefinite
+from nareg.spacetime._readings.holdout import station_order
 from nareg.spacetime._readings.outliers import contradicted
 
 if TYPE_CHECKING:
@@ -108,12 +109,14 @@ def local_pass(y: np.ndarray, dynamics: Dynamics, r: np.ndarray) -> tuple[np.nda
         return done.x, done.var
     n, p = dynamics.n, dynamics.order
     x, var = np.empty(y.shape), np.empty(y.shape)
-    for inside, group in _groups(dynamics.Q):
+    order = station_order(y)  # on a regular grid it decides which stations are a group
+    for inside, around in _groups(dynamics.Q[np.ix_(order, order)]):
+        group = order[around]
         stacked = (np.arange(p)[:, None] * n + group).ravel()
         part = Dynamics(dynamics.blocks, dynamics.Q[np.ix_(group, group)], dynamics.P0[np.ix_(stacked, stacked)])
         done = run(y[:, group], part, np.broadcast_to(r, y.shape)[:, group])
-        at = np.searchsorted(group, inside)
-        x[:, inside], var[:, inside] = done.x[:, at], done.var[:, at]
+        at = np.searchsorted(around, inside)
+        x[:, order[inside]], var[:, order[inside]] = done.x[:, at], done.var[:, at]
     return x, var
 
 
@@ -125,7 +128,7 @@ def large(dynamics: Dynamics) -> bool:
 def _groups(covariance: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Stations in groups, those least like the rest first; and each group with the stations most like one of its own."""
     spread = np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
-    like = covariance / np.outer(spread, spread)
+    like = np.round(covariance / np.outer(spread, spread), 9)  # what rounding tells apart is alike
     near = np.argsort(-like, axis=1, kind="stable")[:, :AROUND]
     left = np.arange(len(like))
     while left.size:
