@@ -51,9 +51,10 @@ MARKS = (
 )
 
 
-def starts(path: str | os.PathLike[str], mark: bytes) -> bool:
-    """Whether a file begins with some bytes."""
+def starts(path: str | os.PathLike[str], mark: bytes, after: int = 0) -> bool:
+    """Whether a file begins with some bytes, after so many others."""
     with open(path, "rb") as file:
+        file.seek(after)
         return file.read(len(mark)) == mark
 
 

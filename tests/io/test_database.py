@@ -1,8 +1,9 @@
-"""SQLite files: their only table, or what a query selects."""
+"""SQLite and DuckDB files: their only table, or what a query selects."""
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
 
 import numpy as np
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from nareg import io
 from nareg.cli.main import app
-from nareg.errors import InputError
+from nareg.errors import InputError, MissingDependencyError
 from nareg.io import Recipe
 
 QUERY = "select time, name, latitude, longitude, value from readings join places using (name) where value is not 7"
@@ -84,3 +85,71 @@ def test_a_query_of_a_text_file(tmp_path):
     (tmp_path / "r.csv").write_text("time,A\n2024-01-01,1\n2024-01-02,2\n")
     with pytest.raises(InputError, match="is no database: omit query"):
         io.read_readings(tmp_path / "r.csv", recipe=Recipe(query="select 1"))
+
+
+@pytest.fixture
+def duck(tmp_path):
+    """Readings and places in a DuckDB file; one reading is NULL."""
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "network.duckdb"
+    with duckdb.connect(path) as file:
+        file.execute("create table readings (time timestamp, name varchar, value decimal(6, 1), checked utinyint)")
+        rows = [(f"2024-01-{d:02d} 06:00", name, d + ord(name) / 10, 1) for d in range(1, 10) for name in "AB"]
+        file.executemany("insert into readings values (?, ?, ?, ?)", [*rows, ("2024-01-10 06:00", "A", None, None)])
+        file.execute("create table places (name varchar, latitude double, longitude double)")
+        file.executemany("insert into places values (?, ?, ?)", [("A", 48.0, 11.0), ("B", 48.5, 11.5)])
+    return path
+
+
+def test_a_query_selects_from_duckdb(duck):
+    recipe = Recipe(query="select time, name, latitude, longitude, value from readings join places using (name)")
+    table = io.read_readings(duck, recipe=recipe)
+    np.testing.assert_allclose(table.values, [[*np.arange(7.5, 16), np.nan], [*np.arange(7.6, 16), np.nan]])
+    assert str(table.times[0]).startswith("2024-01-01 06:00")
+    np.testing.assert_array_equal(io.read_stations(duck, recipe=recipe).coordinates, [[48, 11], [48.5, 11.5]])
+
+
+def test_duckdb_has_an_only_table_too(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(tmp_path / "one.db") as file:
+        file.execute('create table "my readings" (time date, A double, B integer)')
+        file.execute("""insert into "my readings" values ('2024-01-01', 1, 2), ('2024-01-02', 3, null)""")
+    np.testing.assert_array_equal(io.read_readings(tmp_path / "one.db").values, [[1, 3], [2, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (None, "is a database with the tables 'places', 'readings': select the readings by --query"),
+        ("select * from reading", "Table with name reading does not exist"),
+        ("delete from readings", "it is no single select"),
+        ("set lock_configuration = false", "it is no single select"),
+        ("select 1; select 2", "it is no single select"),
+        ("", "it is no single select"),
+        ("select * from read_csv('secret.csv')", "disabled|does not exist"),
+        ("select * from 'secret.csv'", "disabled|does not exist"),
+        ("select * from readings where value > 1000", "selects no row"),
+    ],
+)
+def test_what_duckdb_cannot_read_is_one_sentence(duck, tmp_path, monkeypatch, query, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret.csv").write_text("time,A\n2024-01-01,1\n")
+    before = duck.read_bytes()
+    with pytest.raises(InputError, match=words) as caught:
+        io.read_readings(duck, recipe=Recipe(query=query))
+    assert "\n" not in str(caught.value)
+    assert duck.read_bytes() == before
+
+
+def test_a_damaged_duckdb_file(tmp_path):
+    pytest.importorskip("duckdb")
+    path = tmp_path / "damaged.duckdb"
+    path.write_bytes(bytes(8) + b"DUCK" + bytes(range(200)))
+    with pytest.raises(InputError, match="cannot be read"):
+        io.read_readings(path)
+
+
+def test_duckdb_is_an_extra(duck, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingDependencyError, match=r"DuckDB files: pip install 'nareg\[tables\]'"):
+        io.read_readings(duck)
