@@ -103,6 +103,26 @@ def kriging(places: np.ndarray, y: np.ndarray, drift: np.ndarray, stations: np.n
     return x
 
 
+def hindsight(network: Network, off: np.ndarray, stations: np.ndarray) -> np.ndarray:
+    """Errors (S, T) of stations without what a line in the altitude can tell of them, chosen by these errors themselves.
+
+    It goes by how much higher a place is than the others' altitudes say, by kriging of any reach, at each hour of the day.
+    """
+    places, heights, _, times = network
+    distances, hours = between(places, places, "haversine"), times.astype("datetime64[h]").astype(int) % 24
+    least = off
+    for reach in REACHES:
+        P, _ = restricted(np.exp(-distances / (reach * distances.max())), np.ones((len(places), 1)))
+        higher = ((P @ heights) / P.diagonal())[stations][:, None]
+        left = off.copy()
+        for hour in np.unique(hours):
+            now = off[:, hours == hour]
+            slope = np.nansum(higher * now) / np.sum(higher**2 * np.isfinite(now))
+            left[:, hours == hour] = now - slope * higher
+        least = min(least, left, key=lambda errors: float(np.nanmean(errors**2)))
+    return least
+
+
 def model(network: Network, stations: np.ndarray, altitude: bool) -> tuple[np.ndarray, float, str]:
     """Estimates (S, T) of stations by models without them, share of the readings in bands of 90 %, and what was said."""
     places, heights, y, times = network
@@ -145,10 +165,13 @@ def measure(name: str, count: int, every: int) -> None:
     for method, drift in (("kriging", one), ("kriging, external drift", np.hstack([one, height]))):
         begin = time.perf_counter()
         line(method, kriging(places, y, drift, stations), begin)
+    network = places, heights, y, times
     for method, altitude in (("model", False), ("model, altitude", True)):
         begin = time.perf_counter()
-        x, share, said = model((places, heights, y, times), stations, altitude)
+        x, share, said = model(network, stations, altitude)
         line(method, x, begin, share)
+        if not altitude:
+            line("and a line by hindsight", y[stations] - hindsight(network, y[stations] - x, stations), begin)
     own = np.nanmean(x - y[stations], axis=1, keepdims=True)  # by what its site is warmer or colder, which others cannot tell
     line("the same, own means known", x - own, begin)
     print(f"  {said}")
