@@ -77,9 +77,11 @@ def stated_in(comments: list[str]) -> dict[str, str]:
     }
 
 
-def with_header(lines: list[str], start: int, header: str, source: str, missing: Collection[str]) -> int:
-    """Insert, in place, the names of columns above the first row, ``start``, unless it is a header; how many lines."""
-    names, first = next(csv.reader([header], skipinitialspace=True)), lines[start].strip(" ")
+def with_header(lines: list[str], start: int, header: str, source: str, missing: Collection[str]) -> int | None:
+    """Insert, in place, the names of columns above the first row, at ``start`` or below; its index, or None of a header."""
+    names = next(csv.reader([header], skipinitialspace=True))
+    start = row_without_header(lines, start, len(names)) or start
+    first = lines[start].strip(" ")
     cuts = {mark: next(csv.reader([first], delimiter=mark)) for mark in (";", "\t", "|", ",") if mark in first}
     if not cuts or (
         {*cuts} == {","} and all("," not in c or looks_numeric([c], comma=True) for c in first.split())
@@ -95,7 +97,7 @@ def with_header(lines: list[str], start: int, header: str, source: str, missing:
     dated = any(parse(one) and parse(cell) for one, cell in zip(cells, other, strict=False))
     # numbers name stations; below a date are dates
     if all(words) or (not dated and any(word and _is_value(cell) for word, cell in zip(words, other, strict=False))):
-        return 0
+        return None
     if not fits:
         raise InputError(
             f"{source}, line {start + 1}: {len(cells)} cells, but header names {count(len(names), 'column')} "
@@ -105,7 +107,20 @@ def with_header(lines: list[str], start: int, header: str, source: str, missing:
         mark = ";" if "," in first else ","
         lines[start:] = [mark.join(line.split()) for line in lines[start:]]
     lines.insert(start, mark.join(f'"{name.strip()}"' if mark in name else name.strip() for name in names))
-    return 1
+    return start
+
+
+def row_without_header(lines: list[str], start: int, width: int | None = None) -> int | None:
+    """Index of the first row of so many cells that the one below is like, where only other lines than a header are above it."""
+    near = [i for i in range(start, min(start + TITLES + SAMPLE, len(lines))) if lines[i].strip()]
+    for above, i, below in zip(near, near[1:], near[2:], strict=False):
+        if rows_alike(lines[above], lines[i]):
+            return None
+        for mark in SEPARATORS:
+            before, *cells = (len(next(csv.reader([lines[j]], delimiter=mark))) for j in (above, i, below))
+            if before != cells[0] == cells[1] == (width or max(2, cells[0])) and rows_alike(lines[i], lines[below]):
+                return i
+    return None
 
 
 def rows_alike(one: str, other: str) -> bool:

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nareg.io._vocabulary import OFFSETS
 
+#: Names of months without accents, of seven languages whose names agree on the month.
 MONTHS = {
     name: number
     for number, names in enumerate(
-        ("jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august",
-         "sep sept september", "oct october", "nov november", "dec december"), 1
+        ("jan january januar januari janv janvier ene enero janeiro gen gennaio",
+         "feb february februar februari fev fevr fevrier febrero fevereiro febbraio",
+         "mar march marz mrz mrt maart mars marzo marco marts",
+         "apr april avr avril abr abril aprile",
+         "may mai mei maj mayo maio mag maggio",
+         "jun june juni juin junio junho giu giugno",
+         "jul july juli juil juillet julio julho lug luglio",
+         "aug august augustus augusti aout ago agosto",
+         "sep sept september septembre septiembre set setembro settembre",
+         "oct october okt oktober octobre octubre out outubro ott ottobre",
+         "nov november novembre noviembre novembro",
+         "dec december dez dezember decembre dic diciembre dezembro dicembre des desember"), 1
     )
     for name in names.split()
 }  # fmt: skip
@@ -36,9 +48,11 @@ COMPACT = re.compile(
     r"(?:[T :]?(?P<H>\d{2})(?::?(?P<M>\d{2})(?::?(?P<S>\d{2}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
 )
-DAY_NAME = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})[-\s.]+(?P<name>[A-Za-z]{3,9})[-\s.,]+(?P<y>\d{4})" + CLOCK)
-SHORT = re.compile(r"(?P<d>\d{1,2})([-/])(?P<name>[A-Za-z]{3,9})\2(?P<y>\d{4}|\d{2})" + CLOCK)  # 01-Jul-24, as spreadsheets do
-NAME_DAY = re.compile(r"(?:[A-Za-z]{3,9}\.?,?\s+)?(?P<name>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2}),?\s+(?P<y>\d{4})" + CLOCK)
+#: A word, and Spanish and Portuguese before a month and a year.
+WORD, OF = r"[^\W\d_]{3,10}", r"(?:de\s+)?"
+DAY_NAME = re.compile(rf"(?:{WORD}\.?,?\s+)?(?P<d>\d{{1,2}})[-\s.]+{OF}(?P<name>{WORD})[-\s.,]+{OF}(?P<y>\d{{4}})" + CLOCK)
+SHORT = re.compile(rf"(?P<d>\d{{1,2}})([-/])(?P<name>{WORD})\2(?P<y>\d{{4}}|\d{{2}})" + CLOCK)  # 01-Jul-24, as spreadsheets do
+NAME_DAY = re.compile(rf"(?:{WORD}\.?,?\s+)?(?P<name>{WORD})\.?\s+(?P<d>\d{{1,2}}),?\s+(?P<y>\d{{4}})" + CLOCK)
 #: As the command "date" writes them: Mon Jul  1 10:00:00 CEST 2024.
 YEAR_AFTER = re.compile(
     r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<d>\d{1,2})\s+(?P<H>\d{2}):(?P<M>\d{2}):(?P<S>\d{2})\s+"
@@ -47,13 +61,13 @@ YEAR_AFTER = re.compile(
 #: A span of days, as pandas writes weeks, stands for its first.
 SPAN = re.compile(r"(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})/\d{4}-\d{2}-\d{2}", re.ASCII)
 #: A month of a year of two digits, or a day of a month: Jan-18. It is a date in a column of times alone.
-SHORT_MONTH = re.compile(r"(?P<name>[A-Za-z]{3,9})[-/\s'](?P<y>\d{2})", re.ASCII)
+SHORT_MONTH = re.compile(rf"(?P<name>{WORD})[-/\s'](?P<y>\d{{2}})")
 #: Months and quarters: 07/2024, 2024/07, Jul 2024, 2024-Jul, 2024M07, 2024-Q3. They stand for their first day.
 OF_YEAR = (
     re.compile(r"(?P<m>\d{1,2})[-/](?P<y>(?:1[89]|20)\d{2})", re.ASCII),
     re.compile(r"(?P<y>(?:1[89]|20)\d{2})[-/](?P<m>\d{1,2})", re.ASCII),
-    re.compile(r"(?P<name>[A-Za-z]{3,9})\.?[-/,\s]\s*(?P<y>\d{4})", re.ASCII),
-    re.compile(r"(?P<y>\d{4})[-/\s](?P<name>[A-Za-z]{3,9})\.?", re.ASCII),
+    re.compile(rf"(?P<name>{WORD})\.?[-/,\s]\s*(?P<y>\d{{4}})"),
+    re.compile(rf"(?P<y>\d{{4}})[-/\s](?P<name>{WORD})\.?"),
     re.compile(r"(?P<y>\d{4})-?M(?P<m>\d{1,2})", re.ASCII),
     re.compile(r"(?P<y>\d{4})[-\s]?Q(?P<quarter>[1-4])", re.ASCII),
     re.compile(r"Q(?P<quarter>[1-4])[-/\s]?(?P<y>\d{4})", re.ASCII),
@@ -113,6 +127,8 @@ def parse(text: str) -> Date | None:
     False
     >>> parse("station 3") is None
     True
+    >>> parse("3. März 2024") == parse("3 mars 2024") == parse("3 de marzo de 2024") == parse("3 Mar 2024")
+    True
     >>> parse("Mo, 01.07.2024 10:00") == parse("01.07.2024 10:00")
     True
     >>> parse("Jul 2024") == parse("07/2024") == parse("2024-Q3") == parse("2024-07-01")
@@ -164,7 +180,8 @@ def _date(parts: dict[str, str | None]) -> Date | None:
     year = int(text) + ((2000 if int(text) < 70 else 1900) if len(text) == 2 else 0)
     month, day, first, second = 0, 0, 0, 0
     if parts.get("name"):
-        month, day = MONTHS.get(str(parts["name"]).lower(), 0), int(parts.get("d", 1) or 0)
+        plain = "".join(letter for letter in unicodedata.normalize("NFKD", str(parts["name"]).lower()) if letter.isalpha())
+        month, day = MONTHS.get(plain, 0), int(parts.get("d", 1) or 0)
         if not month:
             return None
     elif parts.get("quarter"):

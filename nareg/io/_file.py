@@ -16,6 +16,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._around import (
     CELLS,
+    NAME_COLUMNS,
     SAMPLE,
     SAMPLE_CELLS,
     SEPARATORS,
@@ -23,6 +24,7 @@ from nareg.io._around import (
     is_header,
     one_header,
     refuse_spaces,
+    row_without_header,
     stated_in,
     with_commas,
     with_header,
@@ -103,9 +105,15 @@ class FileTable:
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
         named = start + (self._lines[start][:4].lower() == "sep=" and start + 1 < len(self._lines))
-        self._inserted = 0 if header is None else with_header(self._lines, named, header, self.source, self.missing)
-        self._quotes |= '"' in self._lines[named]
-        first, start = start, after_preamble(self._lines, start, notes)
+        own = None if header is None else with_header(self._lines, named, header, self.source, self.missing)
+        self._inserted = int(own is not None)
+        self._quotes |= '"' in self._lines[own or named]
+        first = start
+        if own is not None and own > named:
+            start = own
+            notes.fact(f"{count(own - first, 'line')} above the rows {verb(own - first)} left out")
+        else:
+            start = after_preamble(self._lines, start, notes)
         start = one_header(self._lines, start, notes)
         self.stated |= stated_in(self._lines[first:start])
         without_end(self._lines, start, notes)
@@ -279,6 +287,9 @@ class FileTable:
 
     def _checked(self, line: int, cells: list[str], width: int) -> list[str]:
         if len(cells) < width or any(cell.strip() for cell in cells[width:]):
+            row = None if self._inserted else row_without_header(self._lines, self._start)
+            if row is not None:
+                raise InputError(f"{self.source}: no line above line {row + 1} names the columns of its rows: {NAME_COLUMNS}.")
             if width == 1 or self._is_title():
                 title = self._lines[self._start].strip()
                 raise InputError(

@@ -127,7 +127,7 @@ def time_columns(
     if len(table.header) == 1:
         raise InputError(
             f"{notes.source} has one column ({table.header[0][:80]!r}): separate its cells by commas, below a header with "
-            "'time', then one column per station."
+            f"'time', then one column per station.{about_header(table.header[0].split())}"
         )
     if sum(parse(name) is not None for name in table.header) > 1:
         raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")

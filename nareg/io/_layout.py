@@ -264,7 +264,11 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     placed |= len(rest) == 1 and any(loose(name) and loose(name) in title for name in stations or ())  # the file is a station's
     placed |= len(rest) == 1 and bool(table.stated)
     marked = [i for i in rest if is_flag(table.header[i])]
-    placed |= bool(marked) and len([i for i in rest if i not in marked and any(table.head(i))]) == 1  # whose quality is marked
+    filled = [sum(map(bool, table.head(i))) for i in range(len(words))]
+    remarks = [i for i in rest if 2 * filled[i] < max(filled) and not looks_read(table.head(i), comma=table.comma)]
+    placed |= (
+        bool(marked) and len([i for i in rest if i not in (*marked, *remarks) and filled[i]]) == 1
+    )  # its quality is marked
     # of a row below the header, which may hold other words
     units = {
         unit_in(f"({unit.strip('()[]')})").casefold().removeprefix("deg").lstrip("° ")

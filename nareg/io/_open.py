@@ -40,6 +40,11 @@ START = 8192
 ABOVE = 10
 #: What tells series of one site apart before the parameter's code.
 SERIES = re.compile(r"^\d+_(?=\d{5})")
+#: Statistics, media, heights, positions and marks beside a quantity are no stations.
+NO_STATION = re.compile(
+    r"min|max|mean|avg|average|std|sd|sum|med(?:ian)?|total|count|n|qc|flag|raw|air|soil|water|dew|snow|surface|ground|top|bottom"
+    r"|upper|lower|shallow|deep|\d+(?:_\d+)+|\d+(?:\.\d+)?\s*(?:m|cm|mm|ft)", re.IGNORECASE
+)  # fmt: skip
 #: Members of archives that are no tables.
 BESIDE = (".pdf", ".md", ".xml", ".html", ".json", ".png", ".jpg")
 
@@ -177,8 +182,7 @@ def _with_quantities_in_names(table: FileTable, notes: Notes, recipe: Recipe) ->
     columns = [k for k in range(len(table.header)) if k not in times]
     names = [table.header[k] for k in columns]
     long = {*map(plain, names)} & {*STATION, *SENSOR, *VALUE}
-    apart = long or len(kinds_of(names)) > 1  # of several kinds each column is read by itself
-    split = _split(names) if times and names and not apart else None
+    split = _split(names) if times and names and not long else None
     if split is None or not looks_numeric([cell for k in columns for cell in table.head(k)], comma=True):
         return None
     stations, quantities, place = split
@@ -203,9 +207,9 @@ def _split(names: list[str]) -> tuple[list[str], list[str], dict[tuple[str, str]
         if {*place.values()} != {*names}:
             continue
         kinds = [_are_quantities(part) for part in (starts_of, ends)]
-        if kinds == [False, True]:
+        if kinds == [False, True] and not any(map(NO_STATION.fullmatch, starts_of)):
             return starts_of, ends, place
-        if kinds == [True, False]:
+        if kinds == [True, False] and not any(map(NO_STATION.fullmatch, ends)):
             return ends, starts_of, {pair[::-1]: name for pair, name in place.items()}
     return None
 

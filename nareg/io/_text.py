@@ -61,6 +61,8 @@ def starts(path: str | os.PathLike[str], mark: bytes, after: int = 0) -> bool:
 #: A word of letters beyond ASCII, as Latin languages have none, and encodings of such words, told by so many bytes.
 WORD = re.compile(rb"[\x80-\xff]{4}")
 SAMPLED = 2**18
+#: What letters of Central Europe, such as ł and ş, are as Latin-1, inside a word or before it.
+CENTRAL = re.compile(r"(?<=[^\W\d_])[³¹¿ªº¼¾](?=[^\W\d_])|[£¯¥](?=[^\W\d_]{2})")
 OTHERS = ("cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253")
 
 
@@ -130,7 +132,9 @@ def _decode(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
             text = data.decode(encoding or "utf-8")
         except UnicodeDecodeError:
             continue
-        name = encoding if encoding in OTHERS else "Latin-1"
+        if encoding == "cp1252" and CENTRAL.search(text):
+            encoding, text = "cp1250", data.decode("cp1250", "replace")
+        name = encoding if encoding in (*OTHERS, "cp1250") else "Latin-1"
         notes.guess(f"the text is not UTF-8 and is read as {name}", "save it as CSV UTF-8", refusal="the text is not UTF-8")
         break
     return text

@@ -120,7 +120,7 @@ OFFSETS = {
 #: Columns that only count rows, what spreadsheets do not name, and loggers do; or milliseconds beside times.
 COUNTERS = (*UNNAMED, "record", "recnbr", "ms")
 #: And what may: it counts where its numbers follow one another. NO is a gas, too.
-NUMBERED = ("no", "nr", "#", "row", "rownumber")
+NUMBERED = ("no", "nr", "#", "row", "rownumber", "entryid", "recordid", "recordnumber", "rowid")
 #: Columns in which HOBOware marks what happened to the logger.
 EVENTS = frozenset(
     ("hostconnected", "endoffile", "couplerattached", "couplerdetached", "started", "stopped", "buttonup", "buttondown",

@@ -35,7 +35,7 @@ FILES = {
                      lambda s, h, y: f"{s};P {s};48.{s};2.{s};100;20240501{h:02};0.0;1;{y};1"),
     "Hub'Eau": ("resultat_obs", "code_station;libelle_station;longitude;latitude;date_obs;resultat_obs;grandeur_hydro\n",
                 lambda s, h, y: f"{s};La Seine;2.{s};48.{s};2024-05-01T{h:02}:00:00Z;{y};H"),
-    "SMHI": ("Lufttemperatur", SMHI, lambda s, h, y: f"2024-05-01;{h:02}:00:00;{y};G;;"),
+    "SMHI": ("Lufttemperatur", SMHI, lambda s, h, y: f"2024-05-01;{h:02}:00:00;{y};G;;" + "Remarks" * (h == 0)),
     "CO-OPS": ("water level", "Date Time, Water Level, Sigma, O or I (for verified), F, R, L, Quality \n",
                lambda s, h, y: f"2024-05-01 {h:02}:00,{y},0.012,0,0,0,0,p"),
     "BADC": ("T", BADC, lambda s, h, y: f"2024-05-01 {h:02}:00:00,{s},{y}"),

@@ -134,3 +134,26 @@ def test_what_home_assistant_writes_for_a_silent_sensor_is_missing(tmp_path):
 def test_marks_of_other_languages_are_missing(mark, tmp_path):
     path = write(tmp_path, "soil.csv", f"time,A,B\n2024-05-01 00:00,19.1,{mark}\n2024-05-01 00:30,{mark},23.4\n")
     np.testing.assert_array_equal(io.read_readings(path).values, [[19.1, np.nan], [np.nan, 23.4]])
+
+
+@pytest.mark.parametrize("form", ["{0}_{1}", "{1}_{0}", "{0} {1}", "{0}-{1}"])
+def test_stations_and_quantities_in_names(tmp_path, form):
+    """They were eight quantities of one station."""
+    names = [form.format(station, kind) for station in ("Weir", "Mill", "B3") for kind in ("temp", "rh")]
+    path = write(tmp_path, "r.csv", "\n".join([",".join(["time", *names]), *(f"{stamp},1,50,2,60,3,70" for stamp in hourly())]))
+    found = io.inspect(path)
+    assert [*found.quantities.index] == ["temp", "rh"]
+    np.testing.assert_array_equal(io.read_readings(path, recipe=io.Recipe(value="rh")).values[:, 0], [50, 60, 70])
+
+
+@pytest.mark.parametrize("parts", ["min max", "air soil", "2m 10m", "raw qc", "1_1_1 1_2_1"])
+def test_statistics_and_heights_are_no_stations(tmp_path, parts):
+    names = [f"{kind}_{part}" for kind in ("temp", "rh") for part in parts.split()]
+    path = write(tmp_path, "r.csv", "\n".join([",".join(["time", *names]), *(f"{stamp},1,2,50,60" for stamp in hourly())]))
+    assert "are read as stations" not in " ".join(io.inspect(path).notes)
+
+
+def test_numbers_of_entries_are_no_station(tmp_path):
+    rows = [f"{stamp},{k},{20 + k % 3},{60 + k % 5}" for k, stamp in enumerate(hourly(), 7)]
+    path = write(tmp_path, "r.csv", "\n".join(["created_at,entry_id,field1,field2", *rows]))
+    assert io.read_readings(path).names == ("field1", "field2")

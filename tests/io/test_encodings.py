@@ -91,3 +91,15 @@ def test_a_picture_has_no_table(tmp_path, start):
     path.write_bytes(start + bytes(range(100)))
     with pytest.raises(InputError, match="of which no table can be made: export the readings as CSV"):
         io.read_readings(path)
+
+
+def test_letters_of_central_europe(tmp_path):
+    """The stations were '£ódŸ' and '¯ywiec'."""
+    names, rows = ("Łódź", "Żywiec", "Braşov"), [f"2024-01-{day:02},{day},{day},{day}" for day in range(1, 9)]
+    (tmp_path / "r.csv").write_bytes("\n".join([",".join(("time", *names)), *rows]).encode("cp1250"))
+    table = io.read_readings(tmp_path / "r.csv")
+    assert table.names == names
+    assert "is read as cp1250" in "".join(table.notes)
+    units = "time,Flow m³/s,Temperatura ºC,Price £5"
+    (tmp_path / "u.csv").write_bytes("\n".join([units, *rows]).encode("cp1252"))
+    assert "read as Latin-1" in "".join(io.inspect(tmp_path / "u.csv").notes)

@@ -194,3 +194,30 @@ def test_last_rows_that_begin_as_others_do_are_rows(tmp_path):
     assert any("1 station has no coordinates" in note for note in io.read_stations(path).notes)
     text = "time;A;B;C\n" + "".join(f"day no. {d};{d};{d};{d}\n" for d in range(1, 29)) + "day no. 29;;;\n"
     assert io.read_readings(write(tmp_path, "r.csv", text)).values.shape == (3, 29)
+
+
+@pytest.mark.parametrize(
+    ("above", "separator"),
+    [
+        ('file,timestamp,2024-03-01T10:00:00\nstation,id,39001\nstation,text,"a, b"\ndata,last,2024-05-20\n', ","),
+        ("Messstelle: ;Hallein\n L\u00e4nge (Grad,Min,Sek): ;13 05 40\nExport: ;Tagesmittel, m\u00b3/s\nWerte:\n", ";"),
+    ],
+)
+def test_rows_without_a_header_below_other_lines(tmp_path, above, separator):
+    """The line to correct was one of those above the rows, and --header named it."""
+    rows = [f"2024-05-{day:02}{separator}{day}.5" for day in range(1, 20)]
+    (tmp_path / "r.csv").write_text(above + "\n".join(rows), encoding="utf-8")
+    first = above.count("\n") + 1
+    with pytest.raises(InputError, match=f"no line above line {first} names the columns of its rows: .* by --header"):
+        io.read_readings(tmp_path / "r.csv")
+    table = io.read_readings(tmp_path / "r.csv", recipe=Recipe(header="time,flow"))
+    np.testing.assert_array_equal(table.values, [np.arange(1, 20) + 0.5])
+    assert f"{first - 1} lines above the rows are left out" in " ".join(table.notes)
+
+
+def test_spaces_between_a_time_and_a_reading(tmp_path):
+    (tmp_path / "r.zrx").write_text("#SNAMENord|*|\n" + "".join(f"202405{day:02}000000 {day}.5\n" for day in range(1, 20)))
+    with pytest.raises(InputError, match=r"has one column .* If the first line is a row of readings, name its columns by --h"):
+        io.read_readings(tmp_path / "r.zrx")
+    table = io.read_readings(tmp_path / "r.zrx", recipe=Recipe(header="time,level"))
+    np.testing.assert_array_equal(table.values, [np.arange(1, 20) + 0.5])

@@ -173,3 +173,23 @@ def test_stations_with_numbers_are_no_months(tmp_path, keys, number):
     rows = [date + ",5" * number for date in dates]
     (tmp_path / "r.csv").write_text("\n".join([",".join([keys, *map(str, range(1, number + 1))]), *rows]))
     assert len(io.read_readings(tmp_path / "r.csv").names) == number
+
+
+@pytest.mark.parametrize(
+    "months",
+    [
+        "1 janv. 2024|2 févr. 2024|3 août 2024|4 déc. 2024",
+        "1. Januar 2024|2. Feb. 2024|3. August 2024|4. Dezember 2024",
+        "01-Jan-2024|02-Feb-2024|03-Aug-2024|04-Dez-2024",
+        "1 de enero de 2024|2 de febrero de 2024|3 de agosto de 2024|4 de diciembre de 2024",
+        "1 jan 2024|2 fev 2024|3 ago 2024|4 dez 2024",
+        "1 gen 2024|2 feb 2024|3 ago 2024|4 dic 2024",
+        "maandag 1 januari 2024|2 februari 2024|3 augustus 2024|4 december 2024",
+    ],
+)
+def test_months_of_seven_languages(tmp_path, months):
+    """Their rows were taken as evenly spaced, or no column had times."""
+    rows = [f"{label};{k};{k}" for k, label in enumerate(months.split("|"))]
+    (tmp_path / "r.csv").write_text("\n".join(["Datum;A;B", *rows]), encoding="utf-8")
+    expected = np.array(["2024-01-01", "2024-02-02", "2024-08-03", "2024-12-04"], dtype="datetime64[ns]")
+    np.testing.assert_array_equal(io.read_readings(tmp_path / "r.csv").timestamps, expected)

@@ -64,7 +64,7 @@ def test_names_between_the_same_words(tmp_path, form):
     [
         (
             ["a_temp", "b_temp", "a_hum", "b_hum"],
-            "several columns each, such as 'a_temp' and 'a_hum': pass a table per quantity",
+            "must have one column of readings, not 2 .'temp', 'hum'.: name the one to read by --value",
         ),
         (["t1", "t2", "t10", "t20"], "no column has a station.s name"),
         (["a_t", "c_t", "d_h", "e_h"], "no column has a station.s name"),

@@ -394,13 +394,15 @@ def test_a_day_of_the_year_beside_dates_is_no_station(tmp_path):
     assert any("1 more column of times left out: 'doy'" in note for note in table.notes)
 
 
-@pytest.mark.parametrize("label", ["01-Jul-24 13:00", "01-Jul-24 01:00:00 PM", "1/jul/2024 13:00:00", "01-Juli-24 13:00"])
+@pytest.mark.parametrize(
+    "label", ["01-Jul-24 13:00", "01-Jul-24 01:00:00 PM", "1/jul/2024 13:00:00", "01-Juli-24 13:00", "01-Jux-24 13:00"]
+)
 def test_days_and_names_of_months_with_short_years(tmp_path, label):
     """Their rows were taken as evenly spaced."""
     text = f"time,A,B\n{label},1,2\n{label.replace('1', '2', 1)},3,4\n"
     (tmp_path / "r.csv").write_text(text)
     stamps = io.read_readings(tmp_path / "r.csv").timestamps
-    expected = None if "Juli" in label else np.array(["2024-07-01T13", "2024-07-02T13"], dtype="datetime64[ns]")
+    expected = None if "Jux" in label else np.array(["2024-07-01T13", "2024-07-02T13"], dtype="datetime64[ns]")
     np.testing.assert_array_equal(stamps, expected)
 
 
