@@ -214,3 +214,8 @@ def test_a_noise_file_may_list_stations_without_a_column(station_files, tmp_path
     done = run(*common, "n.csv", cwd=tmp_path)
     assert done.returncode == 2
     assert f"'elsewhere' is not in the station file: pass the {column} of this network" in done.stderr
+
+
+def test_an_unknown_command_suggests_one_that_is_there():
+    done = run("clen")
+    assert (done.returncode, "Did you mean 'clean'?" in done.stderr) == (2, True)

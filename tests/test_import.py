@@ -57,6 +57,20 @@ def test_later_readings_need_neither_optimizers_nor_designs():
     assert not modules_after("import nareg.cleaning") & {"scipy.optimize", "scipy.ndimage", "nareg.design", "pandas"}
 
 
+def test_a_command_imports_no_other():
+    code = """
+import sys
+from nareg.cli import run
+sys.argv = ["nareg", "apply", "--help"]
+try:
+    run()
+except SystemExit:
+    pass
+"""
+    others = {"nareg.cli.apply_model", "nareg.cli.inputs", "nareg.cli.judging", "nareg.cli.main"}
+    assert {name for name in modules_after(code) if name.startswith("nareg.cli.")} == others
+
+
 def test_a_report_needs_neither_windows_nor_files_of_matlab():
     assert not modules_after("import nareg.cleaning._pictures") & {"matplotlib.pyplot", "scipy.io"}
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from nareg.cli.inputs import console, stage_bar
 
-datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and export data sets.")
+datasets_app = typer.Typer(add_completion=False, no_args_is_help=True, help="List, describe, fetch and export data sets.")
 
 
 @datasets_app.command("list")

@@ -7,8 +7,8 @@ A problem with the input ends with one sentence on standard error and exit statu
 
 from __future__ import annotations
 
+import importlib
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,18 +19,25 @@ from typer.core import TyperGroup
 
 from nareg._version import __version__
 from nareg.cli import inputs
-from nareg.cli.apply import denoise, interpolate
-from nareg.cli.apply_model import apply
-from nareg.cli.clean import clean
-from nareg.cli.datasets import datasets_app
-from nareg.cli.design import design
-from nareg.cli.explore import explore
 from nareg.cli.inputs import console, progress_bar
-from nareg.cli.inspect import inspect
-from nareg.cli.place import place
-from nareg.cli.reproduce import reproduce
-from nareg.cli.unlearn import unlearn_app
 from nareg.errors import NaregError
+
+#: Commands in the order of the help page: the module of each, imported when it is called, and an example.
+COMMANDS = {
+    "clean": ("clean", "nareg clean stations.csv readings.csv --out clean/"),
+    "apply": ("apply_model", "nareg apply clean/model.npz tomorrow.csv"),
+    "inspect": ("inspect", "nareg inspect stations.csv readings.csv --out recipe.toml"),
+    "explore": ("explore", "nareg explore stations.csv readings.csv --out explore.html"),
+    "demo": ("main", "nareg demo --out my-report"),
+    "reproduce": ("reproduce", "nareg reproduce fig1 fig2 --quick --report"),
+    "design": ("design", "nareg design stations.csv readings.csv --noise 0.25 --out weights.csv"),
+    "denoise": ("apply", "nareg denoise stations.csv readings.csv --weights weights.csv --out clean.csv"),
+    "interpolate": ("apply", "nareg interpolate stations.csv readings.csv --weights design.npz --out filled.csv"),
+    "place": ("place", "nareg place model.npz --count 3 --picture sites.png"),
+    "convert": ("main", "nareg convert edges.csv network.graph"),
+}
+#: Modules with commands of their own, ``datasets_app`` and so on.
+GROUPS = ("datasets", "unlearn")
 
 
 def demo(
@@ -105,7 +112,27 @@ class _Notes(logging.Handler):
 
 
 class _Group(TyperGroup):
-    """Turns errors raised on purpose into one line and exit status 2."""
+    """Imports commands when they are called, and turns errors raised on purpose into one line and exit status 2."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS, *GROUPS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            for name in self.list_commands(ctx):  # one of which is suggested
+                self.get_command(ctx, name)
+            return None
+        if cmd_name not in self.commands:
+            module, example = COMMANDS.get(cmd_name, (cmd_name, ""))
+            part = importlib.import_module(f"nareg.cli.{module}")
+            if example:
+                one = typer.Typer(add_completion=False, rich_markup_mode="rich")
+                one.command(cmd_name, epilog=f"Example: {example}")(getattr(part, cmd_name))
+            else:
+                one = getattr(part, f"{cmd_name}_app")
+            self.commands[cmd_name] = typer.main.get_command(one)
+            self.commands[cmd_name].name = cmd_name
+        return self.commands[cmd_name]
 
     def invoke(self, ctx: Any) -> Any:
         log = logging.getLogger("nareg")
@@ -122,24 +149,6 @@ app = typer.Typer(
     cls=_Group, no_args_is_help=True, rich_markup_mode="rich",
     help="Design and apply graph filters for noisy signals on networks.",
 )  # fmt: skip
-#: Commands in the order of the help page, each with an example.
-COMMANDS: dict[Callable[..., None], str] = {
-    clean: "nareg clean stations.csv readings.csv --out clean/",
-    apply: "nareg apply clean/model.npz tomorrow.csv",
-    inspect: "nareg inspect stations.csv readings.csv --out recipe.toml",
-    explore: "nareg explore stations.csv readings.csv --out explore.html",
-    demo: "nareg demo --out my-report",
-    reproduce: "nareg reproduce fig1 fig2 --quick --report",
-    design: "nareg design stations.csv readings.csv --noise 0.25 --out weights.csv",
-    denoise: "nareg denoise stations.csv readings.csv --weights weights.csv --out clean.csv",
-    interpolate: "nareg interpolate stations.csv readings.csv --weights design.npz --out filled.csv",
-    place: "nareg place model.npz --count 3 --picture sites.png",
-    convert: "nareg convert edges.csv network.graph",
-}
-for command, example in COMMANDS.items():
-    app.command(epilog=f"Example: {example}")(command)
-app.add_typer(datasets_app, name="datasets")
-app.add_typer(unlearn_app, name="unlearn")
 
 
 @app.callback(invoke_without_command=True)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 #: Rows of the embedding that are classified at a time.
 ROWS = 2**16
 
-unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier and remove data from it with certificates.")
+unlearn_app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Train a node classifier and remove data from it with certificates."
+)
 
 
 @unlearn_app.command("fit", epilog="Example: nareg unlearn fit service.store graph.mtx features.npy labels.csv")
