@@ -121,6 +121,19 @@ def note_two_decimals(places: np.ndarray, notes: Notes) -> None:
         )
 
 
+def in_meters(places: np.ndarray) -> bool:
+    """Whether places (N, 2) are no degrees in any form, but meters of a grid."""
+    known = np.abs(places[np.isfinite(places).all(axis=1)])
+    return bool(len(known) and (known > [9000, 18000]).any(axis=1).all() and not all(map(_with_seconds, known)))
+
+
+def _with_seconds(size: np.ndarray) -> bool:
+    """Whether a place may be in degrees, minutes and seconds, ddmmss."""
+    return bool(
+        (size <= [900000, 1800000]).all() and (size % 1e4 // 100 < 60).all() and (size % 100 < 60).all() and size[1] > 1e4
+    )
+
+
 def refusal(latitude: float, longitude: float) -> str:
     """What a place beyond 90 and 360 degrees may be, and the remedy."""
     size = np.abs([latitude, longitude])
@@ -128,7 +141,7 @@ def refusal(latitude: float, longitude: float) -> str:
         return "latitude and longitude are exchanged: name the columns the other way round"
     if (size <= [9000, 18000]).all() and (size % 100 < 60).all():
         return "if these are degrees and minutes (ddmm.mmm), write decimal degrees: minutes divided by 60"
-    if (size <= [900000, 1800000]).all() and (size % 1e4 // 100 < 60).all() and (size % 100 < 60).all() and size[1] > 1e4:
+    if _with_seconds(size):
         return (
             "if these are degrees, minutes and seconds (ddmmss) write decimal degrees; if they are meters name the columns "
             "x and y"

@@ -19,7 +19,7 @@ from nareg.io._frames import FrameTable, Table, refuse_frame, stations_frame
 from nareg.io._layout import recognize
 from nareg.io._notes import NoReadings, Notes, condensed, count, listed
 from nareg.io._open import open_tables
-from nareg.io._places import Angles, in_degrees, note_far, note_two_decimals, refusal, unpack
+from nareg.io._places import Angles, in_degrees, in_meters, note_far, note_two_decimals, refusal, unpack
 from nareg.io._recipe import Recipe
 from nareg.io._tables import Stations
 from nareg.io._text import stem
@@ -222,10 +222,12 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
             f"{notes.source}: no column {options}; it has {header}. Name the one that has the names: --station-column, "
             "or station= of a recipe."
         )
+    own = [recipe.column(role[0], table) for role in (LATITUDE, LONGITUDE, ALTITUDE)]
     latitude, longitude, altitude = (
-        _first(words, role, table) if (named := recipe.column(role[0], table)) is None else named
-        for role in (LATITUDE, LONGITUDE, ALTITUDE)
+        _first(words, role, table) if column is None else column
+        for role, column in zip((LATITUDE, LONGITUDE, ALTITUDE), own, strict=True)
     )
+    named = None not in own[:2]
     x, y = (_first(words, role, table) for role in (EAST, NORTH))
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
@@ -270,6 +272,9 @@ def _stations(table: Table, notes: Notes, recipe: Recipe) -> Stations:
             place=table.line(first),
             refusal=f"station {names[first]!r} has no coordinates",
         )
+    if degrees and named and in_meters(values[:, :2]):
+        values[:, :2], degrees = values[:, 1::-1], False
+        notes.fact(f"columns {listed([table.header[i] for i in pair])} are read as meters north and east")
     far = (np.abs(values[:, :2]) > [90, 360]).any(axis=1)
     if degrees and far.any():
         row = int(np.flatnonzero(far)[0])

@@ -32,7 +32,7 @@ LONGITUDE = (
 )  # fmt: skip
 ALTITUDE = (
     "altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe", "altva", "stationshoehe",
-    "stationshöhe", "hoogte", "altitudine", "højde", "høyde", "alti",
+    "stationshöhe", "geländehöhe", "gelaendehoehe", "hoogte", "altitudine", "højde", "høyde", "alti",
 )  # fmt: skip
 #: What comments above a header say of the one station of a table.
 STATED = {
@@ -42,8 +42,14 @@ STATED = {
     "latitude": LATITUDE, "longitude": LONGITUDE, "altitude": (*ALTITUDE, "height"),
 }  # fmt: skip
 #: Coordinates in the plane, in one unit.
-EAST = ("x", "easting", "eastings", "rechtswert", "utmx", "utmeasting", "utme", "xutm")
-NORTH = ("y", "northing", "northings", "hochwert", "utmy", "utmnorthing", "utmn", "yutm")
+EAST = (
+    "x", "easting", "eastings", "rechtswert", "ostwert", "utmx", "utmeasting", "utme", "xutm", "xcoord", "xcoordinate",
+    "coordx", "xkoordinate",
+)  # fmt: skip
+NORTH = (
+    "y", "northing", "northings", "hochwert", "nordwert", "utmy", "utmnorthing", "utmn", "yutm", "ycoord", "ycoordinate",
+    "coordy", "ykoordinate",
+)  # fmt: skip
 TIME = (
     "datetime", "timestamp", "time", "date", "obsdatetime", "obstime", "obsdate", "observationtime", "observationdate",
     "tmstamp", "date.utc", "date.local", "timestampstart", "unixtime", "unixtimestamp", "epochtime", "zeitstempel",

@@ -168,3 +168,27 @@ def test_whole_degrees_beside_minutes_are_no_places(tmp_path):
     path.write_text("station,lat_deg,lat_min,lon_deg,lon_min\nA,48,30,2,15\nB,48,12,3,45\n")
     with pytest.raises(InputError, match="no columns latitude and longitude"):
         io.read_stations(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "options"),
+    [
+        ("Messstelle;Ostwert;Nordwert;Geländehöhe [m ü. NN]", {}),
+        ("Messstelle;Rechts;Hoch;Geländehöhe [m ü. NN]", {"latitude": "Hoch", "longitude": "Rechts"}),
+    ],
+)
+def test_meters_of_a_grid(tmp_path, header, options):
+    """They were refused as degrees beyond 90, with the edit of the file as the remedy."""
+    text = f"{header}\nA;484150;5406390;301,5\nB;489950;5398040;320,0\n"
+    (tmp_path / "s.csv").write_text(text, encoding="utf-8")
+    stations = io.read_stations(tmp_path / "s.csv", recipe=io.Recipe(**options))
+    np.testing.assert_array_equal(stations.coordinates, [[484150, 5406390], [489950, 5398040]])
+    np.testing.assert_array_equal(stations.altitude, [301.5, 320])
+    placed = io.read_stations(tmp_path / "s.csv", recipe=io.Recipe(**options, crs="EPSG:25832"))
+    np.testing.assert_allclose(placed.coordinates, [[48.8095, 8.7842], [48.7345, 8.8634]], atol=1e-3)
+
+
+def test_degrees_minutes_and_seconds_are_no_meters(tmp_path):
+    (tmp_path / "s.csv").write_text("station,N,E\nA,483012,110500\nB,484525,112000\n")
+    with pytest.raises(InputError, match="degrees, minutes and seconds"):
+        io.read_stations(tmp_path / "s.csv", recipe=io.Recipe(latitude="N", longitude="E"))
