@@ -64,6 +64,8 @@ ENDS = 0.005
 REPEATED = 0.5
 #: Readings on each side of a jump, which is so many times as large as any other change.
 BESIDE, CLEAR = 5, 2.0
+#: A part within the record is closed where this share of its readings is near the rest after the conversion.
+CLOSED = 0.9
 #: After the conversion readings scatter as much as field and noise together, within this factor.
 WITHIN = 1.6
 
@@ -138,6 +140,9 @@ def _station(
     jump = _jump(z - x, UNIT_FAR * usual)
     if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, scales, possible)) is not None:
         name, part, far = changed
+        return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
+    if (passed := _for_a_while(z, x, scales, possible)) is not None:
+        name, part, far = passed
         return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
     plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
     fits: list[tuple[float, str, float, float, float, slice]] = []
@@ -264,6 +269,29 @@ def _at_jump(
     if left > usual or far < UNIT_FAR or shown < UNIT_FAR:
         return None
     return name, part, far
+
+
+def _for_a_while(
+    z: np.ndarray, x: np.ndarray, scales: tuple[float, float], possible: Sequence[tuple[str, float, float]]
+) -> tuple[str, slice, float] | None:
+    """The conversion of the longest part within the record that is far from the station's own level, and closes both its ends.
+
+    The spread is nearer to a factor than to none: readings that are off by a constant have that of the rest.
+    """
+    usual, noise = scales
+    error = z - x - np.median(z - x)
+    far = np.flatnonzero(np.diff(np.abs(error) > UNIT_FAR * noise, prepend=False, append=False))
+    start, stop = max(zip(far[::2].tolist(), far[1::2].tolist(), strict=True), key=lambda part: part[1] - part[0], default=(0, 0))
+    if min(start, stop - start, z.size - stop) < FEWEST:
+        return None
+    part, ratio = slice(start, stop), _ratios(z, x, noise)(start, stop)
+    fits = []
+    for name, factor, constant in possible:
+        left = (z[part] - constant) / factor - x[part] - np.median(z - x)
+        nearer = factor == 1 or abs(np.log(ratio / factor)) < abs(np.log(ratio))
+        if nearer and np.quantile(np.abs(left), CLOSED) < UNIT_FAR / 2 * noise:
+            fits.append((float(np.median(np.abs(left))), name))
+    return (min(fits)[1], part, float(np.median(np.abs(error[part]))) / usual) if fits else None
 
 
 def _rest(part: slice) -> slice:
