@@ -64,8 +64,9 @@ ENDS = 0.005
 REPEATED = 0.5
 #: Readings on each side of a jump, which is so many times as large as any other change.
 BESIDE, CLEAR = 5, 2.0
-#: A part within the record is closed where this share of its readings is near the rest after the conversion.
-CLOSED = 0.9
+#: A part within the record is closed where this share of its readings is near the rest after the conversion. The readings
+#: at its ends are off by most of what the others are, and those beside it by less than this share of it.
+CLOSED, AT_ONCE = 0.9, 0.25
 #: After the conversion readings scatter as much as field and noise together, within this factor.
 WITHIN = 1.6
 
@@ -274,24 +275,28 @@ def _at_jump(
 def _for_a_while(
     z: np.ndarray, x: np.ndarray, scales: tuple[float, float], possible: Sequence[tuple[str, float, float]]
 ) -> tuple[str, slice, float] | None:
-    """The conversion of the longest part within the record that is far from the station's own level, and closes both its ends.
+    """The conversion of the longest part within the record that is far from the rest, begins and ends at once, and is closed.
 
     The spread is nearer to a factor than to none: readings that are off by a constant have that of the rest.
     """
     usual, noise = scales
-    error = z - x - np.median(z - x)
-    far = np.flatnonzero(np.diff(np.abs(error) > UNIT_FAR * noise, prepend=False, append=False))
-    start, stop = max(zip(far[::2].tolist(), far[1::2].tolist(), strict=True), key=lambda part: part[1] - part[0], default=(0, 0))
+    level = float(np.median(z - x))
+    error = np.abs(z - x - level)
+    ends = np.flatnonzero(np.diff(error > UNIT_FAR * usual, prepend=False, append=False)).tolist()
+    start, stop = max(zip(ends[::2], ends[1::2], strict=True), key=lambda part: part[1] - part[0], default=(0, 0))
     if min(start, stop - start, z.size - stop) < FEWEST:
         return None
     part, ratio = slice(start, stop), _ratios(z, x, noise)(start, stop)
+    far = float(np.median(error[part]))
+    if not max(error[[start - 1, stop]]) < AT_ONCE * far < (1 - AT_ONCE) * far < min(error[[start, stop - 1]]):
+        return None
     fits = []
     for name, factor, constant in possible:
-        left = (z[part] - constant) / factor - x[part] - np.median(z - x)
-        nearer = factor == 1 or abs(np.log(ratio / factor)) < abs(np.log(ratio))
-        if nearer and np.quantile(np.abs(left), CLOSED) < UNIT_FAR / 2 * noise:
-            fits.append((float(np.median(np.abs(left))), name))
-    return (min(fits)[1], part, float(np.median(np.abs(error[part]))) / usual) if fits else None
+        left = np.abs((z[part] - constant) / factor - x[part] - level)
+        nearer = factor == 1 or (ratio > np.sqrt(factor) if factor > 1 else ratio < np.sqrt(factor))
+        if 0 < ratio and nearer and np.quantile(left, CLOSED) < UNIT_FAR / 2 * noise:
+            fits.append((float(np.median(left)), name))
+    return (min(fits)[1], part, far / usual) if fits else None
 
 
 def _rest(part: slice) -> slice:

@@ -165,6 +165,25 @@ def test_unit(case, factor, constant, name, start):
     assert {suspect.station for suspect in quality.suspects} == {6}
 
 
+@pytest.mark.parametrize(
+    ("factor", "constant", "name"),
+    [(1.8, 32.0, "°F instead of °C"), (1.0, 273.15, "K instead of °C"), (100.0, 0.0, "100 times too large"), (1.0, 20.0, None)],
+)
+def test_a_unit_for_a_while(case, factor, constant, name):
+    """Its readings were spikes, and nothing was corrected; what is off by a constant has no other unit."""
+    coordinates, readings = case
+    right = readings[6, 90:130].copy()
+    readings[6, 90:130] = factor * right + constant
+    quality = check(known_model(readings, coordinates), quantity=("°C",))
+    if name is None:
+        assert "unit" not in kinds(quality, 6)
+        return
+    assert {(suspect.station, suspect.kind) for suspect in quality.suspects} == {(6, "unit")}
+    assert name in quality.suspects[0].evidence
+    assert np.array_equal(np.flatnonzero(quality.flags[6] == Flag.BAD), np.arange(90, 130))
+    np.testing.assert_allclose(quality.suspects[0].corrected, right)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 140])
 @pytest.mark.parametrize("steps", [-7, 5])
