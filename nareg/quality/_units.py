@@ -294,7 +294,7 @@ def _for_a_while(
     for name, factor, constant in possible:
         left = np.abs((z[part] - constant) / factor - x[part] - level)
         nearer = factor == 1 or (ratio > np.sqrt(factor) if factor > 1 else ratio < np.sqrt(factor))
-        if 0 < ratio and nearer and np.quantile(left, CLOSED) < UNIT_FAR / 2 * noise:
+        if ratio > 0 and nearer and np.quantile(left, CLOSED) < UNIT_FAR / 2 * noise:
             fits.append((float(np.median(left)), name))
     return (min(fits)[1], part, far / usual) if fits else None
 
