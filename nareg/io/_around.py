@@ -118,6 +118,8 @@ def row_without_header(lines: list[str], start: int, width: int | None = None) -
             return None
         for mark in SEPARATORS:
             before, *cells = (len(next(csv.reader([lines[j]], delimiter=mark))) for j in (above, i, below))
+            if width is None and above == start and 1 < before == cells[0] - 1:
+                continue  # a header without the name of the first column
             if before != cells[0] == cells[1] == (width or max(2, cells[0])) and rows_alike(lines[i], lines[below]):
                 return i
     return None

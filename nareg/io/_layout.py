@@ -266,9 +266,8 @@ def _of_one_station(table: Table, words: list[str], rest: list[int], stations: S
     marked = [i for i in rest if is_flag(table.header[i])]
     filled = [sum(map(bool, table.head(i))) for i in range(len(words))]
     remarks = [i for i in rest if 2 * filled[i] < max(filled) and not looks_read(table.head(i), comma=table.comma)]
-    placed |= (
-        bool(marked) and len([i for i in rest if i not in (*marked, *remarks) and filled[i]]) == 1
-    )  # its quality is marked
+    read = [i for i in rest if i not in (*marked, *remarks) and filled[i]]
+    placed |= bool(marked) and len(read) == 1  # whose quality is marked
     # of a row below the header, which may hold other words
     units = {
         unit_in(f"({unit.strip('()[]')})").casefold().removeprefix("deg").lstrip("° ")

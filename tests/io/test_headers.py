@@ -221,3 +221,9 @@ def test_spaces_between_a_time_and_a_reading(tmp_path):
         io.read_readings(tmp_path / "r.zrx")
     table = io.read_readings(tmp_path / "r.zrx", recipe=Recipe(header="time,level"))
     np.testing.assert_array_equal(table.values, [np.arange(1, 20) + 0.5])
+
+
+def test_a_header_that_names_all_but_the_first_column_is_to_be_repaired(tmp_path):
+    (tmp_path / "r.csv").write_text("A,B\n" + "".join(f"2024-05-{day:02},{day}.5,{day}.1\n" for day in range(1, 20)))
+    with pytest.raises(InputError, match="repair the header"):
+        io.read_readings(tmp_path / "r.csv")
