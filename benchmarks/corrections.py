@@ -34,7 +34,10 @@ Row = list[object]
 
 
 def rms(error: np.ndarray | pd.Series) -> float:
-    return float(np.sqrt(np.nanmean(np.asarray(error, dtype=float) ** 2)))
+    """NaN where nothing is known."""
+    known = np.asarray(error, dtype=float)
+    known = known[np.isfinite(known)]
+    return float(np.sqrt(np.mean(known**2))) if known.size else float("nan")
 
 
 def corrected(cleaned: nareg.cleaning.Cleaned, table: pd.DataFrame) -> pd.DataFrame:

@@ -71,6 +71,15 @@ def test_a_lapse_rate_is_recovered_and_its_change_over_the_day(case):
     assert "per 1,000: their squared error" in model.summary()
 
 
+def test_a_slope_is_written_without_an_exponent():
+    """A water table that rises with the ground rose "by 1e+02 per 100"."""
+    rng = np.random.default_rng(0)
+    graph, heights = nareg.graphs.sensor(12, rng=rng), rng.uniform(250, 350, 12)
+    y = heights[:, None] + rng.standard_normal((12, 60))
+    model = nareg.spacetime.fit(graph, y, dynamics="scalar", covariates={"height": heights}, rng=rng)
+    assert model.covariate_lines[0].startswith("means and cycles follow height, by 100 per 100: ")
+
+
 def test_places_without_a_station_follow_their_height_and_bands_cover(case):
     model, heights, truth = case
     places, n = hidden(model), model.n_nodes

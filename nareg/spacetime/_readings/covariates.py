@@ -110,9 +110,10 @@ class Regression:
                 said.append(f"{name} is not used: it does not help at stations that are left out")
                 continue
             per = 10.0 ** np.ceil(np.log10(self.covariates.scale[c]))
-            slope = (
-                "" if unit is None else f", by {unit * self.slopes[0, c] / self.covariates.scale[c] * per:.2g} per {per:,.12g}"
-            )
+            slope = ""
+            if unit is not None:
+                size = float(f"{unit * self.slopes[0, c] / self.covariates.scale[c] * per:.2g}")  # 1e+02 is 100
+                slope = f", by {size:,.12g} per {per:,.12g}"
             said.append(
                 f"means and cycles follow {name}{slope}: their squared error at stations that are left out is "
                 f"{100 * self.gains[c]:.0f} % lower"
