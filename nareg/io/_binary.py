@@ -25,15 +25,16 @@ from nareg._storage.array_files import refuse_expanding
 from nareg.errors import UNREADABLE, InputError, MissingDependencyError, TooLargeError
 from nareg.io._notes import Notes, count
 from nareg.io._text import starts
-from nareg.io._vocabulary import distinct
+from nareg.io._vocabulary import TIME, distinct, plain
 
 PARQUET = (".parquet", ".pq")
 NETCDF = (".nc", ".nc4", ".netcdf")
 #: First bytes of map files. Drivers of other formats search the text up to the first zero byte for their own marks.
 MAP_MARKS = {".gpkg": b"SQLite format 3\0", ".shp": b"\0\0\x27\x0a", ".fgb": b"fgb\x03fgb"}
 GEOJSON = ".geojson"
-#: Suffixes of files that :func:`read_table` reads.
+#: Suffixes of files that :func:`read_table` reads, and of those of readings: GeoJSON of readings is read as text.
 SUFFIXES = (*PARQUET, *NETCDF, GEOJSON, *MAP_MARKS)
+OF_READINGS = tuple(suffix for suffix in SUFFIXES if suffix != GEOJSON)
 #: First bytes of the classic netCDF; netCDF 4 is HDF5.
 CLASSIC = b"CDF"
 #: Reference systems of GeoJSON, by name: a link to one would be opened.
@@ -120,6 +121,18 @@ def _check_map(path: str | os.PathLike[str]) -> int:
         if other is not None:
             raise InputError(f"{path} has tables that are read by {other} from elsewhere: export the layer to a new file.")
     return 0
+
+
+def reads_as_table(path: str | os.PathLike[str]) -> bool:
+    """Whether :func:`read_table` reads the stations of a file: not where points of GeoJSON are readings, of a time each."""
+    suffix = Path(path).suffix.lower()
+    if suffix != GEOJSON:
+        return suffix in SUFFIXES
+    try:
+        first = json.loads(Path(path).read_text(encoding="utf-8-sig"))["features"][0]["properties"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return True  # which says what is wrong
+    return first is None or not {*map(plain, first)} & {*TIME}
 
 
 def _geojson(path: str | os.PathLike[str], geopandas: Any) -> Any:

@@ -24,6 +24,10 @@ SINCE = re.compile(r"-?\d{11,13}|1\d{9}(?:\d{6}|\d{9})?")
 GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)
 
 
+#: Properties of the Geological Survey's features, by what they are.
+OF_SURVEY = {"monitoring_location_id": "station", "parameter_code": "parameter", "unit_of_measure": "unit"}
+
+
 def read_water_services(text: str, stem: str) -> pd.DataFrame:
     """Series of the U.S. Geological Survey: WaterServices as JSON, or WaterML 1.1."""
     import pandas as pd
@@ -150,6 +154,25 @@ def read_records(text: str, stem: str) -> pd.DataFrame:
             frame[name] = frame[name].str.replace(",", ".")
             notes.append(f"numbers of {name!r} such as {commas[0]!r} are read with a decimal comma")
     frame.attrs = {"units": {}, "notes": notes}
+    return frame
+
+
+def read_features(text: str, stem: str) -> pd.DataFrame:
+    """Points of GeoJSON with a reading each among their properties, such as those of the U.S. Geological Survey."""
+    import pandas as pd
+
+    collection = json.loads(text)
+    features, system = collection["features"], str(collection.get("crs") or "CRS84")
+    if not re.search(r"CRS84|\b4326\b", system):
+        raise InputError("the points are in another reference system than longitude and latitude: write them in these.")
+    frame = pd.json_normalize([feature.get("properties") or {} for feature in features])
+    frame = frame.rename(columns={own: name for own, name in OF_SURVEY.items() if name not in frame})
+    places = [feature.get("geometry") or {} for feature in features]
+    if all(place.get("type") == "Point" for place in places) and not {"latitude", "longitude"} & {*frame.columns}:
+        frame["longitude"], frame["latitude"] = ([float(place["coordinates"][axis]) for place in places] for axis in (0, 1))
+    tables = [name for name in frame if frame[name].map(lambda cell: isinstance(cell, (dict, list))).any()]
+    frame = frame.drop(columns=tables)
+    frame.attrs = {"units": {}, "notes": []}
     return frame
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nareg._core.arrays import briefly_shown
 from nareg.errors import InputError
-from nareg.io._binary import SUFFIXES, read_table
+from nareg.io._binary import OF_READINGS, read_table
 from nareg.io._counts import CellCounts
 from nareg.io._dates import parse
 from nareg.io._directions import about_counters, about_tens
@@ -197,7 +197,7 @@ def inspect(
     for file in files:
         own = notes if len(files) == 1 else Notes(str(file), strict)
         try:
-            if not in_files or Path(file).suffix.lower() in SUFFIXES:
+            if not in_files or Path(file).suffix.lower() in OF_READINGS:
                 known = None if placed is None else placed.names
                 frame, unit, quantity = readings_frame(read_table(file) if in_files else file, own, recipe.value, known)
                 name = quantity or name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._binary import SUFFIXES, read_npz, read_table
+from nareg.io._binary import OF_READINGS, read_npz, read_table
 from nareg.io._database import is_database
 from nareg.io._frames import FrameTable, Table, readings_frame, refuse_frame
 from nareg.io._join import Wanted, from_columns, joined
@@ -97,7 +97,7 @@ def read_shared(source: Any, columns: Sequence[str] | None, recipe: Recipe) -> R
 def _from_file(path: str | os.PathLike[str], request: Wanted) -> Readings:
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(*read_npz(path, request.notes), request)
-    if Path(path).suffix.lower() in SUFFIXES:
+    if Path(path).suffix.lower() in OF_READINGS:
         return _from_foreign(read_table(path), request)
     if request.recipe.query is not None and not is_database(path):
         raise InputError(f"query is {request.recipe.query!r}, but {path} is no database: omit query.")

@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._around import FEET
-from nareg.io._binary import SUFFIXES, read_table
+from nareg.io._binary import read_table, reads_as_table
 from nareg.io._dates import parse
 from nareg.io._frames import FrameTable, Table, refuse_frame, stations_frame
 from nareg.io._layout import recognize
@@ -92,7 +91,7 @@ def read_stations(
         refuse_frame(path, "stations_from_frame")
         return _merged(path, lambda one: read_stations(one, strict=strict, recipe=recipe), Notes("stations", strict))
     notes = Notes(str(path), strict)
-    if Path(path).suffix.lower() in SUFFIXES:
+    if reads_as_table(path):
         return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes, recipe)
     tables = open_tables(path, notes, replace(recipe, start=None))
     if len(tables) == 1:

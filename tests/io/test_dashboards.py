@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -157,3 +159,28 @@ def test_numbers_of_entries_are_no_station(tmp_path):
     rows = [f"{stamp},{k},{20 + k % 3},{60 + k % 5}" for k, stamp in enumerate(hourly(), 7)]
     path = write(tmp_path, "r.csv", "\n".join(["created_at,entry_id,field1,field2", *rows]))
     assert io.read_readings(path).names == ("field1", "field2")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".geojson"])
+def test_points_of_geojson_with_a_reading_each(tmp_path, suffix):
+    """Each point was a station with one reading, and had no place."""
+    features = [
+        {
+            "type": "Feature", "id": f"x{hour}-{number}", "geometry": {"type": "Point", "coordinates": [-105.2 + number, 40.1]},
+            "properties": {
+                "monitoring_location_id": f"USGS-{number}", "parameter_code": "00010", "statistic_id": "00011",
+                "time": f"{stamp}+00:00", "value": f"{10 * number + hour / 2}", "unit_of_measure": "degC", "qualifier": None,
+                "last_modified": "2024-06-01T00:00:00+00:00",
+            },
+        }
+        for number in (1, 2) for hour, stamp in enumerate(hourly())
+    ]  # fmt: skip
+    text = json.dumps({"type": "FeatureCollection", "features": features})
+    path = write(tmp_path, f"usgs{suffix}", text)
+    table = io.read_readings(path)
+    assert table.names == ("USGS-1", "USGS-2")
+    np.testing.assert_array_equal(table.values, [[10 * number + hour / 2 for hour in range(24)] for number in (1, 2)])
+    np.testing.assert_allclose(io.inspect(path).placed.coordinates, [[40.1, -104.2], [40.1, -103.2]])
+    with_system = text.replace('"features"', '"crs": {"properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}, "features"', 1)
+    with pytest.raises(InputError, match="another reference system"):
+        io.read_readings(write(tmp_path, f"other{suffix}", with_system))
