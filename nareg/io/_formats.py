@@ -24,6 +24,7 @@ from nareg.io._formats_web import (
     read_features,
     read_flux,
     read_records,
+    read_things,
     read_tides,
     read_water_services,
 )
@@ -304,6 +305,7 @@ FORMATS = (
     Format("WaterML", re.compile(r"<\?xml[^>]*>\s*<(\w+:)?timeSeriesResponse.*timeSeries", re.DOTALL), read_water_services),
     Format("records in JSON", re.compile(r"\[\s*\{|\{[^\n]*\}\n\{[^\n]*\}"), read_records),
     Format("points of GeoJSON", re.compile(r'\{\s*"type"\s*:\s*"FeatureCollection"'), read_features),
+    Format("SensorThings", re.compile(r'\{\s*("@[^"]*"\s*:\s*[^,]*,\s*)*"value"\s*:\s*\[\s*\{'), read_things),
     Format("AQS", re.compile(r'"?State Code"?,"?County Code"?,"?Site Num"?,.*"?Date GMT"?,"?Time GMT"?'), read_air_quality),
     Format("Diver", re.compile(r"Data file for DataLogger"), _diver),
     Format("CO-OPS", re.compile(r"Date Time, ?Water Level, ?Sigma"), read_tides),

@@ -176,6 +176,35 @@ def read_features(text: str, stem: str) -> pd.DataFrame:
     return frame
 
 
+def read_things(text: str, stem: str) -> pd.DataFrame:
+    """Observations of the OGC's SensorThings, in data streams, which may be in things, whose places they have."""
+    import pandas as pd
+
+    entities = json.loads(text)["value"]
+    if not {"Datastreams", "Observations"} & {*entities[0]}:
+        return read_records(json.dumps(entities), stem)  # of another service of the kind
+    streams = [(one, stream) for one in entities for stream in one["Datastreams"]] if "Datastreams" in entities[0] else [
+        (one.get("Thing") or {}, one) for one in entities
+    ]  # fmt: skip
+    parts, units = [], {}
+    for thing, stream in streams:
+        name = (stream.get("ObservedProperty") or stream["unitOfMeasurement"])["name"]
+        units[name] = stream["unitOfMeasurement"].get("symbol") or ""
+        rows = stream["Observations"]
+        part = pd.DataFrame({"time": [row["phenomenonTime"].partition("/")[0] for row in rows]})
+        part.insert(0, "station", thing.get("name") or stream["name"])
+        place = next((one["location"] for one in thing.get("Locations", ())), stream.get("observedArea")) or {}
+        place = place.get("geometry", place)  # some have a feature there
+        if place.get("type") == "Point":
+            part["longitude"], part["latitude"] = map(float, place["coordinates"][:2])
+        part[name] = as_numbers(pd.Series([row["result"] for row in rows], dtype=object))
+        parts.append(part)
+    frame = pd.concat(parts, ignore_index=True)
+    if frame.empty:
+        raise InputError("the answer has no observations: ask for them by $expand=Observations.")
+    return tidy({str(name): frame[name] for name in frame}, units)
+
+
 def read_data_frame(text: str, stem: str) -> pd.DataFrame:
     """A frame as ``pandas.DataFrame.to_json`` writes it: by columns, by rows, or split into names and rows."""
     import pandas as pd

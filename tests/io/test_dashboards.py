@@ -184,3 +184,43 @@ def test_points_of_geojson_with_a_reading_each(tmp_path, suffix):
     with_system = text.replace('"features"', '"crs": {"properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}, "features"', 1)
     with pytest.raises(InputError, match="another reference system"):
         io.read_readings(write(tmp_path, f"other{suffix}", with_system))
+
+
+@pytest.mark.parametrize("by_thing", [True, False])
+def test_sensor_things(tmp_path, by_thing):
+    """Two stations with two quantities: streams in things, or things in streams."""
+    streams = {
+        (station, kind): {
+            "name": f"{station} {kind}", "ObservedProperty": {"name": kind},
+            "unitOfMeasurement": {"name": "unit", "symbol": unit},
+            "Observations": [
+                {"phenomenonTime": f"{stamp}Z/{stamp}Z", "result": None if hour == 5 else base + hour}
+                for hour, stamp in enumerate(hourly())
+            ],
+        }
+        for station, offset in (("Weir", 0), ("Mill", 100))
+        for kind, unit, base in (("temperature", "°C", offset), ("pH", "", 1))
+    }  # fmt: skip
+    things = {
+        station: {"name": station, "Locations": [{"location": {"type": "Point", "coordinates": [8.5, 50.1 + k]}}]}
+        for k, station in enumerate(("Weir", "Mill"))
+    }
+    if by_thing:
+        value = [
+            thing | {"Datastreams": [s for (one, _), s in streams.items() if one == name]} for name, thing in things.items()
+        ]
+    else:
+        value = [stream | {"Thing": things[name]} for (name, _), stream in streams.items()]
+    path = write(tmp_path, "things.json", json.dumps({"@iot.count": 2, "value": value}))
+    table = io.read_readings(path, recipe=Recipe(value="temperature"))
+    assert table.names == ("Weir", "Mill")
+    expected = np.where(np.arange(24) == 5, np.nan, np.arange(24.0))
+    np.testing.assert_array_equal(table.values, [expected, expected + 100])
+    np.testing.assert_allclose(io.inspect(path).placed.coordinates, [[50.1, 8.5], [51.1, 8.5]])
+    assert [*io.inspect(path).quantities.index] == ["temperature", "pH"]
+
+
+def test_records_of_a_service(tmp_path):
+    value = [{"time": str(stamp), "station": name, "level": k} for k, stamp in enumerate(hourly()) for name in "AB"]
+    path = write(tmp_path, "odata.json", json.dumps({"@odata.context": "levels", "value": value}))
+    np.testing.assert_array_equal(io.read_readings(path).values, [np.arange(24)] * 2)
