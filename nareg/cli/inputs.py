@@ -379,7 +379,7 @@ class Columns:
         ),
     ] = None
     query: Annotated[
-        str | None, typer.Option(help="What to read of a database (SQLite, DuckDB), 'select time, station, value from t'.")
+        str | None, typer.Option(help="What to read of an SQLite or DuckDB file: 'select time, station, value from t'.")
     ] = None
     crs: Annotated[
         str | None, typer.Option(help="Reference system of x and y, such as EPSG:28992; they become latitude and longitude.")

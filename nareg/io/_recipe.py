@@ -88,7 +88,7 @@ class Recipe:
         True leaves out all readings with a mark that is not known as good, False none. Default: those whose mark is known
         as bad.
     query : str, optional
-        What to read of a database (SQLite, DuckDB), such as ``"select time, station, value from t"``. Default: its only table.
+        What to read of an SQLite or DuckDB file, such as ``"select time, station, value from t"``. Default: its only table.
     crs : str, optional
         Reference system of ``x`` and ``y``, such as ``"EPSG:28992"``. They become latitude and longitude (needs pyproj).
     quality : mapping, optional
