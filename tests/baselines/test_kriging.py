@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
+from threadpoolctl import threadpool_info
 
 import nareg
-from nareg.baselines import kriging
+from nareg.baselines import _kriging, kriging
 from nareg.baselines._kriging import _groups, _negative_log_likelihood
 from nareg.errors import InputError, TooLargeError
 
@@ -163,3 +164,16 @@ def test_the_likelihood_of_many_patterns_is_at_its_maximum():
             parameters = [best.noise, best.variance, best.length]
             parameters[k] *= factor
             assert kriging(places, y, parameters=tuple(parameters)).log_likelihood < best.log_likelihood
+
+
+def test_small_matrices_are_factored_in_one_thread(monkeypatch, rng):
+    """SciPy's threads and NumPy's waited for the same cores: 144 stations took 30 times as long in two threads."""
+    likelihood, seen = _kriging._negative_log_likelihood, set()
+
+    def counted(*arguments):
+        seen.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return likelihood(*arguments)
+
+    monkeypatch.setattr(_kriging, "_negative_log_likelihood", counted)
+    kriging(rng.uniform(0, 1, (9, 2)), rng.standard_normal((9, 5)))
+    assert seen == {1}
