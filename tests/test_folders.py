@@ -13,7 +13,7 @@ import threading
 import pytest
 
 import nareg
-from nareg._storage import folders
+from nareg._storage import folders, graph_files
 from nareg._storage.files import DRAFT, atomic_write
 from nareg._storage.folders import LOCK, aside, atomic_folder, is_folder, whole_folder
 from nareg.errors import InputError
@@ -174,3 +174,22 @@ def test_a_fork_leaves_the_draft_to_its_writer(writer, tmp_path):
     context.__exit__(None, None, None)
     assert (tmp_path / "a" if writer == "file" else tmp_path / "a" / "mark").read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_later_folder_with_the_number_of_the_one_before_is_another(tmp_path, monkeypatch):
+    """A loader took a folder whose files were being removed for a damaged one: the next but one had got its number."""
+    path, graph = tmp_path / "g.graph", nareg.graphs.grid((3, 3))
+    graph.save(path)
+    opened, calls = graph_files.opened, []
+
+    def replaced_meanwhile(folder):
+        calls.append(folder)
+        if len(calls) == 1:
+            for _ in range(2):
+                graph.save(path)
+            raise InputError("indices.npy is missing")
+        return opened(folder)
+
+    monkeypatch.setattr(graph_files, "opened", replaced_meanwhile)
+    assert nareg.Graph.load(path).n_nodes == 9
+    assert len(calls) == 2

@@ -28,6 +28,6 @@ def test_the_page_lists_the_options_of_the_command():
     from nareg.cli import app
 
     listed = set(re.findall(r"^\| `(--[a-z-]+)` \|", (DOCS / "guides" / "clean.md").read_text(), re.MULTILINE))
-    command = typer.main.get_command(app).commands["clean"]
+    command = typer.main.get_command(app).get_command(None, "clean")
     known = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
     assert listed == known - {"--help"}

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -187,12 +188,12 @@ def _opened(path: Path) -> tuple[GraphLayout, dict[str, Any]]:
     """The files of the graph that is there, or that takes its place while they are being opened."""
     while True:
         folder = folders.whole_folder(path)
-        before = _number(folder)
-        try:
-            return opened(folder)
-        except InputError:
-            if before == _number(folders.whole_folder(path)):
-                raise
+        with _in_use(folder) as before:
+            try:
+                return opened(folder)
+            except InputError:
+                if before == _number(folders.whole_folder(path)):
+                    raise
 
 
 def _close(files: list[Any]) -> None:
@@ -200,10 +201,24 @@ def _close(files: list[Any]) -> None:
         file.close()
 
 
-def _number(folder: Path) -> tuple[int, int] | None:
-    """Of the folder that has this path now."""
+@contextmanager
+def _in_use(folder: Path) -> Iterator[tuple[int, int] | None]:
+    """The number of the folder that has this path now. While it is open, no later folder can have that number."""
     try:
-        status = folder.stat()
+        handle = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None
+    except OSError:
+        handle = None
+    try:
+        yield _number(folder if handle is None else handle)
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _number(folder: Path | int) -> tuple[int, int] | None:
+    """Of the folder that has this path now, or of an open one."""
+    try:
+        status = os.stat(folder)
     except OSError:
         return None
     return status.st_dev, status.st_ino
