@@ -283,7 +283,7 @@ def _clean_one(
         print_suspects(cleaned.quality, "the report")
     elif cleaned.suspects:
         more = f" and {len(cleaned.suspects) - MAX_SUSPECTS} more" if len(cleaned.suspects) > MAX_SUSPECTS else ""
-        print_line(f"suspect: {', '.join(cleaned.suspects[:MAX_SUSPECTS])}{more}, which have many bad readings, or much noise")
+        print_line(f"suspect, for many bad readings or much noise: {', '.join(cleaned.suspects[:MAX_SUSPECTS])}{more}")
     print_line(f"{cleaned.headline()}, report in {out / 'report.html'}")
     return cleaned
 

@@ -139,11 +139,10 @@ def _station(
     seen = np.flatnonzero(np.isfinite(y))
     z, x = y[seen], expected[seen]
     jump = _jump(z - x, UNIT_FAR * usual)
-    if jump is not None and (changed := _at_jump(z, x, apart[seen], jump, scales, possible)) is not None:
+    changed = None if jump is None else _at_jump(z, x, apart[seen], jump, scales, possible)
+    changed = changed or _for_a_while(z, x, scales, possible)
+    if changed is not None:
         name, part, far = changed
-        return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
-    if (passed := _for_a_while(z, x, scales, possible)) is not None:
-        name, part, far = passed
         return Conversion(station, int(seen[part][0]), int(seen[part][-1]) + 1, far, name)
     plain = np.minimum(np.abs(z - x) / usual, 2 * UNIT_FAR)
     fits: list[tuple[float, str, float, float, float, slice]] = []
